@@ -51,7 +51,7 @@ def run() -> list[Row]:
 
 
 async def _latency(folder: Path) -> list[Row]:
-    """Submit into a run that waits in memory, and into one that is parked; until the run's next event is there."""
+    """Submit the result of a call for which a run waits in memory, until the run's next event is there."""
     ask = tw.Tool(name="ask", description="Ask.", kind="external", timeout=60.0)
     turns: list[dict[str, object]] = [{"calls": [{"name": "ask", "args": {}}]}] * (TIMES + 1)
     model = ScriptedModel([*turns, {"text": "Done."}])

@@ -86,7 +86,7 @@ async def test_a_script_that_is_none_is_refused_in_one_sentence(tmp_path: Path, 
     async with serving() as api:
         for path, why in {
             tmp_path / "none.yaml": "cannot be read: No such file or directory.",
-            tmp_path: "cannot be read: it is no file.",
+            tmp_path: "cannot be read: it is not a file.",
             tmp_path / "no_script.yaml": "must be a list of turns, or lists by name.",
         }.items():
             model: Any = (

@@ -80,7 +80,7 @@ async def test_what_is_held_back_is_shown_and_accepted_once() -> None:
             await client.agents.accept_mcp_tool("a", "peer", "stable")
             [state] = await client.agents.mcp("a")
             assert ([*state.held], [tool.name for tool in state.tools]) == ([], ["stable"])
-            with pytest.raises(NotFound, match="is not waiting to be accepted"):
+            with pytest.raises(NotFound, match="has no changed definition to accept"):
                 await client.agents.accept_mcp_tool("a", "peer", "stable")
             with pytest.raises(NotFound):
                 await client.agents.accept_mcp_tool("nobody", "peer", "stable")

@@ -100,7 +100,7 @@ async def test_a_linked_block_is_read_by_others_and_changed_by_its_owner_alone()
         assert (await api.get(f"{AGENT}/memory"))["blocks"] == [block]
         assert (await api.get(f"{AGENT}/memory/the%2Fhouse"))["block"] == block
         refused = await send(api, "PUT", f"{AGENT}/memory/the%2Fhouse", {"content": "Mine."}, 400)
-        assert refused["details"] == [{"path": "label", "message": "is that of another agent's block"}]
+        assert refused["details"] == [{"path": "label", "message": "is the label of another agent's block"}]
         await send(api, "DELETE", f"{AGENT}/memory/the%2Fhouse", status=404)
 
         link = "/api/agents/friend/readers/{}/memory/the%2Fhouse"

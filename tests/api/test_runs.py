@@ -76,7 +76,7 @@ async def test_a_run_is_cancelled_once() -> None:
         assert (await api.post(f"/api/runs/{run_id}/cancel"))["run"]["id"] == run_id
         assert (await api.rig.rt.runs.wait(run_id, 10)).status == "cancelled"
         error = (await api.post(f"/api/runs/{run_id}/cancel", status=409))["error"]
-        assert error == f"The run {run_id!r} has already ended."
+        assert error == f"The run {run_id!r} has already finished."
         [call] = (await api.get("/api/calls"))["calls"]
         assert (call["callId"], call["status"]) == (call_id, "pending")
 
@@ -184,7 +184,7 @@ async def test_a_call_that_expired_takes_no_result() -> None:
     def briefly(prepared: PreparedCall) -> Outcome:
         return Pending(wait=30.0, expires_in=0.05)
 
-    async with serving(inline_executors={"external": briefly}) as api:
+    async with serving(instants={"external": briefly}) as api:
         run_id = await api.run(await api.thread())
         await api.until(run_id, "run.completed")
         [call] = (await api.get("/api/calls", params={"runId": run_id, "status": "expired"}))["calls"]

@@ -122,7 +122,7 @@ def _accepted_from(caller: tuple[str, int]) -> socket.socket:
 async def test_a_port_that_is_taken_is_one_clear_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(CannotServe, match=f"Port {port} of '127.0.0.1' is in use: choose another port"):
+        with pytest.raises(CannotServe, match=f"Port {port} of '127.0.0.1' is in use. Choose another port"):
             await serve(app, settings, port=port)
 
 

@@ -36,9 +36,7 @@ async def test_a_space_is_made_shown_and_changed_under_both_names() -> None:
         assert listed == {"spaces": [made["space"]], "smartSpaces": [made["space"]]}
         changed = read(await api.client.patch("/api/smart-spaces/tea", json={"name": None}), 200)
         assert (changed["space"]["name"], changed["space"]["description"]) == (None, "For tea")
-        assert (await api.post("/api/spaces", body, 409))[
-            "error"
-        ] == "There is a space 'tea' already. Choose another id."
+        assert (await api.post("/api/spaces", body, 409))["error"] == "The space 'tea' already exists."
         wrong: list[tuple[str, Any]] = [
             ("id", {"id": "a b"}),
             ("kind", {"kind": "secret"}),
@@ -142,7 +140,7 @@ async def test_only_the_author_changes_a_message() -> None:
         )
         path = f"/api/messages/{made.ids['message_id']}"
         refused = await change(made, "PATCH", path, BOB, {"content": "No"}, 403)
-        assert refused["error"] == "This message is somebody else's: only its author may change it."
+        assert refused["error"] == "Only the author of this message may change it."
         await change(made, "DELETE", path, BOB, None, 403)
         edited = (await change(made, "PATCH", path, ADA, {"content": "Well"}))["message"]
         assert (edited["content"], edited["editedAt"] is not None) == ("Well", True)

@@ -14,7 +14,7 @@ from tests.behaviour.marks import requirement
 from tests.client.rig import client_of
 from tests.web.signing import SECRET
 from toolwright.adapters.system import SystemClock
-from toolwright.core.errors import InvalidRequest, NotFound, VariablesLacking
+from toolwright.core.errors import InvalidRequest, NotFound, VariablesRequired
 from toolwright.testing import ScriptedModel
 from toolwright.web.auth.person_tokens import SharedSecret, Wanted
 
@@ -159,7 +159,7 @@ async def test_the_client_answers_requests() -> None:
         ]
         with pytest.raises(InvalidRequest):
             await client.requests.answer(thread_id, request_id, {"OTHER": "x"})
-        with pytest.raises(VariablesLacking) as lacking:
+        with pytest.raises(VariablesRequired) as lacking:
             await client.requests.answer(thread_id, request_id, {"API_KEY": KEY})
         assert lacking.value.missing == ["REGION"]
         done = await client.requests.answer(thread_id, request_id, {"REGION": "eu"})

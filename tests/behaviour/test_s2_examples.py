@@ -22,7 +22,7 @@ import toolwright as tw
 from tests import journals
 from tests.behaviour.doors import app_of, carried_out, ended, error_of, over_http, turns
 from tests.behaviour.marks import requirement
-from toolwright.core.errors import TenvsLacking
+from toolwright.core.errors import TenvsRequired
 from toolwright.core.state.state import AbortSignal
 from toolwright.testing import ScriptedModel
 
@@ -227,7 +227,7 @@ async def test_11_5_a_tool_with_thread_environment_variables(tmp_path: Path) -> 
 
     app = app_of(ScriptedModel(turns(("file_search", {"query": "Dune"}))), [file_search])
     async with app.runtime(tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")) as rt:
-        with pytest.raises(TenvsLacking, match="vectorStoreId"):
+        with pytest.raises(TenvsRequired, match="vectorStoreId"):
             await rt.threads.create("tester")
         for store, (shelf,) in stores.items():
             thread = await rt.threads.create("tester", tenvs={"vectorStoreId": store})

@@ -161,4 +161,4 @@ async def test_image_content_is_a_file_that_the_model_is_told_of() -> None:
 )
 async def test_faulty_content_is_an_error_result(content: tw.ToolContent) -> None:
     [result] = await results([giving([content])], ("give", {}))
-    assert "faulty content" in error_of(result)["error"]
+    assert "invalid content" in error_of(result)["error"]

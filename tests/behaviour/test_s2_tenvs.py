@@ -11,7 +11,7 @@ import toolwright as tw
 from tests.behaviour.doors import app_of, ended, over_http, turns
 from tests.behaviour.marks import requirement
 from tests.secrets.leaks import leaked_on_disk
-from toolwright.core.errors import DefinitionError, TenvsLacking
+from toolwright.core.errors import DefinitionError, TenvsRequired
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -89,7 +89,7 @@ async def test_no_thread_is_created_without_what_all_its_tools_need(tmp_path: Pa
             {"name": "userLocation", "message": "must be a string or null, not a number"},
             {"name": "limit", "message": "must be an integer, not a string"},
         ]
-        with pytest.raises(TenvsLacking, match="vectorStoreId"):
+        with pytest.raises(TenvsRequired, match="vectorStoreId"):
             await rt.threads.create("tester", tenvs={"limit": 3, "api_key": "sk-very-secret-1"})
         assert await rt.threads.list() == []
         whole = {"vectorStoreId": "vs", "limit": 3, "api_key": "sk-very-secret-1"}

@@ -133,7 +133,7 @@ def test_a_backup_replaces_another_one_only_by_force(shell: Shell) -> None:
         ("postgresql://ann:secret@db.example/journal", "copy.db", "pg_dump"),
         ("sqlite:///nothing.db", "copy.db", "There is no database 'nothing.db'"),
         ("sqlite:///toolwright.db", "toolwright.db", "the database itself"),
-        ("sqlite:///toolwright.db", "no/copy.db", "its folder is not there"),
+        ("sqlite:///toolwright.db", "no/copy.db", "its folder does not exist"),
         ("sqlite:///toolwright.db", ".", "is a folder"),
     ],
 )
@@ -172,7 +172,7 @@ def test_no_backup_takes_the_place_of_what_belongs_to_the_database(shell: Shell,
     before = {each: each.stat().st_ino for each in shell.folder.rglob("*")}
     code, line = shell.refused("backup", target, "--force")
     assert code == 1
-    assert line.endswith("belongs to the journal that is backed up: name another file.")
+    assert line.endswith("belongs to the journal that is being backed up. Name another file.")
     assert {each: each.stat().st_ino for each in shell.folder.rglob("*")} == before
 
 
@@ -180,7 +180,7 @@ def test_force_replaces_nothing_that_is_no_database(shell: Shell) -> None:
     journal(shell)
     shell.write("app.py", APP)
     code, line = shell.refused("backup", "app.py", "--force")
-    assert (code, "'app.py' is no database: name another file." in line) == (1, True)
+    assert (code, "'app.py' is not a database. Name another file." in line) == (1, True)
     assert (shell.folder / "app.py").read_text() == APP
 
 
@@ -228,6 +228,6 @@ def test_a_copy_that_is_served_is_not_replaced(shell: Shell) -> None:
         url_of(server)
         shell.env["TOOLWRIGHT_DATABASE_URL"] = "sqlite:///toolwright.db"
         code, line = shell.refused("backup", "copy.db", "--force")
-        assert (code, "A process serves" in line) == (1, True)
+        assert (code, "A process is serving" in line) == (1, True)
         server.process.send_signal(signal.SIGTERM)
         server.end()

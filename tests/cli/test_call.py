@@ -175,7 +175,7 @@ def test_a_call_that_lacks_tenvs_says_how_to_give_them_and_calls_nothing(empty: 
     lacks = empty.run("call", "show", "--tenv", "pages=many")
     assert (lacks.returncode, lacks.stdout) == (2, "")
     assert lacks.stderr.startswith(
-        "toolwright: The tool 'show' needs other tenvs than these: missing: shop, api_key; pages"
+        "toolwright: The tool 'show' needs valid tenvs: missing: shop, api_key; pages"
     )
     assert "--tenv NAME=VALUE" in lacks.stderr
     for wrong in ("nowhere", "=x"):
@@ -269,7 +269,7 @@ def test_tools_over_http_are_called_too(shell: Shell) -> None:
     assert shell.run("call", "show", '{"a": 1}').stdout == '{"success":true,"args":{"a":1}}\n'
     shell.env["TOOLWRIGHT_HTTP_ALLOW"] = "10.0.0.0/99"
     code, line = shell.refused("call", "ask")
-    assert (code, "TOOLWRIGHT_HTTP_ALLOW is not valid: '10.0.0.0/99' is no network" in line) == (2, True)
+    assert (code, "TOOLWRIGHT_HTTP_ALLOW is not valid: '10.0.0.0/99' is not a network" in line) == (2, True)
 
 
 VARIABLES = """

@@ -64,7 +64,7 @@ def test_a_closed_end_is_told_in_one_sentence(closed: str, name: str, shell: She
     script = ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, "mcp"]
     done = subprocess.run(script, cwd=shell.folder, capture_output=True, check=False, text=True)
     assert done.returncode == 2
-    said = f"toolwright: An MCP host talks to this command by stdin and stdout, and {name} is closed."
+    said = f"toolwright: An MCP host talks to this command by stdin and stdout, but {name} is closed."
     assert done.stderr.split(os.linesep) == [said, ""]
 
 

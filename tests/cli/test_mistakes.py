@@ -12,7 +12,7 @@ from tests.cli.shell import Shell
     [
         (["call", "add"], "No app was named: give --app MODULE:APP, set TOOLWRIGHT_APP"),
         (["call", "add", "--app", "nothing:app"], "There is no module 'nothing'"),
-        (["call", "add", "--app", "app.py:app"], "'app.py:app' is a path: name the module, as in 'app:app'"),
+        (["call", "add", "--app", "app.py:app"], "'app.py:app' is a path. Name the module, as in 'app:app'"),
         (["call", "add", "--app", ":app"], "':app' is not of the form MODULE:APP"),
         (["serve", "nothing.at.all:app"], "There is no module 'nothing.at.all'"),
         (["serve", "config.json"], "'config.json' cannot be read: No such file or directory."),
@@ -94,7 +94,7 @@ def test_a_database_that_cannot_be_reached_is_one_line(shell: Shell) -> None:
     for arguments in (["db", "upgrade"], ["serve", "--port", "0"], ["chat", "helper"]):
         code, line = shell.refused(*arguments)
         assert code == 1
-        assert "'nowhere/x.db' cannot be made: its folder is not there" in line
+        assert "'nowhere/x.db' cannot be created: its folder does not exist" in line
 
 
 def test_a_postgres_that_is_not_there_is_one_line(empty: Shell) -> None:
@@ -110,10 +110,8 @@ def test_a_port_in_use_is_one_line(empty: Shell) -> None:
         port = other.getsockname()[1]
         code, line = empty.refused("serve", "--port", str(port))
     assert code == 1
-    assert (
-        line
-        == f"toolwright: Port {port} of '127.0.0.1' is in use: choose another port, or stop what listens there."
-    )
+    advice = "Choose another port, or stop the process that listens there."
+    assert line == f"toolwright: Port {port} of '127.0.0.1' is in use. {advice}"
 
 
 def test_without_keys_a_server_is_not_opened_to_others(empty: Shell) -> None:

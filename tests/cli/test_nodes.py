@@ -214,7 +214,9 @@ async def test_the_doctor_names_a_pooler_that_keeps_no_lock(shell: Shell, databa
 
 def test_settings_that_need_a_shared_database_are_refused_without_one(shell: Shell) -> None:
     shell.env["TOOLWRIGHT_DATABASE_URL"] = "memory://"
-    said = "toolwright: The setting TOOLWRIGHT_WORK is not valid: a process without work needs a database that others"
+    said = (
+        "toolwright: The setting TOOLWRIGHT_WORK is not valid: a process without work needs a shared database"
+    )
     assert shell.refused("serve", "--no-work")[1].startswith(said)
     with shell.start(
         "serve", "--dev", "--no-work", "--port", "0"

@@ -85,7 +85,7 @@ def test_runs_are_listed_shown_cancelled_and_retried_beside_a_server(shell: Shel
         assert "is asked to stop" in shell.run("runs", "cancel", waiting).stdout
         assert asyncio.run(ended(url, waiting)) == "cancelled"
         code, line = shell.refused("runs", "cancel", waiting)
-        assert (code, line) == (1, f"toolwright: The run '{waiting}' has already ended.")
+        assert (code, line) == (1, f"toolwright: The run '{waiting}' has already finished.")
 
         shell.write("mended", "")
         assert "is queued again" in shell.run("runs", "retry", failed).stdout
@@ -125,7 +125,7 @@ def test_what_is_left_out_of_a_thread_is_shown_edited_and_removed(shell: Shell) 
         none = shell.run("threads", "summary", thread_id)
         assert (none.stdout, none.stderr) == ("", "Nothing is left out of the thread's conversation.\n")
         code, line = shell.refused("threads", "summary", thread_id, "--edit", "Tea.")
-        assert (code, "is not shortened" in line) == (1, True)
+        assert (code, "No compaction leaves out messages" in line) == (1, True)
         _, run_id = asyncio.run(talk(url, *[f"{number} " + "word " * 150 for number in range(40)]))
         shown = shell.run("threads", "summary", thread_id).stdout
         assert "Left out: messages up to " in shown and "SUMMARY" in shown

@@ -184,7 +184,7 @@ async def test_a_server_with_public_keys_alone_may_listen_anywhere() -> None:
     closed = tw.Settings(database_url="sqlite:///nowhere/x.db")
     with pytest.raises(CannotServe):
         await serve(app, closed, host="0.0.0.0", port=0)
-    with pytest.raises(tw.ToolwrightError, match="its folder is not there"):
+    with pytest.raises(tw.ToolwrightError, match="its folder does not exist"):
         await serve(app, tw.Settings(database_url="sqlite:///nowhere/x.db", **PEOPLE), host="0.0.0.0", port=0)
 
 
@@ -341,5 +341,5 @@ def test_an_entry_that_was_meant_to_have_a_name_is_no_key(keys: str, words: str)
 def test_a_fifo_is_no_file_of_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "fifo")
     monkeypatch.setenv("TOOLWRIGHT_SECRET_KEYS_FILE", str(tmp_path / "fifo"))
-    with pytest.raises(DefinitionError, match="is no file"):
+    with pytest.raises(DefinitionError, match="is not a file"):
         Settings()

@@ -48,7 +48,7 @@ async def test_nothing_is_upgraded_where_the_copy_cannot_be_made(empty: Shell) -
     (empty.folder / "before.db").write_text("taken")
     refused = empty.run("db", "upgrade", "--backup", "before.db")
     assert refused.returncode == 2
-    assert refused.stderr == "toolwright: 'before.db' is there already: name another file for the copy.\n"
+    assert refused.stderr == "toolwright: 'before.db' already exists. Name another file for the copy.\n"
     assert "make one with" not in refused.stdout
     with closing(sqlite3.connect(empty.folder / "toolwright.db")) as file:
         assert file.execute("SELECT version_num FROM alembic_version").fetchone() == ("0016",)

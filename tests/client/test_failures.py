@@ -5,7 +5,7 @@ import pytest
 from tests.web.test_statuses import below
 from toolwright.client.transport.http import CODES, error_of, retry_after
 from toolwright.core import errors
-from toolwright.core.errors import InvalidRequest, TenvsLacking, ToolwrightError, VariablesLacking
+from toolwright.core.errors import InvalidRequest, TenvsRequired, ToolwrightError, VariablesRequired
 from toolwright.web.answers import INTERNAL, status_of
 from toolwright.web.middleware import answer_error
 
@@ -19,9 +19,9 @@ def crossed(error: ToolwrightError) -> ToolwrightError:
 
 
 def an_error(kind: type[ToolwrightError]) -> ToolwrightError:
-    if issubclass(kind, TenvsLacking):
+    if issubclass(kind, TenvsRequired):
         return kind("Something is missing.", ["A"], [{"name": "B", "message": "must be text"}])
-    if issubclass(kind, VariablesLacking):
+    if issubclass(kind, VariablesRequired):
         return kind("Something is missing.", ["A"])
     return kind("Something is wrong with 'ü'.")
 
@@ -61,11 +61,11 @@ def test_details_come_with_an_error() -> None:
     configured = crossed(errors.InvalidConfiguration("No.", error.details))
     assert isinstance(configured, errors.InvalidConfiguration)
     assert configured.details == error.details
-    lacking = crossed(TenvsLacking("No.", ["A", "B"], [{"name": "C", "message": "must be text"}]))
-    assert isinstance(lacking, TenvsLacking)
+    lacking = crossed(TenvsRequired("No.", ["A", "B"], [{"name": "C", "message": "must be text"}]))
+    assert isinstance(lacking, TenvsRequired)
     assert (lacking.missing, lacking.invalid) == (["A", "B"], [{"name": "C", "message": "must be text"}])
-    missing = crossed(VariablesLacking("No.", ["A", "B"]))
-    assert isinstance(missing, VariablesLacking)
+    missing = crossed(VariablesRequired("No.", ["A", "B"]))
+    assert isinstance(missing, VariablesRequired)
     assert missing.missing == ["A", "B"]
 
 
@@ -109,5 +109,5 @@ def test_strange_details_are_left_out() -> None:
     assert isinstance(found, InvalidRequest)
     assert found.details == [{"message": "x"}]
     assert isinstance(
-        error_of(400, {}, b'{"code": "tenvs_required", "missing": 3, "invalid": {}}'), TenvsLacking
+        error_of(400, {}, b'{"code": "tenvs_required", "missing": 3, "invalid": {}}'), TenvsRequired
     )

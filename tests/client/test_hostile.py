@@ -28,7 +28,7 @@ async def test_a_page_instead_of_an_answer_is_a_bad_answer() -> None:
             await client.threads.list()
         with pytest.raises(BadAnswer, match="status 200"):
             await client.health()
-        with pytest.raises(BadAnswer, match="'text/html', which is no stream of events"):
+        with pytest.raises(BadAnswer, match="'text/html', which is not an event stream"):
             await anext(client.threads.follow("t"))
 
 

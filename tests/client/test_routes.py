@@ -16,7 +16,7 @@ from tests.conformance.test_spaces import act
 from toolwright.client import Client, Goal, GoalChange, Memory, MemoryChange, Plan, PlanChange
 from toolwright.core.agents import mind
 from toolwright.core.errors import (
-    AlreadyThere,
+    AlreadyExists,
     CallCancelled,
     CallClaimed,
     CallResolved,
@@ -27,7 +27,7 @@ from toolwright.core.errors import (
     NotFound,
     RunOver,
     StoreError,
-    TenvsLacking,
+    TenvsRequired,
     ThreadBusy,
     TooLarge,
     Unauthorized,
@@ -118,7 +118,7 @@ async def test_a_submission_that_cannot_be_taken_is_the_error_of_the_runtime() -
             await client.calls.submit(run_id, "call_x", 1)
         with pytest.raises(InvalidRequest, match="either"):
             await client.calls.submit(run_id, call_id, 1, error="x")
-        with pytest.raises(InvalidRequest, match="nothing beside"):
+        with pytest.raises(InvalidRequest, match="either a JSON value or the text of an error"):
             await client.calls.submit(run_id, call_id, tw.ToolResult.fail("x", error_code="y"))
         with pytest.raises(InvalidJSON):
             await client.calls.submit(run_id, call_id, float("nan"))
@@ -214,7 +214,7 @@ async def test_tenvs_that_are_lacking_are_all_named() -> None:
         return "x"
 
     async with serving(hello(), [look]) as api, client_of(api.port) as client:
-        with pytest.raises(TenvsLacking) as caught:
+        with pytest.raises(TenvsRequired) as caught:
             await client.threads.create("tester", tenvs={"shelf": "three"})
         assert caught.value.missing == ["store"]
         assert [each["name"] for each in caught.value.invalid] == ["shelf"]
@@ -352,7 +352,7 @@ async def test_entities_are_made_changed_and_deleted() -> None:
         with pytest.raises(TypeError, match="An entity has no field 'type': it has external_id"):
             await client.entities.create(type="human")  # type: ignore[call-arg]  # as the route is asked
         other = await client.entities.create(external_id="user-bob")
-        with pytest.raises(AlreadyThere):
+        with pytest.raises(AlreadyExists):
             await client.entities.update(other.id, external_id="user-ada")
         with pytest.raises(Forbidden):
             await client.entities.delete(agent.id)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.rig import serving
 from tests.client.rig import client_of
-from toolwright.core.errors import AlreadyThere, Forbidden, InvalidConfiguration, NotFound
+from toolwright.core.errors import AlreadyExists, Forbidden, InvalidConfiguration, NotFound
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ async def test_an_agent_is_configured_triggered_looked_at_and_deleted() -> None:
         with pytest.raises(InvalidConfiguration) as caught:
             await client.agents.create("x", {"nonsense": 1})
         assert caught.value.details[0]["path"] == "config.nonsense"
-        with pytest.raises(AlreadyThere):
+        with pytest.raises(AlreadyExists):
             await client.agents.create("tester", {})
         with pytest.raises(Forbidden):
             await client.agents.delete("tester")

@@ -41,6 +41,7 @@ from toolwright.core.journal.child_effects import (
 from toolwright.core.journal.effects import (
     MAY_FIND_NOTHING,
     AddPassage,
+    Announce,
     CheckMind,
     Compact,
     Deliver,
@@ -73,7 +74,6 @@ from toolwright.core.journal.effects import (
     SetPlan,
     SetTimer,
     SetVector,
-    Tell,
     UnlinkBlock,
     Unreact,
 )
@@ -254,7 +254,7 @@ FINDING: dict[
     Erase: (erases(SAID.id), "message"),
     React: (reacts(SAID.id), "message"),
     Unreact: (unreacts(SAID.id), None),
-    Tell: (Tell(space_id="spc_1"), None),
+    Announce: (Announce(space_id="spc_1"), None),
     SaveSpace: (SaveSpace(space_id="spc_1", space=space(), was=space()), "space"),
     DropSpace: (DropSpace(space_id="spc_1"), "space"),
     SaveMember: (joins(member("ent_ann"), 0), "space"),

@@ -66,7 +66,7 @@ async def statuses(store: Store) -> list[tuple[str, int, str | None]]:
 
 async def test_what_a_run_reads_is_its_own_until_it_is_over(store: Store) -> None:
     drain, events = await idle(store, 2)
-    await drain.do(opening(drain, "run_2", inbox=tuple(event.taken("run_2") for event in events)))
+    await drain.do(opening(drain, "run_2", inbox=tuple(event.as_read_by("run_2") for event in events)))
     view = await store.view("th_1")
     assert view is not None
     assert (view.inbox, [event.event_id for event in view.reading]) == ((), [e.event_id for e in events])
@@ -87,12 +87,12 @@ async def test_a_failed_run_gives_back_what_it_read_and_its_rows_stay_in_the_rec
     drain, events = await idle(store, 3)
     first_run = drain.run.id
     messages = tuple(said(event.event_id, "run_2") for event in events)
-    taken = tuple(event.taken("run_2") for event in events)
+    taken = tuple(event.as_read_by("run_2") for event in events)
     await drain.do(opening(drain, "run_2", inbox=taken, messages=messages))
     view = await store.view("th_1")
     assert view is not None
     first, second, third = view.reading
-    back = (first.given_back(1), replace(second, attempts=2).given_back(1), third.given_back(0))
+    back = (first.requeued(1), replace(second, attempts=2).requeued(1), third.requeued(0))
     dropped = tuple(m.seq for m in view.messages if m.run_id == "run_2" and m.seq is not None)
     assert len(dropped) == 3
     last = replace(said("never mind", "run_2"), kept=False)
@@ -110,7 +110,7 @@ async def test_a_failed_run_gives_back_what_it_read_and_its_rows_stay_in_the_rec
 
 async def test_a_run_may_be_over_before_it_began(store: Store) -> None:
     drain, events = await idle(store, 1)
-    unit = opening(drain, "run_2", inbox=tuple(event.given_back(1) for event in events))
+    unit = opening(drain, "run_2", inbox=tuple(event.requeued(1) for event in events))
     unit = replace(unit, run=replace(unit.run, status="failed", error="It cannot begin.", held=False))
     await drain.do(unit)
     thread = await store.thread("th_1")
@@ -177,9 +177,9 @@ async def test_a_thread_is_left_alone_until_its_model_is_to_be_asked_again_or_so
 
 async def test_a_stale_owner_gives_nothing_back(store: Store) -> None:
     drain, events = await idle(store, 1)
-    await drain.do(opening(drain, "run_2", inbox=(events[0].taken("run_2"),)))
+    await drain.do(opening(drain, "run_2", inbox=(events[0].as_read_by("run_2"),)))
     stale = Drain(store, "th_1", drain.run, drain.epoch, drain.seq)
     await drain.do(drain.unit(Takeover, {"lives": 1}))
-    reading = events[0].changed(events[0].taken("run_2"))
-    unit: Advance = stale.unit(Finish, {"status": "failed"}, inbox=(reading.given_back(1),))
+    reading = events[0].changed(events[0].as_read_by("run_2"))
+    unit: Advance = stale.unit(Finish, {"status": "failed"}, inbox=(reading.requeued(1),))
     await refused(store, unit, "fence")

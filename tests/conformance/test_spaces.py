@@ -12,6 +12,7 @@ from tests.play import AT, Drain, begun, committed, draft, later, new_id, post, 
 
 from toolwright.core.journal.child_effects import Close
 from toolwright.core.journal.effects import (
+    Announce,
     Deliver,
     DropMember,
     DropSpace,
@@ -27,7 +28,6 @@ from toolwright.core.journal.effects import (
     SaveSpace,
     SetTimer,
     Source,
-    Tell,
     Unreact,
 )
 from toolwright.core.journal.retention import Prune, SweepThreads
@@ -431,7 +431,7 @@ async def test_a_drain_writes_spaces_with_its_own_unit(journal: Journal, room: S
     source = Source(thread_id="th_1", run_id=drain.run.id, agent="helper")
     effects = (
         Enter(thread_id="th_1", space_id="spc_1"),
-        Tell(space_id="spc_1", source=source, events=(draft("agent.active"),)),
+        Announce(space_id="spc_1", source=source, events=(draft("agent.active"),)),
         says(said, source=source, deliveries=(delivery(),)),
         SetTimer(name="call:1", due=later(60)),
     )

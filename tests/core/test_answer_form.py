@@ -9,13 +9,13 @@ from pydantic import BaseModel, model_validator
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelCall, ModelResponse
-from toolwright.core.schemas.output import AnswerFault, Output, OutputForm, correction, read_answer
+from toolwright.core.schemas.output import InvalidAnswer, Output, OutputForm, correction, read_answer
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
 
 def fault(text: str, declared: object = SCHEMA) -> str:
-    with pytest.raises(AnswerFault) as caught:
+    with pytest.raises(InvalidAnswer) as caught:
         OutputForm(Output(declared)).read(ModelResponse(text=text))
     return str(caught.value)
 
@@ -51,7 +51,7 @@ def test_json_is_read_with_and_without_a_fence(text: str, value: JSON) -> None:
     ],
 )
 def test_a_text_that_is_no_json_is_a_fault(text: str, words: str) -> None:
-    with pytest.raises(AnswerFault) as caught:
+    with pytest.raises(InvalidAnswer) as caught:
         read_answer(text)
     assert words in str(caught.value)
 
@@ -72,7 +72,7 @@ def test_an_output_ends_it_also_one_that_is_null() -> None:
 def test_faults_are_told_with_their_paths() -> None:
     assert fault('{"a": "x"}') == "a: must be an integer, not a string"
     assert fault("{}") == "a: is missing"
-    assert correction(AnswerFault([])).startswith("This answer does not fit the schema: ")
+    assert correction(InvalidAnswer([])).startswith("This answer does not fit the schema: ")
 
 
 class Pair(BaseModel):

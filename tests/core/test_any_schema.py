@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.core.schemas import ARGUMENTS, OBJECTS, SCHEMAS, VALUES
 
 import toolwright as tw
-from toolwright.core.arguments.schema import SchemaFault, compile_promise
+from toolwright.core.arguments.schema import InvalidSchema, compile_promise
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ToolDefinition
@@ -66,7 +66,7 @@ def test_arguments_are_accepted_if_the_schema_accepts_them_and_only_then(
         return
     try:
         compile_promise(schema)
-    except SchemaFault:
+    except InvalidSchema:
         assert (result.status, result.error_code) == ("error", DefinitionError.code)
         return
     validator = jsonschema_rs.validator_for(schema, offline=True, validate_formats=True)
@@ -86,7 +86,7 @@ def test_each_provider_is_sent_what_it_accepts_and_names_come_back_as_they_went(
 ) -> None:
     try:
         compile_promise(schema)
-    except SchemaFault:
+    except InvalidSchema:
         return  # no tool has it
     form = provider_form(ToolDefinition(name="t", description=description, parameters=schema), provider)
     if isinstance(form, ToolFault):

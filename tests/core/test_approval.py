@@ -46,21 +46,21 @@ def test_a_tool_declares_it_in_any_of_these_ways(requirement: Any, approval: tw.
 
 @pytest.mark.parametrize("requirement", ["always", 1, [], {"by": "person"}, dict])
 def test_anything_else_is_refused(requirement: object) -> None:
-    with pytest.raises(DefinitionError, match="Tool 'count': requires_approval is True, a function"):
+    with pytest.raises(DefinitionError, match="Tool 'count': requires_approval must be True, a function"):
         counting(requirement)
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"when": 1}, "when is a function"),
+        ({"when": 1}, "when must be a function"),
         ({"by": "nobody"}, "by must be"),
         ({"by": []}, "by must be"),
         ({"by": [1]}, "by must be"),
         ({"by": None}, "by must be"),
-        ({"expires_in": 0}, "expires_in is a positive number"),
-        ({"expires_in": True}, "expires_in is a positive number"),
-        ({"expires_in": float("nan")}, "expires_in is a positive number"),
+        ({"expires_in": 0}, "expires_in must be a positive number"),
+        ({"expires_in": True}, "expires_in must be a positive number"),
+        ({"expires_in": float("nan")}, "expires_in must be a positive number"),
         ({"edit": "no"}, "edit must be true or false"),
         ({"reason": 1}, "reason must be true or false"),
     ],
@@ -170,7 +170,7 @@ def test_a_toolset_puts_its_tools_behind_an_approval() -> None:
 async def test_outside_a_run_nobody_is_asked_and_nothing_is_called() -> None:
     result = await tw.Toolset([counting(True)]).call("count", {"n": 1})
     assert (result.status, result.error_code) == ("error", "approval_required")
-    assert result.error == "Tool 'count' needs an approval, which only a run can wait for."
+    assert result.error == "Tool 'count' needs an approval, and only a run can wait for it."
 
 
 async def test_outside_a_run_a_call_that_needs_none_is_made() -> None:

@@ -253,7 +253,7 @@ async def test_a_generator_that_yields_no_value_is_an_error(fn: Callable[..., ob
 
     result = await tw.Toolset([find]).call("find", {})
     assert result.error is not None
-    assert f"The dependency '{fn.__name__}' has yielded no value" in result.error
+    assert f"The dependency '{fn.__name__}' yielded no value" in result.error
 
 
 async def closes_badly() -> AsyncIterator[Pool]:
@@ -317,7 +317,7 @@ async def test_a_clean_up_that_hangs_is_cancelled_logged_and_changes_no_result(
 
     result = await tw.Toolset([find]).call("find", {})
     assert (result.result, said) == ("pool", ["cancelled"])
-    assert "The clean-up of the dependency 'hangs' takes more than 10 s" in caplog.text
+    assert "The clean-up of the dependency 'hangs' took more than 10 s" in caplog.text
 
 
 @pytest.mark.idle_clock
@@ -504,11 +504,14 @@ FAULTY: list[tuple[Any, str]] = [
     (default_style, "parameter 'pool' has Depends as its default; write it around the whole type"),
     (annotated_alone, "parameter 'pool' is annotated with Depends alone; write it around the whole type"),
     (without_function, "parameter 'pool': Depends needs the function that gives the value"),
-    (two, "parameter 'pool' has two Depends; a value comes from one function"),
+    (two, "parameter 'pool' has two Depends. Keep one"),
     (part_of_type, "parameter 'pool' has Depends in a part of its type"),
     (of_cycle, "its dependencies are a cycle: cycle_a → cycle_b → cycle_a"),
-    (of_untyped, "the dependency 'untyped', parameter 'dsn': nothing gives its value"),
-    (of_text, "the dependency 'asks_for_text', parameter 'dsn': nothing gives its value; annotate it as"),
+    (of_untyped, "the dependency 'untyped', parameter 'dsn': it has no source for its value"),
+    (
+        of_text,
+        "the dependency 'asks_for_text', parameter 'dsn': it has no source for its value. Annotate it as",
+    ),
     (of_place, "the dependency 'by_place', parameter 'state' is positional-only"),
     (of_default, "the dependency 'by_default', parameter 'pool' has Depends as its default"),
 ]
@@ -528,7 +531,7 @@ def test_what_cannot_be_given_is_refused_when_the_tool_is_defined(
     [
         (lambda: tw.Depends(), "Depends needs the function that gives the value"),
         (lambda: tw.Depends("pool"), "Depends takes a function that gives the value, not 'pool'"),  # type: ignore[arg-type]
-        (lambda: tw.Depends(plain, cached=1.5), "cached is True or False, not 1.5"),  # type: ignore[arg-type]
+        (lambda: tw.Depends(plain, cached=1.5), "cached must be True or False, not 1.5"),  # type: ignore[arg-type]
     ],
 )
 def test_a_faulty_mark_is_refused(make: Callable[[], object], fault: str) -> None:

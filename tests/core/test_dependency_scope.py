@@ -71,7 +71,9 @@ async def test_a_scope_that_closes_gives_up_what_still_opens_and_opens_nothing_m
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert door.said == ["opening", "given up"]
-    with pytest.raises(InvalidRequest, match="What needs 'door' is over: no dependency is opened any more"):
+    with pytest.raises(
+        InvalidRequest, match="The call that needs 'door' has ended, so no dependency is opened"
+    ):
         await scope.value("door", "door", door.open, cleans_up=True)
 
 
@@ -105,7 +107,7 @@ async def test_who_is_cancelled_does_not_wait_long_for_a_clean_up_that_hangs(
         await closing
     assert loop.time() - began < 2.5  # of the clock that does not wait
     await door.cancelled.wait()
-    assert "There is no more time for the clean-up of dependencies" in caplog.text
+    assert "The clean-up of dependencies took too long" in caplog.text
 
 
 @pytest.mark.idle_clock
@@ -121,7 +123,7 @@ async def test_a_clean_up_that_swallows_its_cancellation_is_left_behind_and_the_
     await scope.close()
     assert deaf.said == ["opening", "cancelled"]
     assert other.said == ["opening", "closed"]
-    assert "does not end though it is cancelled: it is left behind" in caplog.text
+    assert "ignores its cancellation and is abandoned" in caplog.text
     deaf.may_close.set()
     await deaf.closed.wait()
     assert deaf.said == ["opening", "cancelled", "closed"]

@@ -51,7 +51,7 @@ def types(env: Mapping[str, Any] | None = None, app: Mapping[str, Any] | None = 
     ],
 )
 def test_plain_text_is_of_the_declared_type(name: str, beside: tuple[str, ...], type_: str) -> None:
-    assert types().of(name, beside) == type_
+    assert types().type_of(name, beside) == type_
     given = dict.fromkeys((name, *beside), "x")
     read = types().stored(given)
     assert read[name].type == type_

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 
 
 class Colour(Enum):
@@ -73,11 +73,11 @@ def test_each_fault_is_a_plain_end_of_a_sentence(field: str, value: object, said
     with pytest.raises(ValidationError) as found:
         Form.model_validate({"needed": 1, field: value})
     [fault] = found.value.errors()
-    assert form_fault(fault) == said
+    assert form_error(fault) == said
 
 
 def test_a_field_that_is_not_there_is_required() -> None:
     with pytest.raises(ValidationError) as found:
         Form.model_validate({})
     [fault] = found.value.errors()
-    assert form_fault(fault) == "is required"
+    assert form_error(fault) == "is required"

@@ -176,7 +176,7 @@ def test_a_size_that_is_no_whole_number_is_one_clear_error(width: Any) -> None:
     assert refused.value.message == f"Attachment 'a': {words}"
     given = unchecked(name="a", mime_type="x/y", data="AA==", width=width)
     result = as_result(ToolResult.ok("x", (given,)))
-    assert result.error == f"The tool returned a faulty result. Attachment 1: {words}"
+    assert result.error == f"The tool returned an invalid result. Attachment 1: {words}"
 
 
 @pytest.mark.anyio

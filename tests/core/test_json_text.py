@@ -154,5 +154,5 @@ def test_half_a_character_is_never_read_from_services() -> None:
 
 
 def test_a_number_of_too_many_digits_is_told_without_advice_for_programmers() -> None:
-    with pytest.raises(NotJson, match=r"^it holds a number of too many digits$"):
+    with pytest.raises(NotJson, match=r"^it contains a number with too many digits$"):
         read_json(b'{"a": ' + b"9" * 5_000 + b"}")

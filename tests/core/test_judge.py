@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 from tests.behaviour.marks import requirement
 
-from toolwright.core.arguments.faults import ArgumentFault
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.errors import InvalidArguments
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.tools.decorator import tool
@@ -129,9 +129,9 @@ async def test_the_callers_object_stays_its_own() -> None:
 
 
 def test_sixty_four_levels_are_taken_and_one_more_is_not() -> None:
-    judge = Judge({"type": "object"}, "any")
+    judge = ArgumentValidator({"type": "object"}, "any")
     judge.read('{"a":' * 64 + "1" + "}" * 64)
-    with pytest.raises(ArgumentFault, match="64"):
+    with pytest.raises(InvalidArguments, match="64"):
         judge.read('{"a":' * 65 + "1" + "}" * 65)
 
 
@@ -140,7 +140,7 @@ def test_sixty_four_levels_are_taken_and_one_more_is_not() -> None:
 )
 def test_a_schema_that_is_none_is_refused(schema: JSONObject) -> None:
     with pytest.raises(DefinitionError, match="not a valid JSON Schema"):
-        Judge(schema, "bad").compile()
+        ArgumentValidator(schema, "bad").compile()
 
 
 VALUES = st.recursive(
@@ -161,7 +161,7 @@ def test_nothing_passes_that_the_schema_refuses_and_nothing_raises(value: JSONOb
     assert judge is not None
     try:
         read = judge.read(json.dumps(value))
-    except ArgumentFault:
+    except InvalidArguments:
         return
     assert VALIDATOR.is_valid(read)
     assert read == value
@@ -170,16 +170,16 @@ def test_nothing_passes_that_the_schema_refuses_and_nothing_raises(value: JSONOb
 @settings(max_examples=150, deadline=None)
 @given(st.text() | st.binary())
 def test_any_text_is_read_or_refused_in_words(text: str | bytes) -> None:
-    judge = Judge({"type": "object"}, "any")
+    judge = ArgumentValidator({"type": "object"}, "any")
     try:
         assert isinstance(judge.read(text), dict)
-    except ArgumentFault as error:
+    except InvalidArguments as error:
         assert str(error).startswith("Invalid arguments: ")
 
 
 def test_of_a_name_that_is_given_twice_the_last_counts() -> None:
     """A second look at every text would cost more than all of the judging (docs/guides/tools.md)."""
-    judge = Judge({"type": "object", "properties": {"a": {"type": "integer"}}}, "t")
+    judge = ArgumentValidator({"type": "object", "properties": {"a": {"type": "integer"}}}, "t")
     assert judge.read('{"a": 1, "a": 2}') == {"a": 2}
 
 

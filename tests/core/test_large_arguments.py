@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from toolwright.core.arguments.faults import ArgumentFault
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.errors import InvalidArguments
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import MAX_JSON_VALUES, MOST_FAULTS
 
@@ -22,8 +22,8 @@ def schema(**properties: JSONObject) -> JSONObject:
 
 
 def faults(of: JSONObject, arguments: object) -> tuple[str, ...]:
-    with pytest.raises(ArgumentFault) as error:
-        Judge(of, "tool").read(json.dumps(arguments))
+    with pytest.raises(InvalidArguments) as error:
+        ArgumentValidator(of, "tool").read(json.dumps(arguments))
     return tuple(map(str, error.value.faults))
 
 

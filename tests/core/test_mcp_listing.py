@@ -145,7 +145,7 @@ def test_a_tool_without_a_description_has_one(more: Any, words: str) -> None:
         (entry("a\nb"), "on one line"),
         (entry("a" * 1001), "1 to 1000 characters"),
         (entry(inputSchema=None), "must be an object"),
-        (entry(inputSchema={"type": "string"}), "must be that of an object"),
+        (entry(inputSchema={"type": "string"}), "must be an object schema"),
         (entry(inputSchema={"type": "object", "properties": 7}), "add"),
         (entry(inputSchema={"$ref": "https://example.org/schema"}), "add"),
         (entry(inputSchema={"type": "object", "enum": [*range(20_000)]}), "more than 10000 JSON values"),

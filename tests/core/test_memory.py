@@ -100,7 +100,7 @@ def test_a_faulty_query_is_refused(query: str, fault: str) -> None:
         ("a\nb", "x", "label must not hold line breaks"),
         ("a\x00", "x", "label must not hold"),
         ("a", "é" * (MAX_BLOCK // 2) + "x", "content has 16385 bytes in UTF-8; 16384 are allowed"),
-        ("theirs", "x", "'theirs' is another agent's"),
+        ("theirs", "x", "'theirs' is shared with you by another agent"),
     ],
 )
 def test_a_faulty_block_is_refused(label: str, content: str, fault: str) -> None:
@@ -112,7 +112,7 @@ def test_a_block_of_ones_own_may_be_written_as_long_as_there_are_not_too_many() 
     seen = [*(block(str(n)) for n in range(MOST_BLOCKS)), block("0", "b"), block("other", "c")]
     check_block(seen, "a", "0", "x" * MAX_BLOCK)
     check_block(seen[1:], "a", "new", "")
-    with pytest.raises(InvalidRequest, match="20 blocks already, and 20 are allowed"):
+    with pytest.raises(InvalidRequest, match="20 blocks already, which is the maximum"):
         check_block(seen, "a", "new", "x")
 
 

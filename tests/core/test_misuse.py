@@ -81,13 +81,13 @@ FIRST: Any = ("sqlite:///journal.db",)
 DECLARED: list[tuple[Callable[[], object], str]] = [
     (
         lambda: tw.tool(tenvs=BaseModel)(plain),
-        "Tool 'plain': tenvs= takes a model of your own, not BaseModel itself.",
+        "Tool 'plain': tenvs= must be a model of your own, not BaseModel itself.",
     ),
     (
         lambda: tw.tool(args=BaseModel)(plain),
-        "Tool 'plain': args= takes a model of your own, not BaseModel itself.",
+        "Tool 'plain': args= must be a model of your own, not BaseModel itself.",
     ),
-    (lambda: tw.tool(tenvs=WRONG)(plain), "Tool 'plain': tenvs= takes a pydantic model, not 5."),
+    (lambda: tw.tool(tenvs=WRONG)(plain), "Tool 'plain': tenvs= must be a pydantic model, not 5."),
     (
         lambda: tw.Tool(name="x", description="y", kind=LIST),
         "There is no kind of tool a value of the type list.",
@@ -156,7 +156,7 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: tw.Settings(*FIRST),
-        "Settings are given by their names, as in tw.Settings(database_url='sqlite:///journal.db').",
+        "Settings must be given by name, as in tw.Settings(database_url='sqlite:///journal.db').",
     ),
     (
         lambda: tw.Prompt("p", tenvs={"": 1}),
@@ -172,7 +172,7 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     (lambda: tw.App(prompts=[WRONG]), "App: prompts must be a list of prompts, not one with 5."),
     (lambda: tw.App(tools=WRONG), "The tools of a toolset must be a list, not 5."),
     (lambda: tw.App(env=LIST), "App: env must be an object of names and values."),
-    (lambda: TOOLS.filtered(WRONG), "Tools are filtered by a function of a tool, not by 5."),
+    (lambda: TOOLS.filtered(WRONG), "Tools must be filtered by a function of a tool, not by 5."),
     (lambda: TOOLS.prefixed(WRONG), "What tools are prefixed with must be text, not 5."),
     (lambda: TOOLS.definitions(LIST), "There is no format []; there are 'openai', 'anthropic', 'mcp'."),
     (lambda: MemoryState(tenvs=WRONG), "The tenvs of a state must be a dict of names and values, not 5."),
@@ -213,16 +213,16 @@ def test_a_client_of_nowhere_is_refused_in_one_sentence(make: Callable[[], objec
 async def test_a_tool_that_is_called_by_no_name_answers_with_an_error(name: Any) -> None:
     result = await TOOLS.call(name, {})
     assert (result.status, result.error_code) == ("error", "unknown_tool")
-    assert "A tool is called by its name, which is text" in (result.error or "")
+    assert "A tool's name must be text" in (result.error or "")
 
 
 @pytest.mark.anyio
 async def test_files_in_memory_are_asked_for_by_text() -> None:
     state = MemoryState()
     for asked, message in (
-        (state.list_files(WRONG), "A folder is text, not 5."),
-        (state.find_files(WRONG), "A pattern is text, not 5."),
-        (state.write_file("a", "b", WRONG), "A MIME type is text, not 5."),
+        (state.list_files(WRONG), "A folder must be text, not 5."),
+        (state.find_files(WRONG), "A pattern must be text, not 5."),
+        (state.write_file("a", "b", WRONG), "A MIME type must be text, not 5."),
     ):
         with pytest.raises(InvalidRequest) as refused:
             await asked

@@ -11,7 +11,7 @@ import toolwright as tw
 from toolwright.core.env.env import Tenvs
 from toolwright.core.errors import DefinitionError
 from toolwright.core.state.memory import MemoryState
-from toolwright.core.tools.tenvs_needed import MissingTenvs, Needs, lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs, Needs, merged_errors
 
 
 class Region(Enum):
@@ -84,7 +84,7 @@ def test_two_tools_needs_are_told_together_and_once() -> None:
         store_id: str
         more: int
 
-    found = lacking([NEEDS, Needs(Other, "other")], {})
+    found = merged_errors([NEEDS, Needs(Other, "other")], {})
     assert found.missing == ("store_id", "limit", "more")
 
 
@@ -102,7 +102,7 @@ def test_secrets_are_known_by_their_mark() -> None:
         d: str = ""
 
     assert NEEDS.secrets == {"key"}
-    with pytest.raises(DefinitionError, match="'b' has a secret within it"):
+    with pytest.raises(DefinitionError, match="'b' contains a secret"):
         Needs(Marked, "t")
 
 
@@ -152,8 +152,8 @@ class NotAllowed(BaseModel):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (SecretNumber, "a secret is text"),
-        (HiddenSecret, "a secret within it"),
+        (SecretNumber, "A secret must be text"),
+        (HiddenSecret, "contains a secret"),
         (NotAllowed, "'when'"),
         (dict, "pydantic model"),
     ],

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.counting import calls_of_ours
 
-from toolwright.core.arguments.faults import ArgumentFault
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.errors import InvalidArguments
 from toolwright.core.arguments.numbers import Numbers, compile_number_check
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.tools.decorator import tool
 
@@ -131,10 +131,10 @@ VALUES: st.SearchStrategy[JSON] = st.recursive(
 )
 
 
-def _read(judge: Judge, value: JSON) -> str:
+def _read(judge: ArgumentValidator, value: JSON) -> str:
     try:
         return json.dumps(judge.read(json.dumps({"v": value})))
-    except ArgumentFault as fault:
+    except InvalidArguments as fault:
         return str(fault)
 
 
@@ -150,10 +150,10 @@ def test_a_judge_at_work_reads_as_one_that_is_new(schema: JSONObject, values: li
             "tree": {"type": "object", "additionalProperties": {"$ref": "#/$defs/tree"}, "maxProperties": 1},
         },
     }
-    at_work = Judge(whole, "t")
+    at_work = ArgumentValidator(whole, "t")
     at_work.read("{}")
     for value in values:
-        assert _read(at_work, value) == _read(Judge(whole, "t"), value)
+        assert _read(at_work, value) == _read(ArgumentValidator(whole, "t"), value)
 
 
 def test_whole_prices_are_judged_without_a_walk_in_python() -> None:

@@ -30,8 +30,8 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_ends(
     for _ in range(1_000):
         outage.over()
     assert caplog.messages == [
-        "The journal does not answer; what needs it waits: The database is gone.",
-        "The journal answers again, after 42 seconds.",
+        "The journal is unavailable. Work that needs it waits: The database is gone.",
+        "The journal is available again after 42 seconds.",
     ]
 
 
@@ -42,7 +42,7 @@ def test_a_long_outage_is_told_of_seldom(
         outage.failed(AWAY)
         clock.advance(1.0)
     assert list(caplog.messages[1:]) == [
-        f"The journal has not answered for {SELDOM * n:.0f} seconds: The database is gone." for n in (1, 2, 3)
+        f"The journal did not answer for {SELDOM * n:.0f} seconds: The database is gone." for n in (1, 2, 3)
     ]
 
 
@@ -72,7 +72,7 @@ def test_an_outage_that_begins_soon_after_another_is_told_of_once_it_lasts(
     outage.failed(AWAY)
     clock.advance(1.0)
     outage.over()
-    assert caplog.messages[-1] == f"The journal answers again, after {FLAPPING + 1:.0f} seconds."
+    assert caplog.messages[-1] == f"The journal is available again after {FLAPPING + 1:.0f} seconds."
     assert len(caplog.messages) == 4
 
 

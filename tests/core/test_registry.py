@@ -154,11 +154,11 @@ def test_a_name_is_registered_once() -> None:
     registry = tw.Registry()
     registry.tool("greetUser", GREET)
     registry.handler("greetUser", greet)
-    with pytest.raises(DefinitionError, match="The tool 'greetUser' is registered already"):
+    with pytest.raises(DefinitionError, match="The tool 'greetUser' is already registered"):
         registry.tool("greetUser", {})
-    with pytest.raises(DefinitionError, match="The handler 'greetUser' is registered already"):
+    with pytest.raises(DefinitionError, match="The handler 'greetUser' is already registered"):
         registry.handler("greetUser", greet)
-    with pytest.raises(DefinitionError, match="The handler 'greetUser' is registered already"):
+    with pytest.raises(DefinitionError, match="The handler 'greetUser' is already registered"):
         registry.handler("greetUser")(greet)
     with pytest.raises(InvalidConfiguration):
         registry.tool("leave", {"properties": {"_x": {}}})
@@ -244,8 +244,8 @@ async def test_annotations_may_be_text() -> None:
     [
         (takes_nothing, "does not take its argument 'userName'"),
         (takes_more, "wants 'b', which is no argument of it; there are: userName"),
-        (takes_places, "takes 'args' by its place"),
-        (takes_a_place, "takes 'a' by its place"),
+        (takes_places, "positional-only parameter 'args'"),
+        (takes_a_place, "positional-only parameter 'a'"),
     ],
 )
 def test_a_handler_must_fit_its_tool(handler: Any, words: str) -> None:  # any function
@@ -342,10 +342,10 @@ async def test_an_activity_that_nobody_has_bound_is_refused_by_an_app_and_fails_
     schema: JSONObject = {"properties": {"_activity": {"const": "payOut"}, "_output": {"type": "string"}}}
     pay = Tool.from_schema("pay", schema)
     with pytest.raises(
-        DefinitionError, match="names the handler 'payOut' as its _activity, and none is bound"
+        DefinitionError, match="names the handler 'payOut' as its _activity, but no handler is bound"
     ):
         tw.App(tools=[pay])
-    with pytest.raises(DefinitionError, match="none is bound"):
+    with pytest.raises(DefinitionError, match="no handler is bound"):
         tw.App(agents=[tw.Agent("payer", tw.Prompt("payer", tools=[pay]))])
     result = await Toolset([pay]).call("pay", {})
     assert (result.status, result.error_code, result.error) == (

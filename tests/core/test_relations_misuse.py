@@ -86,11 +86,11 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: calling("q", agents=[tw.Agent("q", "p", **SHOWN)]),
-        "The app has two things named 'q' that are called as a tool: rename one.",
+        "The app has two tools, agents or prompts named 'q' that are called as tools. Rename one.",
     ),
     (
         lambda: tw.App(tools=[add], prompts=[tw.Prompt("add", **SHOWN)]),
-        "The app has two things named 'add' that are called as a tool: rename one.",
+        "The app has two tools, agents or prompts named 'add' that are called as tools. Rename one.",
     ),
     (lambda: calling("q", "q"), "Two tools are called 'q'; rename one or use .prefixed()."),
     (
@@ -99,8 +99,8 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: calling({"name": "q", "foo": 1}), "SubpromptConfig is faulty: there is no field 'foo'."),
     (lambda: calling({"name": "b", "foo": 1}), "SubagentToolConfig is faulty: there is no field 'foo'."),
-    (lambda: calling({"blocking": False}), "Prompt 'p': what it calls needs a name."),
-    (lambda: calling({"name": WRONG}), "Prompt 'p': what it calls needs a name."),
+    (lambda: calling({"blocking": False}), "Prompt 'p': a called agent or prompt needs a name."),
+    (lambda: calling({"name": WRONG}), "Prompt 'p': a called agent or prompt needs a name."),
     (lambda: tw.SubpromptConfig(name=""), "SubpromptConfig is faulty: name must not be empty."),
     (
         lambda: calling({"name": "q", "includeErrors": "yes"}),
@@ -138,7 +138,7 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
         lambda: calling(tw.SubagentToolConfig(name="q")),
         "'q' is called with a SubpromptConfig, not with a SubagentToolConfig.",
     ),
-    (lambda: calling({"name": "add"}, tools=[add]), "Prompt 'p': 'add' is a tool, and is called as it is."),
+    (lambda: calling({"name": "add"}, tools=[add]), "Prompt 'p': 'add' is a tool and is called directly."),
     (
         lambda: calling(
             {"name": "q", "initUserMessageProperty": "said"},
@@ -148,11 +148,11 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: below({"name": "b", "resumable": LIVES_ON}),
-        "Prompt 'q' is called as a tool: there the agent 'b' can be neither resumable, nor immediate, nor optional.",
+        "Prompt 'q' is called as a tool: the agent 'b' cannot be resumable, immediate or optional there.",
     ),
     (
         lambda: below({"name": "b", "immediate": True}),
-        "Prompt 'q' is called as a tool: there the agent 'b' can be neither resumable, nor immediate, nor optional.",
+        "Prompt 'q' is called as a tool: the agent 'b' cannot be resumable, immediate or optional there.",
     ),
     (lambda: tw.Agent("a", "p", "q"), "Agent 'a' is of the type 'ai_human': a side_b needs type='dual_ai'."),
     (

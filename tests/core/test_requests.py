@@ -11,7 +11,7 @@ import pytest
 from toolwright.core.agents.catalog import REQUESTS, Catalog
 from toolwright.core.errors import InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.requests.conversation import GO_ON, heard, message_of, opening_of, system_of
+from toolwright.core.requests.conversation import GO_ON, as_sent, message_of, opening_of, system_of
 from toolwright.core.requests.request import RequestForm, read_request
 from toolwright.core.requests.speaker import REMEMBERED, RequestAgents
 from toolwright.core.schemas.output import Output
@@ -206,7 +206,7 @@ def message(role: Any, content: str, *calls: tuple[str, str], **more: Any) -> Me
 
 def test_results_are_the_users_word_and_calls_are_in_the_text_alone() -> None:
     answer = '{"output": null, "calls": [{"_tool": "a"}, {"_tool": "b"}]}'
-    messages = heard(
+    messages = as_sent(
         [
             message("user", "Go"),
             message("assistant", answer, ("a", "{}"), ("b", "{}"), native={"n": 1}),
@@ -235,7 +235,7 @@ def test_results_are_the_users_word_and_calls_are_in_the_text_alone() -> None:
     ],
 )
 def test_calls_that_a_text_does_not_have_are_written_out(text: str, arguments: str, written: JSON) -> None:
-    [answer] = heard([message("assistant", text, ("a", arguments), native={"n": 1})])
+    [answer] = as_sent([message("assistant", text, ("a", arguments), native={"n": 1})])
     before, _, line = answer.content.rpartition("\n")
     assert before == text
     assert json.loads(line) == {"output": None, "calls": [written]}

@@ -116,7 +116,7 @@ MISTAKES: Mapping[str, tuple[Callable[[], object], str]] = {
     "a model": (lambda: tw.Agent("a", model=3), "Agent 'a': model must be a name such as 'openai:gpt-5'"),
     "an output": (
         lambda: tw.Agent("a", output="City"),
-        "The output schema of the agent 'a' is a JSON Schema or",
+        "The output schema of the agent 'a' must be a JSON Schema or",
     ),
     "two prompts": (
         lambda: tw.Agent("a", tw.Prompt("p"), instructions="Go."),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolwright.core.arguments.faults import ArgumentFault
+from toolwright.core.arguments.errors import InvalidArguments
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_STATE
@@ -298,7 +298,7 @@ def test_keys_that_would_be_those_of_another_instance_are_refused() -> None:
     for name, instance in (("†a.one", None), ("a.b", "one")):
         with pytest.raises(InvalidRequest, match="A value of this call cannot have the key"):
             value_key(name, instance)
-    with pytest.raises(InvalidRequest, match="from 1 to 200 characters"):
+    with pytest.raises(InvalidRequest, match="must have 1 to 200 characters"):
         value_key("a" * 100, "b" * 100)
 
 
@@ -370,7 +370,7 @@ def test_every_unknown_reference_is_an_error_that_names_the_path() -> None:
         "d": "†state.",
         "e": "†state.user.tags.7",
     }
-    with pytest.raises(ArgumentFault) as caught:
+    with pytest.raises(InvalidArguments) as caught:
         resolve_references(arguments, STATE, INPUT)
     assert str(caught.value) == (
         "Invalid arguments: a: refers to nothing: There is no †state.user.nme: †state.user has only name, tags; "
@@ -381,7 +381,7 @@ def test_every_unknown_reference_is_an_error_that_names_the_path() -> None:
 
 
 def test_the_input_may_hold_nothing() -> None:
-    with pytest.raises(ArgumentFault, match=r"There is no †input\.x: †input is an object without it"):
+    with pytest.raises(InvalidArguments, match=r"There is no †input\.x: †input is an object without it"):
         resolve_references({"a": "†input.x"}, {}, {})
 
 
@@ -389,14 +389,14 @@ def test_references_do_not_make_arguments_larger_than_they_may_be() -> None:
     zeros: list[JSON] = [0] * 50_000
     for name, words in (("many", "more than 100000 values"), ("text", "1048576 bytes")):
         references: list[JSON] = [f"†state.{name}"] * 50_000
-        with pytest.raises(ArgumentFault, match=words):
+        with pytest.raises(InvalidArguments, match=words):
             resolve_references({"a": references}, {"many": zeros, "text": "x" * 1_000_000}, {})
     deep: JSON = "†state.deep"
     for _ in range(40):
         deep = [deep]
-    with pytest.raises(ArgumentFault, match="nested deeper than 64 levels"):
+    with pytest.raises(InvalidArguments, match="nested deeper than 64 levels"):
         resolve_references({"a": deep}, {"deep": deep}, {})
     for _ in range(5000):
         deep = [deep]
-    with pytest.raises(ArgumentFault, match="nested deeper than 64 levels"):
+    with pytest.raises(InvalidArguments, match="nested deeper than 64 levels"):
         resolve_references({"a": deep}, {}, {})

@@ -53,12 +53,12 @@ def test_an_app_takes_a_list_of_components(tool_uis: Any) -> None:
 
 @pytest.mark.parametrize("each", [draw, "chart", None])
 def test_an_app_takes_nothing_but_components(each: Any) -> None:
-    with pytest.raises(DefinitionError, match="is no component: "):
+    with pytest.raises(DefinitionError, match="is not a component"):
         tw.App(tool_uis=[each])
 
 
 def test_a_tool_has_one_component_in_an_app() -> None:
-    with pytest.raises(DefinitionError, match="two components draw the tool 'pickSeat'"):
+    with pytest.raises(DefinitionError, match="the tool 'pickSeat' has two components"):
         tw.App(tool_uis=[tw.tool_ui("pickSeat", "form"), tw.tool_ui("pickSeat", "choice")])
 
 

@@ -632,7 +632,7 @@ async def test_definitions_for_a_provider_are_what_it_accepts_and_calls_are_take
     assert refused.error == "Invalid arguments: filter_name: must be a string, not a number."
     own = await toolset.call("odd.tool", {"filter[name]": 1})
     assert own.error == "Invalid arguments: filter[name]: must be a string, not a number."
-    with pytest.raises(DefinitionError, match="no rules of the provider 'gemini'"):
+    with pytest.raises(DefinitionError, match="no schema rules for the provider 'gemini'"):
         toolset.definitions(provider="gemini")  # type: ignore[arg-type]
 
 
@@ -670,7 +670,7 @@ async def test_the_author_of_a_tool_reads_in_the_log_that_its_result_is_none(
     finally:
         tools.close()
     told = [record.getMessage() for record in caplog.records]
-    wrong = "The tool 'counted_wrongly': The tool returned what is not JSON: a.0 is of the type bytes"
+    wrong = "The tool 'counted_wrongly': The tool returned a value that is not JSON: a.0 is of the type bytes"
     assert [each.startswith(wrong) for each in told].count(True) == 1
     assert sum("'counted_in_a_thread'" in each for each in told) == 1
     assert not any("'refuses'" in each for each in told)

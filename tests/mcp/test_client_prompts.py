@@ -125,7 +125,7 @@ async def odd(_: Asked) -> JSONObject:
     ("listed", "names", "fault"),
     [
         (refused, [], "Its prompts cannot be listed: No prompts today."),
-        (nonsense, [], "Its prompts cannot be listed: it is no message of the protocol."),
+        (nonsense, [], "Its prompts cannot be listed: it is not a message of the protocol."),
         (odd, ["same", "ok"], "A prompt has no name on one line, or one that is listed before."),
     ],
 )
@@ -183,7 +183,7 @@ async def test_what_cannot_be_fetched_says_why() -> None:
                 await rt.mcp.prompt("a", "peer", "nope")
             with pytest.raises(NotFound, match="no MCP server 'other'"):
                 await rt.mcp.prompt("a", "other", "review")
-            with pytest.raises(InvalidRequest, match="arguments of a prompt must be an object"):
+            with pytest.raises(InvalidRequest, match="arguments of a prompt must be texts by name"):
                 await rt.mcp.prompt("a", "peer", "review", {"diff": 1})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]  # as users may
         async with agent(nowhere) as (rt, _):
             with pytest.raises(Unreachable, match="cannot be reached"):

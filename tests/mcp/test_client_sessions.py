@@ -13,7 +13,7 @@ from tests.mcp.peers.bare import Answer, Bare, HttpLine, JSONObject, Line, encod
 from tests.mcp.peers.serving import Served
 from toolwright.adapters.executors.request import resolve
 from toolwright.adapters.mcp.peer import CALLER, NoPeer
-from toolwright.adapters.mcp.transport import JudgedNetwork, client
+from toolwright.adapters.mcp.transport import AllowedNetwork, client
 from toolwright.core.tools.http.addresses import anywhere
 
 pytestmark = pytest.mark.anyio
@@ -121,7 +121,7 @@ async def test_a_call_may_keep_silent_for_longer_than_a_stream_that_no_call_wait
     listener, stop = socket.create_server(("127.0.0.1", 0)), asyncio.Event()
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
     serving = asyncio.create_task(peer.over_http(listener, stop, "http"))
-    network = JudgedNetwork(resolve, anywhere)
+    network = AllowedNetwork(resolve, anywhere)
     async with client(network, httpx2.create_ssl_context(), (), lambda _: None, silence=0.05) as http:
         token = CALLER.set(NoPeer())
         call = asyncio.create_task(http.post(url, json={"method": "tools/call"}))

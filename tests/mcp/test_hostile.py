@@ -101,12 +101,12 @@ async def test_what_a_server_is_told_in_secret_is_in_no_fault_and_no_log(
 async def test_a_connection_makes_room_for_others_only_while_no_call_is_at_work_on_it() -> None:
     connections = McpConnections(resolve=resolve, most=1)
     busy, other, third = [nowhere(name) for name in ("busy", "other", "third")]
-    connection = connections.of(busy)
+    connection = connections.connection(busy)
     async with connection.calling(cast("Caller", object())):
-        connections.of(other)
-        assert connections.of(busy) is connection
-    connections.of(third)
-    assert connections.of(busy) is not connection
+        connections.connection(other)
+        assert connections.connection(busy) is connection
+    connections.connection(third)
+    assert connections.connection(busy) is not connection
     await connections.aclose()
 
 

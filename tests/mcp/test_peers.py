@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 REVISIONS = ("2025-11-25", "2026-07-28")
 SOON = 0.3
-"""Seconds that one waits for what never comes."""
+"""Seconds that one waits for what never matches a date."""
 
 
 async def answer(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:

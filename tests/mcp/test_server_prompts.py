@@ -122,7 +122,7 @@ async def test_prompts_and_resources_are_permitted_as_read_only_tools_are(revisi
         ({"prompts": "review"}, "prompts must be True or a list of names"),
         ({"resources": ["a"]}, "resources must be a dict"),
         ({"resources": {"a": 5}}, "must be a text, bytes or a path, not 5"),
-        ({"resources": {"a": Path("/nowhere/x")}}, "where there is no file"),
+        ({"resources": {"a": Path("/nowhere/x")}}, "there is no file"),
         ({"resources": {"toolwright://threads/a": "x"}}, "not beginning with toolwright://"),
         ({"resources": {"a": {"content": "x", "mime": "y"}}}, "has no key 'mime'"),
         ({"people": ["nope"]}, "names the tool 'nope'"),

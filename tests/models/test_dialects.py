@@ -141,9 +141,9 @@ BEYOND: list[tuple[JSON, str]] = [
     ({"enum": [{}]}, "enum of objects or lists"),
     ({"type": "object", "properties": {}, "enum": [{}]}, "enum of objects or lists"),
     ({"const": []}, "enum of objects or lists"),
-    ({"enum": ["a", 1], "anyOf": [{"type": "string"}]}, "beside an enum of several types"),
-    ({"$ref": "#/properties/x"}, "takes the reference '#/properties/x'"),
-    ({"$ref": "#/$defs/D", "properties": {"a": {"type": "null"}}}, "more beside the reference"),
+    ({"enum": ["a", 1], "anyOf": [{"type": "string"}]}, "next to an enum of several types"),
+    ({"$ref": "#/properties/x"}, "accepts the reference '#/properties/x'"),
+    ({"$ref": "#/$defs/D", "properties": {"a": {"type": "null"}}}, "other keywords next to the reference"),
 ]
 
 

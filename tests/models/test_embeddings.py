@@ -95,7 +95,7 @@ async def test_answers_that_hold_other_things_than_vectors_are_errors(
     server: WireServer, embedder: OpenAIEmbedder, vectors: Sequence[Sequence[float]]
 ) -> None:
     server.answer(vectors=vectors)
-    with pytest.raises(ModelUnavailable, match="something else than vectors"):
+    with pytest.raises(ModelUnavailable, match="did not return vectors"):
         await embedder.embed(["one", "two"])
 
 

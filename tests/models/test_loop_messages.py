@@ -293,9 +293,9 @@ async def test_what_is_no_message_is_refused_by_its_place(bad: object) -> None:
     [
         ({"role": "user", "content": {"text": "word"}}, "messages[2].content has an unknown form"),
         ({"role": "user", "content": 5}, "messages[2].content has an unknown form: 5."),
-        ({"role": "user", "content": ["word"]}, "messages[2].content[0] must be an object, not 'word'."),
+        ({"role": "user", "content": ["word"]}, "messages[2].content[0] is not an object: 'word'."),
         ({"role": "assistant", "tool_calls": {}}, "messages[2].tool_calls has an unknown form"),
-        ({"role": "assistant", "tool_calls": [1]}, "messages[2].tool_calls[0] must be an object, not 1."),
+        ({"role": "assistant", "tool_calls": [1]}, "messages[2].tool_calls[0] is not an object: 1."),
     ],
 )
 async def test_what_could_not_be_counted_is_refused_by_its_place(bad: object, said: str) -> None:

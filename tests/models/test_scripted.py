@@ -148,7 +148,10 @@ async def test_the_yaml_file_has_the_same_form(tmp_path: Path) -> None:
         ("- calls: [{name: search, args: 3}]", "turn 1: calls.0.args"),
         ("- text: 3", "turn 1: text: "),
         ("- {}", "turn 1: needs one of text, json, calls, thinking, fail"),
-        ("- {text: '', json: null}", "turn 1: text and json are two forms of one thing; keep one of them."),
+        (
+            "- {text: '', json: null}",
+            "turn 1: text and json are two forms of the same answer. Keep one of them.",
+        ),
         ("- json: .nan", "turn 1: json is not JSON"),
         ("- json: 2026-11-22", "turn 1: json: "),
         ("- value: 1", "turn 1: unknown key 'value'; the keys of a turn are text, json, calls"),

@@ -1,4 +1,4 @@
-"""What a model or a row holds that is no JSON: the model reads its error, the run and its thread go on."""
+"""What a model or a row holds that is not JSON: the model reads its error, the run and its thread go on."""
 
 import json
 from dataclasses import replace
@@ -35,7 +35,7 @@ def strictly(text: str) -> Any:  # whatever JSON it is
     """What a strict reader of JSON makes of the text."""
 
     def refuse(constant: str) -> NoReturn:
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not JSON")
 
     text.encode()
     value = json.loads(text, parse_constant=refuse)

@@ -368,7 +368,7 @@ async def test_a_stop_cancels_again_what_swallows_it_and_gives_up_in_the_end(
         async with asyncio.timeout(8):
             await rig.motor.stop(0.0)
         assert swallowed == {"polite": 2, "deaf": 5}
-        assert "'drain deaf' does not end" in caplog.text
+        assert "'drain deaf' ignores its cancellation" in caplog.text
         assert "'drain polite'" not in caplog.text
         release.set()
         await rig.until(lambda: rig.drained == ["deaf"])
@@ -402,9 +402,9 @@ async def test_a_drain_that_waits_for_the_journal_is_no_error_and_each_is_told_o
         (each.levelname, each.getMessage()) for each in caplog.records if "'drain t'" in each.getMessage()
     ]
     if lasts:
-        assert told == [("INFO", "The task 'drain t' ends when the journal answers it.")]
+        assert told == [("INFO", "The task 'drain t' ends once the journal is available.")]
     else:
-        assert told == [("ERROR", "The task 'drain t' does not end when it is cancelled; it is left behind.")]
+        assert told == [("ERROR", "The task 'drain t' ignores its cancellation and is abandoned.")]
 
 
 @pytest.mark.idle_clock

@@ -752,7 +752,7 @@ async def test_a_node_that_joins_again_after_it_lost_its_leases_says_so_once(
         [said] = [each for each in caplog.records if "has lost its leases" in each.getMessage()]
         assert said.levelname == "WARNING"
         assert said.getMessage().startswith(
-            f"The node {first} has lost its leases: this process goes on as the node"
+            f"The node {first} has lost its leases. This process continues as the node"
         )
 
 

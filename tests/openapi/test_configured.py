@@ -46,7 +46,7 @@ async def test_an_agent_over_http_has_the_tools_of_its_documents() -> None:
         entry = {"source": FAULTY, "name": "zoo", "timeout": 5_000, "requiresApproval": True}
         made = await post(api, with_tools({"openapi": entry}, INSIDE))
         assert made["faults"] == [
-            {"operation": "TRACE /b", "message": "there are no tools of the method TRACE"}
+            {"operation": "TRACE /b", "message": "tools cannot be made of the method TRACE"}
         ]
         first, second = made["agent"]["config"]["tools"]
         assert second == INSIDE

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from toolwright.core.arguments.faults import ArgumentFault
+from toolwright.core.arguments.errors import InvalidArguments
 
 INFO = {"title": "Zoo", "version": "1"}
 
@@ -32,7 +32,7 @@ def accepts(tool: tw.Tool, it: object) -> bool:
     assert tool.judge is not None
     try:
         tool.judge.read(dumps({"it": it}))
-    except ArgumentFault:
+    except InvalidArguments:
         return False
     return True
 
@@ -180,7 +180,7 @@ def test_3_1_says_more_beside_a_reference() -> None:
         ({"$ref": "other.yaml#/Pet"}, "'other.yaml' is another document: bundle them first"),
         ({"$ref": "http://169.254.169.254/x"}, "'http://169.254.169.254/x' is another document"),
         (ref("Loop"), "circle"),
-        ({"$dynamicRef": "#x"}, "the dynamic reference '#x' stands within no schema of that anchor"),
+        ({"$dynamicRef": "#x"}, "the dynamic reference '#x' is not inside a schema with that anchor"),
         ({"type": "strange"}, "inputSchema is not a valid JSON Schema"),
         (7, "a schema is neither an object nor true or false"),
     ],

@@ -62,8 +62,8 @@ async def test_a_path_a_text_and_an_object_are_the_same(tmp_path: Path) -> None:
         ("just\ntext", "must be an object"),
         ("no-such-file.yaml", "cannot be read: No such file"),
         ("[" * 100_000 + "\n", "nested deeper than 64 levels"),
-        ("a: &a [1]\nb: *b\n", "names nothing that stands before it"),
-        ("a: &a [*a]\n", "names nothing that stands before it"),
+        ("a: &a [1]\nb: *b\n", "names no earlier anchor"),
+        ("a: &a [*a]\n", "names no earlier anchor"),
         (BOMB, "at most 1000000"),
     ],
 )
@@ -314,8 +314,8 @@ def test_faults_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     [record] = caplog.records
     assert record.name == "toolwright.openapi"
     assert record.getMessage() == (
-        "Of the OpenAPI document 'Zoo', 2 operations became no tool: OPTIONS /b: there are no tools of the method "
-        "OPTIONS; TRACE /b: there are no tools of the method TRACE."
+        "Of the OpenAPI document 'Zoo', 2 operations became no tool: OPTIONS /b: tools cannot be made of the method "
+        "OPTIONS; TRACE /b: tools cannot be made of the method TRACE."
     )
     assert len(tools.faults) == 2
 

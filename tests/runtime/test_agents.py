@@ -15,7 +15,7 @@ from tests import journals
 from tests.runtime.rig import Rig, running
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.errors import (
-    AlreadyThere,
+    AlreadyExists,
     DefinitionError,
     Forbidden,
     InvalidConfiguration,
@@ -144,11 +144,11 @@ async def test_names_are_given_once_and_those_of_the_app_never(tmp_path: Path) -
         await agents.save("scout", {})
         await agents.save("ranger", {})
         host = await agents.get("host")
-        with pytest.raises(AlreadyThere, match="The app declares an agent 'host'"):
+        with pytest.raises(AlreadyExists, match="The app declares an agent 'host'"):
             await agents.save("host", {})
-        with pytest.raises(AlreadyThere, match="The app declares an agent 'host'"):
+        with pytest.raises(AlreadyExists, match="The app declares an agent 'host'"):
             await agents.update("scout", name="host")
-        with pytest.raises(AlreadyThere, match="another agent 'ranger'"):
+        with pytest.raises(AlreadyExists, match="another agent 'ranger'"):
             await agents.update("scout", name="ranger")
         for name in ("host", host.id):
             with pytest.raises(Forbidden, match="Change it there"):
@@ -174,9 +174,9 @@ async def test_a_name_never_leads_to_another_agent_whose_id_it_is(tmp_path: Path
         host, scout = await agents.get("host"), (await agents.save("scout", {})).agent
         await agents.save("ranger", {})
         for taken in (host.id, scout.id):
-            with pytest.raises(AlreadyThere, match="is the id of another agent"):
+            with pytest.raises(AlreadyExists, match="is the id of another agent"):
                 await agents.save(taken, {})
-            with pytest.raises(AlreadyThere, match="is the id of another agent"):
+            with pytest.raises(AlreadyExists, match="is the id of another agent"):
                 await agents.update("ranger", name=taken)
         assert (await agents.get(scout.id)).name == "scout"
         with pytest.raises(DefinitionError, match="is the id of another agent"):
@@ -191,7 +191,7 @@ async def test_a_value_that_says_text_stays_text_where_only_a_url_names_it(tmp_p
         agent = (await made.rt.agents.save("scout", config)).agent
         types = (await made.rt.agents.active("scout")).types
         assert types.stored(agent.env)["REGION"].type == "text"
-        assert types.of("REGION") == "secret"
+        assert types.type_of("REGION") == "secret"
         thread = await made.rt.threads.create("scout", env={"REGION": {"value": "us", "type": "text"}})
         assert thread.agent == agent.id
 

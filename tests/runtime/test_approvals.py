@@ -186,7 +186,7 @@ async def test_where_it_is_unknown_whether_a_call_needs_one_it_does(
     async with running(script(), [ledger.tool]) as rig:
         run = await begun(rig)
         call = await asked(rig, run.id)
-        assert "Whether a call of 'pay' needs an approval is unknown" in caplog.text
+        assert "The approval rule of 'pay' failed" in caplog.text
         await rig.rt.calls.submit(run.id, call.id, {"approved": True})
         assert await results(rig, run.id) == [("success", "Paid 5 to Ann")]
 

@@ -335,7 +335,7 @@ async def test_each_back_off_is_a_line_of_the_log(caplog: pytest.LogCaptureFixtu
         run = await here.run()
     said = [line for line in caplog.messages if run.id in line]
     assert said == [
-        f"Run {run.id} is tried again in {delay} s, since its model failed: {REFUSED.message}"
+        f"Run {run.id} is retried in {delay} s, because its model failed: {REFUSED.message}"
         for delay in (1, 2, 4)
     ]
 

@@ -61,7 +61,7 @@ async def test_what_a_kept_state_is_to_write_is_refused_and_it_may_still_read() 
     @tw.tool(description="Writes to another's state.")
     async def late(state: tw.ThreadState) -> str:
         for name, write in WRITES.items():
-            with pytest.raises(InvalidRequest, match=r"^This call is over: "):
+            with pytest.raises(InvalidRequest, match=r"^This call has ended: "):
                 await write(kept[0])
                 pytest.fail(name)
         kept[0].progress(1)
@@ -105,7 +105,7 @@ async def test_a_task_that_its_call_has_forgotten_hears_that_the_call_is_over() 
         thread_id = await finished(rig)
         go_on.set()
         await asyncio.wait(tasks, timeout=10)
-        assert heard == ["This call is over: nothing can be done in its thread any more."]
+        assert heard == ["This call has ended: it can no longer change its thread."]
         assert await rig.rt.files.list(thread_id) == []
 
 
@@ -126,7 +126,7 @@ async def test_a_call_whose_time_is_over_is_over_for_its_thread_too() -> None:
     async with running(ScriptedModel([calling("slow"), DONE]), [slow]) as rig:
         thread_id = await finished(rig)
         over.set()
-        assert (await asyncio.wait_for(heard.get(), 10)).startswith("This call is over: ")
+        assert (await asyncio.wait_for(heard.get(), 10)).startswith("This call has ended: ")
         assert await rig.store.children.value(thread_id, "late") is None
 
 
@@ -153,6 +153,6 @@ async def test_a_write_that_is_under_way_when_the_call_ends_is_refused() -> None
     async with running(ScriptedModel([calling("leave"), DONE]), [leave], files=Slow()) as rig:
         thread_id = await finished(rig)
         go_on.set()
-        with pytest.raises(InvalidRequest, match="This call is over"):
+        with pytest.raises(InvalidRequest, match="This call has ended"):
             await asyncio.wait_for(tasks[0], 10)
         assert await rig.rt.files.list(thread_id) == []

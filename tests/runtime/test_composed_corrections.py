@@ -276,7 +276,7 @@ class Broken(BaseModel):
 
 async def test_a_validator_that_breaks_fails_the_run_in_words() -> None:
     async with runtime(tw.App()) as rt:
-        with pytest.raises(SolutionError, match=r"could not be judged: .*division"):
+        with pytest.raises(SolutionError, match=r"could not be validated: .*division"):
             await rt.request({"model": Raw(said({"a": 1})["text"])}, Broken, "Go")
 
 

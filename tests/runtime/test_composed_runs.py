@@ -243,8 +243,8 @@ async def test_a_request_outlives_the_process_that_began_it(named: bool, tmp_pat
         await hanging.begun.wait()
     async with tw.App(registry=greeting()).runtime(settings, grace=0.1) as rt:
         if not named:
-            gone = "The model 'test:watched' of this request is an object, which only the process that began it has"
-            with pytest.raises(SolutionError, match=f"^{gone}") as caught:
+            gone = "The model 'test:watched' of this request is an object, which exists only in the process"
+            with pytest.raises(SolutionError, match=f"^{gone} that started it") as caught:
                 await rt.solution(run.id)
             assert caught.value.run_id == run.id
             return

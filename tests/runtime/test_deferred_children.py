@@ -13,7 +13,7 @@ from tests.databases import OpenStore, store_on
 from tests.runtime.kin import Ahead, kin
 from tests.runtime.rig import Rig, assert_valid
 from toolwright.adapters.system import new_id
-from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, VariablesLacking
+from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, VariablesRequired
 from toolwright.core.journal.child_effects import Terminate
 from toolwright.core.journal.units import Apply, SetEnv, Unit
 from toolwright.core.json_value import JSONObject
@@ -207,7 +207,7 @@ async def test_of_twenty_parts_at_once_one_child_begins(store: OpenStore) -> Non
         )
         assert any(not isinstance(each, BaseException) for each in answers)
         refused = [each for each in answers if isinstance(each, BaseException)]
-        assert {type(each) for each in refused} <= {NotFound, VariablesLacking}
+        assert {type(each) for each in refused} <= {NotFound, VariablesRequired}
         assert len(await rig.rt.threads.children(thread_id)) == 1
         await ended(rig, thread_id)
 
@@ -217,7 +217,7 @@ async def test_parts_keep_the_request_open_and_other_names_are_refused(memory: O
         thread_id, [request_id] = await put_off(rig)
         with pytest.raises(InvalidRequest, match="was not requested"):
             await rig.rt.requests.answer(thread_id, request_id, {**GIVEN, "OTHER": "x"})
-        with pytest.raises(VariablesLacking) as lacking:
+        with pytest.raises(VariablesRequired) as lacking:
             await rig.rt.requests.answer(thread_id, request_id, {"API_KEY": KEY})
         assert lacking.value.missing == ["REGION"]
         assert (await rig.rt.requests.get(thread_id, request_id)).missing == ("REGION",)
@@ -245,7 +245,7 @@ async def test_an_expired_request_is_taken_away_with_the_secrets_given_in_part(s
         thread_id, [first, second] = await put_off(rig)
         owners = [await child_of(rig, each) for each in (first, second)]
         for request_id in (first, second):
-            with pytest.raises(VariablesLacking):
+            with pytest.raises(VariablesRequired):
                 await rig.rt.requests.answer(thread_id, request_id, {"API_KEY": KEY})
         await rig.rt.threads.set_env(thread_id, {"API_KEY": KEY})
         assert await drop_expired(rig.store.inner, clock, new_id) == 0
@@ -301,7 +301,7 @@ async def test_no_more_children_begin_than_there_may_be(store: OpenStore) -> Non
         answers = await asyncio.gather(
             *[rig.rt.requests.answer(thread_id, one, GIVEN) for one in requests], return_exceptions=True
         )
-        assert sorted(type(each).__name__ for each in answers) == ["FulfilledRequest", *["NoRoom"] * 7]
+        assert sorted(type(each).__name__ for each in answers) == ["Answered", *["NoRoom"] * 7]
         assert len(await rig.rt.threads.children(thread_id)) == 1
         left = [each.id for each in await rig.rt.requests.list(thread_id)]
         assert len(left) == 7

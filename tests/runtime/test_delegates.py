@@ -297,7 +297,7 @@ async def test_an_agent_of_two_sides_is_no_delegate_of_a_tool_with_an_output() -
         [made] = solution.calls
         assert made.result is not None
         assert made.result.error == (
-            "The agent 'talkers' has two sides (dual_ai), so it cannot answer in the _output of 'sum_up'."
+            "The agent 'talkers' talks with itself, so it cannot answer with the _output of 'sum_up'."
         )
         assert await rt.threads.children(solution.thread_id) == []
 
@@ -453,10 +453,10 @@ def test_hidden_files_are_no_saved_requests(tmp_path: Path) -> None:
 
 
 def test_names_of_saved_requests_are_their_own(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match="No saved request may be called 'anonymous'"):
+    with pytest.raises(DefinitionError, match="No saved request may be named 'anonymous'"):
         tw.App(requests=saved(tmp_path, anonymous={"schema": {}}))
     (tmp_path / "anonymous.json").unlink()
-    with pytest.raises(DefinitionError, match="'writer' is an agent and a saved request"):
+    with pytest.raises(DefinitionError, match="'writer' is both an agent and a saved request"):
         tw.App(
             requests=saved(tmp_path, writer={"schema": {}}), agents=[tw.Agent("writer", tw.Prompt("writer"))]
         )

@@ -334,7 +334,7 @@ def test_an_override_that_needs_what_it_stands_in_for_is_refused() -> None:
         return other
 
     app = tw.App()
-    with pytest.raises(DefinitionError, match="'pool' would be needed for its own value: pool → pool"):
+    with pytest.raises(DefinitionError, match="'pool' would depend on itself: pool → pool"):
         app.override(pool, of_pool).__enter__()
     with app.override(pool, of_other), pytest.raises(DefinitionError, match="other → pool → other"):
         app.override(other, of_pool).__enter__()
@@ -343,7 +343,7 @@ def test_an_override_that_needs_what_it_stands_in_for_is_refused() -> None:
 
 @pytest.mark.parametrize(("dependency", "other"), [("pool", len), (len, "pool")])
 def test_an_override_takes_functions(dependency: Any, other: Any) -> None:
-    with pytest.raises(DefinitionError, match=r"App\.override takes two functions, not 'pool'"):
+    with pytest.raises(DefinitionError, match=r"App\.override needs two functions, not 'pool'"):
         tw.App().override(dependency, other).__enter__()
 
 
@@ -431,11 +431,11 @@ async def of_nothing() -> AsyncGenerator[None]:
 @pytest.mark.parametrize(
     ("lifespan", "fault"),
     [
-        (bare, "App: the lifespan yields; decorate it with @contextlib.asynccontextmanager"),
+        (bare, "App: the lifespan is a generator. Decorate it with @contextlib.asynccontextmanager"),
         (coroutine, "App: the lifespan must be a function of the app that gives an async context manager"),
         ("open", "App: the lifespan must be a function of the app .* not 'open'"),
         (of_nothing, "App: the lifespan must be a function of the app that gives an async context manager"),
-        (of_nothing(), "App: the lifespan is the function itself, not what it returns"),
+        (of_nothing(), "App: the lifespan must be the function itself"),
     ],
 )
 def test_what_is_no_lifespan_is_refused(lifespan: Any, fault: str) -> None:

@@ -70,7 +70,7 @@ async def test_it_may_be_declined(action: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("yes", "The answer to a question is an object with an action"),
+        ("yes", "The answer to a question must be an object with an action"),
         ({"action": "maybe"}, "'accept', 'decline' or 'cancel'"),
         ({"action": "accept"}, "city"),
         ({"action": "accept", "content": {"city": 7}}, "city"),

@@ -7,7 +7,7 @@ import pytest
 
 import toolwright as tw
 from tests.runtime.rig import Rig, running
-from toolwright.core.errors import AlreadyThere, Forbidden, InvalidRequest, NotFound
+from toolwright.core.errors import AlreadyExists, Forbidden, InvalidRequest, NotFound
 from toolwright.core.journal.units import DropEntity, SaveEntity, SetEnv, Unit
 from toolwright.testing import ScriptedModel
 
@@ -81,7 +81,7 @@ async def test_an_update_keeps_what_others_wrote_meanwhile() -> None:
         stored = await r.rt.entities.get(ada.id)
         assert (stored.display_name, stored.metadata) == ("Ada", {"a": 1})
         bob = await r.rt.entities.create(external_id="bob")
-        with pytest.raises(AlreadyThere, match="'ada'"):
+        with pytest.raises(AlreadyExists, match="'ada'"):
             await r.rt.entities.update(bob.id, external_id="ada")
         assert await r.rt.entities.get(bob.id) == bob
         assert (await r.rt.entities.update(bob.id, external_id=None)).external_id is None

@@ -10,7 +10,7 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.databases import sqlite_journal
 from tests.runtime.rig import Rig, running
-from toolwright.core.errors import CannotSeal, Forbidden, InvalidRequest, NotFound, TenvsLacking
+from toolwright.core.errors import CannotSeal, Forbidden, InvalidRequest, NotFound, TenvsRequired
 from toolwright.core.journal.store import Store
 from toolwright.core.ports import Cipher
 from toolwright.testing import MemoryBus, ScriptedModel
@@ -202,7 +202,7 @@ async def test_a_thread_that_lacks_tenvs_is_not_created_and_all_names_are_told()
         return ""
 
     async with running(script(), [search, more]) as rig:
-        with pytest.raises(TenvsLacking) as caught:
+        with pytest.raises(TenvsRequired) as caught:
             await rig.rt.threads.create("tester", tenvs={"size": "big", "location": 4, "key": 5})
         assert caught.value.missing == ["store_id", "user"]
         assert caught.value.invalid == [

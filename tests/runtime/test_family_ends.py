@@ -325,7 +325,7 @@ async def test_a_message_from_outside_that_comes_too_late_is_refused(store: Open
                 await rig.store.commit(Apply(token="end", at=unit.at, effects=(end,)))
 
         rig.store.before = overtake
-        with pytest.raises(ThreadTerminated, match="is terminated and accepts nothing more"):
+        with pytest.raises(ThreadTerminated, match="is terminated, so no agent answers in it"):
             await rig.rt.threads.send(thread.id, "Hello?")
         assert await runs(rig, thread.id) == []
 

@@ -11,7 +11,7 @@ import toolwright as tw
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.errors import NotFound, TenvsLacking
+from toolwright.core.errors import NotFound, TenvsRequired
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.wiring.assembly import assemble
@@ -66,7 +66,7 @@ async def nobody_is_home(rt: Runtime) -> None:
 
 async def test_a_trigger_is_refused_with_all_that_is_missing(tmp_path: Path) -> None:
     async with at_work(tmp_path, ManualClock(), needs=True) as (rt, motor):
-        with pytest.raises(TenvsLacking, match="'shopper' cannot have a home thread") as refused:
+        with pytest.raises(TenvsRequired, match="'shopper' cannot have a home thread") as refused:
             await rt.inboxes.trigger("shopper", "billing")
         assert refused.value.missing == ["store_id", "currency"]
         assert await motor.run_until_idle() == 0

@@ -273,8 +273,8 @@ ODD: list[tuple[dict[str, Any], str]] = [
     ({"model": 3}, "3 instead of a text"),
     ({"finish_reason": ["stop"]}, "a value of the type list instead of a text"),
     ({"usage": Usage(input_tokens="9")}, "'9' instead of a number"),  # type: ignore[arg-type]
-    ({"usage": {"input_tokens": 9}}, "a usage or calls of a wrong type"),
-    ({"calls": None}, "a usage or calls of a wrong type"),
+    ({"usage": {"input_tokens": 9}}, "usage or calls of an invalid type"),
+    ({"calls": None}, "usage or calls of an invalid type"),
     (
         {"calls": (ModelCall(**ODD_CALL),)},
         "a value of the type dict instead of a text",

@@ -7,12 +7,12 @@ import pytest
 
 import toolwright as tw
 from tests.runtime.rig import running
-from toolwright.core.arguments.faults import Fault
+from toolwright.core.arguments.errors import FieldError
 from toolwright.core.errors import ServerFailed
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import AnswerSchema, ModelEvent, ModelRequest, ModelResponse, TextDelta
 from toolwright.core.results.result import ToolResult
-from toolwright.core.schemas.output import AnswerFault, FormedAnswer, judge_answer
+from toolwright.core.schemas.output import FormedAnswer, InvalidAnswer, validate_answer
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.pipeline import prepare
 from toolwright.testing import MemoryBus
@@ -60,7 +60,7 @@ class BrokenForm:
     def read(self, response: ModelResponse) -> FormedAnswer:
         raise self._error
 
-    def heard(self, messages: list[Message]) -> list[Message]:
+    def as_sent(self, messages: list[Message]) -> list[Message]:
         return messages
 
 
@@ -75,10 +75,10 @@ async def test_a_run_is_not_failed_in_the_name_of_its_model(caplog: pytest.LogCa
 
 def test_an_answer_whose_form_breaks_is_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ServerFailed, match="Internal error while reading the model's answer: no form"):
-        judge_answer(BrokenForm(Broken("no form")), ModelResponse(text="{}"))
+        validate_answer(BrokenForm(Broken("no form")), ModelResponse(text="{}"))
     assert is_logged(caplog)
-    with pytest.raises(AnswerFault):
-        judge_answer(BrokenForm(AnswerFault([Fault((), "is empty")])), ModelResponse(text=""))
+    with pytest.raises(InvalidAnswer):
+        validate_answer(BrokenForm(InvalidAnswer([FieldError((), "is empty")])), ModelResponse(text=""))
 
 
 def test_arguments_that_we_cannot_judge_are_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:

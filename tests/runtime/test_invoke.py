@@ -323,7 +323,7 @@ async def test_a_call_that_is_over_calls_nothing() -> None:
 
     async with talking(app(caller_, add), "boss") as talk:
         await talk.say()
-        with pytest.raises(InvalidRequest, match="This call is over"):
+        with pytest.raises(InvalidRequest, match="This call has ended"):
             await kept[0].invoke_tool("add", {"a": 1, "b": 2})
 
 

@@ -67,7 +67,7 @@ async def freed(deaf: Deaf, caplog: pytest.LogCaptureFixture) -> None:
     await deaf.over.wait()
     for _ in range(5):
         await asyncio.sleep(0)
-    assert deaf.refused == ["This call is over: nothing can be done in its thread any more."]
+    assert deaf.refused == ["This call has ended: it can no longer change its thread."]
     [late] = [each for each in caplog.records if "failed after it was cancelled" in each.getMessage()]
     assert "RuntimeError: too late for anybody" in late.getMessage()
 

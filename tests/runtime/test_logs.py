@@ -81,7 +81,7 @@ async def test_the_begin_the_answers_and_the_end_of_a_run_are_lines_with_names(l
         if line.startswith(("INFO toolwright.runs", "INFO toolwright.models"))
     ]
     assert said[0].startswith(f"Run {run.id} of the agent 'tester' begins or continues.")
-    assert said[1].startswith("scripted has answered the agent 'tester' in ")
+    assert said[1].startswith("scripted answered the agent 'tester' in ")
     assert ", 1 call." in said[1]
     assert ", 0 calls." in said[2]
     assert said[3].startswith(

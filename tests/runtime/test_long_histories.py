@@ -26,7 +26,7 @@ from toolwright.core.threads.event import Event
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Side
 from toolwright.core.value import changed
-from toolwright.runtime.context.conversation import arranged, heard_by, prompted
+from toolwright.runtime.context.conversation import arranged, as_read_by_side, prompted
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualMotor, MemoryBus, MemoryStore, by_hand_on
 
@@ -365,7 +365,7 @@ class Conversation:
             if last.role == "assistant" and last.side not in (None, answer.side):
                 last = None
             sides = self.app().catalog.agent("talker").sides
-            sent = heard_by(answer.side or "side_a", sent, sides)
+            sent = as_read_by_side(answer.side or "side_a", sent, sides)
         return digest_of(prompted(sent, last))
 
 

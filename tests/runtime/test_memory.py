@@ -136,8 +136,8 @@ async def test_a_linked_block_is_read_by_others_and_changed_by_its_owner_alone()
         assert await sections(mind) == [theirs]
         before = await memory(mind)
         answer = await mind.call("update_memory", label="house", content="Mine.")
-        assert "'house' is another agent's" in answer["error"]
-        with pytest.raises(InvalidRequest, match="'house' is another agent's"):
+        assert "'house' is shared with you by another agent" in answer["error"]
+        with pytest.raises(InvalidRequest, match="'house' is shared with you by another agent"):
             await blocks.write("thinker", "house", "Mine.")
         assert await memory(mind) == before
         again = await blocks.write("friend", "house", "New.")
@@ -255,7 +255,7 @@ async def test_an_agent_reads_only_so_many_blocks_of_others() -> None:
             await blocks.link("friend", str(n), "thinker")
         await blocks.link("friend", "0", "thinker")
         await blocks.write("third", "one", "x")
-        with pytest.raises(InvalidRequest, match="'thinker' already reads 20 blocks of others"):
+        with pytest.raises(InvalidRequest, match="'thinker' reads 20 blocks of other agents"):
             await blocks.link("third", "one", "thinker")
         assert len(await blocks.list("thinker")) == MOST_LINKED
 

@@ -145,7 +145,7 @@ PLAN = {"name": "Tea", "instruction": "Make tea."}
         ("goals.0.status has 201", "set_goals", {"goals": [{"description": "a", "status": "x" * 201}]}),
         ("not 'a b'", "set_goals", {"goals": [{"description": "a"}, {"id": "a b", "description": "b"}]}),
         ("not ''", "set_goals", {"goals": [{"id": "", "description": "b"}]}),
-        ("An id is up to 64", "set_goals", {"goals": [{"id": "x" * 65, "description": "b"}]}),
+        ("An id must be at most 64", "set_goals", {"goals": [{"id": "x" * 65, "description": "b"}]}),
         ("'a' is given twice", "set_goals", {"goals": [{"id": "a", "description": "b"}] * 2}),
         ("101 goals", "set_goals", {"goals": [{"description": "x"}] * MOST_GOALS}),
         ("goals.0.colour", "set_goals", {"goals": [{"description": "x", "colour": "red"}]}),

@@ -522,7 +522,9 @@ async def test_processes_go_on_without_the_server_that_they_hear_each_other_by(
             thread = await rt.threads.create("talker")
             run = await rt.threads.send(thread.id, "Go")
             assert (await rt.runs.wait(run.id, 60)).output == "Yes."
-    said = "This process executes no runs (its work is off): other processes on the database do."
+    said = (
+        "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on the database do."
+    )
     assert caplog.messages.count(said) == 1  # of the one that is without work
 
 
@@ -768,12 +770,12 @@ async def test_no_plan_is_moved_because_the_clock_of_a_machine_is_set() -> None:
     motor = testing.EmbeddedMotor(store, clock, NoLock())
     watch = ClockWatch(store, motor, clock, new_id)
     await clock.compare(database_time)
-    await watch.look()
+    await watch.check()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(system, "datetime", Ahead)
-        await watch.look()
+        await watch.check()
         assert abs(clock.now() - await database_time()) < timedelta(seconds=5)
-    await watch.look()
+    await watch.check()
     assert units == []
 
 

@@ -95,5 +95,5 @@ async def test_an_outage_under_load_is_two_lines(caplog: pytest.LogCaptureFixtur
         await rt.stop(1.0)
     assert ended == ["completed"] * THREADS
     first, last = [each.getMessage() for each in caplog.records if each.name == "toolwright.journal"]
-    assert first == "The journal does not answer; what needs it waits: The database is gone."
-    assert last.startswith("The journal answers again, after ")
+    assert first == "The journal is unavailable. Work that needs it waits: The database is gone."
+    assert last.startswith("The journal is available again after ")

@@ -111,9 +111,9 @@ async def test_after_its_removal_the_whole_conversation_is_shown_and_made_shorte
             "",
         )
         assert (removed.summary, removed.edited_by) == (None, "service")
-        with pytest.raises(NotFound, match="is not shortened"):
+        with pytest.raises(NotFound, match="No compaction leaves out messages"):
             await rt.threads.remove_summary(thread_id)
-        with pytest.raises(NotFound, match="is not shortened"):
+        with pytest.raises(NotFound, match="No compaction leaves out messages"):
             await rt.threads.edit_summary(thread_id, "More")
         model.limit = model.window = 100_000
         await say(rt, thread_id, "Go on.")
@@ -138,7 +138,7 @@ async def test_removed_while_it_is_too_long_it_is_made_shorter_at_once() -> None
 async def test_what_cannot_be_a_summary_is_refused() -> None:
     async with journals.runtime(app(talker())) as rt:
         thread = await rt.threads.create("talker")
-        with pytest.raises(NotFound, match="is not shortened"):
+        with pytest.raises(NotFound, match="No compaction leaves out messages"):
             await rt.threads.edit_summary(thread.id, "Tea")
         for text in ("", "  ", "x" * (MAX_SUMMARY + 1), "\x00", 7):
             with pytest.raises(InvalidRequest):

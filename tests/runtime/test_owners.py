@@ -151,7 +151,7 @@ async def test_a_run_that_a_silent_journal_does_not_release_is_logged_with_the_r
         run = await rig.rt.threads.send(thread.id, "Go")
         await work.began.wait()
         await rig.rt.stop(0.0)
-    assert f"Run {run.id} could not be given back: the journal does not answer" in caplog.messages
+    assert f"Run {run.id} could not be released: the journal does not answer" in caplog.messages
 
 
 @asynccontextmanager
@@ -218,7 +218,7 @@ async def test_the_tenth_life_is_the_last() -> None:
         await motor.run_until_idle()
         done = await rt.runs.get(run.id)
         assert done.status == "failed"
-        assert done.error == "The process died 10 times while this run was at work."
+        assert done.error == "The process died 10 times while it executed this run."
 
 
 async def test_while_the_journal_fails_a_result_in_hand_is_kept_and_written_later() -> None:

@@ -428,6 +428,6 @@ async def test_that_reads_waited_for_each_other_is_said_once(caplog: pytest.LogC
             await talk.say()
     said = [each.getMessage() for each in caplog.records if "parallel" in each.getMessage()]
     assert said == [
-        "The agent 'boss' made 2 read-only calls in one answer, which run one after another: with parallel=8 they "
+        "The agent 'boss' made 2 read-only calls in one answer, which run one after another. With parallel=8 they "
         "would run at once."
     ]

@@ -197,8 +197,8 @@ async def test_the_output_of_a_child_is_the_result_of_its_call() -> None:
 @pytest.mark.parametrize(
     ("output", "words"),
     [
-        (5, "The output schema of the prompt 'a' is a JSON Schema or a type, not 5"),
-        ("object", "The output schema of the prompt 'a' is a JSON Schema or a type, not 'object'"),
+        (5, "The output schema of the prompt 'a' must be a JSON Schema or a type, not 5"),
+        ("object", "The output schema of the prompt 'a' must be a JSON Schema or a type, not 'object'"),
         ({"type": "objekt"}, "The output schema of the prompt 'a' is faulty: type "),
         (look.handler, "The output schema of the prompt 'a' "),
     ],
@@ -225,13 +225,13 @@ def test_an_output_is_as_it_was_when_the_prompt_was_made() -> None:
 
 
 def test_prompts_that_are_tools_and_agents_of_two_sides_have_no_output() -> None:
-    with pytest.raises(DefinitionError, match="Prompt 'a' is exposed as a tool, and so can have no output"):
+    with pytest.raises(DefinitionError, match="Prompt 'a' is exposed as a tool, so it cannot have an output"):
         tw.Prompt("a", output=CITY, expose_as_tool=True, tool_description="A.")
     sides = [tw.Prompt("a"), tw.Prompt("b", output=CITY)]
     for one, other in (sides, sides[::-1]):
         agent = tw.Agent("talk", one, other, type="dual_ai")
         with pytest.raises(
-            DefinitionError, match="Agent 'talk' talks with itself, and so its prompt 'b' can have no"
+            DefinitionError, match="Agent 'talk' talks with itself, so its prompt 'b' can have no"
         ):
             tw.App(agents=[agent])
     with pytest.raises(

@@ -59,7 +59,7 @@ async def test_threads_are_deleted_so_long_after_their_last_run(caplog: pytest.L
         await keeper(store, 10, runs=timedelta(days=6)).sweep()
     [line] = caplog.records
     assert line.getMessage() == (
-        "Deleted old rows: 2 old events, 2 threads, 0 rows of deleted threads and 0 files."
+        "Retention deleted 2 old events, 2 threads, 0 rows of deleted threads and 0 files."
     )
 
 

@@ -118,7 +118,7 @@ async def test_a_result_of_a_handler_that_the_output_does_not_allow_is_an_error_
     assert call.result is not None
     assert (call.status, call.result["error_code"]) == ("error", "invalid_output")
     assert str(call.result["error"]).startswith(
-        "Tool 'sentimentAnalysis' gave a result that its _output does not allow: "
+        "Tool 'sentimentAnalysis' returned a result that its _output does not allow: "
     )
     assert "sentiment" in str(call.result["error"])
 

@@ -139,7 +139,7 @@ async def test_where_the_embedder_fails_passages_are_stored_and_found_by_their_w
             await mind.rt.passages.add("thinker", "The puppy sleeps.")
             assert contents(await mind.call("search_memory", query="hound")) == ["The hound barks."]
             assert await found(mind, "puppy") == ["The puppy sleeps."]
-        assert caplog.text.count("The embedder 'meanings' fails") == 1
+        assert caplog.text.count("The embedder 'meanings' failed") == 1
         assert await fill(mind, embedder) == 0
         embedder.broken = None
         assert await found(mind, "hound") == ["The hound barks.", "The dog before."]
@@ -299,8 +299,8 @@ async def test_the_model_is_told_that_its_search_goes_by_meaning() -> None:
         async with thinking(agents=AGENTS, embedder=embedder) as mind:
             tools = mind.rt.toolkit("thinker").definitions
             told += [str(each["description"]) for each in tools if each["name"] == "search_memory"]
-    assert "each of them must stand" in told[0]
-    assert "with a similar meaning" in told[1]
+    assert "each keyword must occur" in told[0]
+    assert "a similar meaning" in told[1]
 
 
 class Counted:

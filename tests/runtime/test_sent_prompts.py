@@ -30,8 +30,8 @@ from toolwright.core.threads.compaction import (
     base_of,
     changes_of,
     conversation_digest,
+    full_text,
     text_digest,
-    whole_text,
 )
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
@@ -305,7 +305,7 @@ def test_a_text_is_made_again_of_its_changes(text: str, base: str) -> None:
     changes = changes_of(text, text_digest(base), base.split("\n"))
     kept = SentText(thread_id="t", digest=text_digest(text), text=changes)
     assert base_of(kept) == text_digest(base)
-    assert whole_text(kept, base) == text
+    assert full_text(kept, base) == text
     assert base_of(changed(kept, text=text)) is None
 
 

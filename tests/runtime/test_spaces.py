@@ -15,7 +15,13 @@ from pydantic import BaseModel
 import toolwright as tw
 from tests import journals
 from tests.behaviour.marks import requirement
-from toolwright.core.errors import AlreadyThere, InvalidConfiguration, InvalidRequest, NotFound, TenvsLacking
+from toolwright.core.errors import (
+    AlreadyExists,
+    InvalidConfiguration,
+    InvalidRequest,
+    NotFound,
+    TenvsRequired,
+)
 from toolwright.core.journal.effects import DropSpace
 from toolwright.core.journal.units import Apply
 from toolwright.core.json_value import JSON
@@ -441,7 +447,7 @@ async def test_an_agent_that_cannot_have_a_home_thread_is_in_no_space() -> None:
         await rt.spaces.create(id="tea", members=["fine"])
         told = "'shopper' cannot be in a space, its tenvs are not what its tools need: missing: store_id"
         for refused in (rt.spaces.add_member("tea", "shopper"), rt.spaces.create(members=["shopper"])):
-            with pytest.raises(TenvsLacking, match=told) as error:
+            with pytest.raises(TenvsRequired, match=told) as error:
                 await refused
             assert error.value.missing == ["store_id"]
         assert len(await rt.spaces.members("tea")) == 1
@@ -712,5 +718,5 @@ async def test_a_space_has_the_id_of_a_deleted_one_though_a_crash_has_left_its_m
             await rt.spaces.message(spoken.message.id)
         await rt.spaces.create("Coffee", id="tea", members=[husam.id])
         assert list(await rt.spaces.messages("tea")) == []
-        with pytest.raises(AlreadyThere):
+        with pytest.raises(AlreadyExists):
             await rt.spaces.create("Coffee", id="tea")

@@ -64,7 +64,7 @@ async def test_a_faulty_type_of_an_event_is_the_calls_error(made: tw.Tool) -> No
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         assert (run.status, run.output) == ("completed", "done")
-        assert "The type of an event is text" in (await rig.transcript(thread.id))[2].content
+        assert "The type of an event must be non-empty text" in (await rig.transcript(thread.id))[2].content
 
 
 @pytest.mark.parametrize("kind", sorted(BUILT_IN))
@@ -79,7 +79,7 @@ async def test_the_runtimes_own_events_cannot_be_emitted(kind: str) -> None:
         thread = await rig.rt.threads.create("tester")
         await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         said = (await rig.transcript(thread.id))[2].content
-        assert f"Events of the type '{kind}' are the runtime's own: choose another." in said
+        assert f"Events of the type '{kind}' are reserved for the runtime. Choose another type." in said
 
 
 async def test_a_name_beside_those_of_the_runtime_can_be_emitted() -> None:

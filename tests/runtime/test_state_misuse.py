@@ -31,66 +31,69 @@ def later(member: Callable[[State], object]) -> Wrong:
 
 
 WRONG: dict[str, tuple[Wrong, str]] = {
-    "env of a number": (lambda s: s.env(5), "The name of a value is text, not 5."),
-    "env of a list": (lambda s: s.env(["x"]), "The name of a value is text, not a value of the type list."),
+    "env of a number": (lambda s: s.env(5), "The name of a value must be text, not 5."),
+    "env of a list": (
+        lambda s: s.env(["x"]),
+        "The name of a value must be text, not a value of the type list.",
+    ),
     "env_type of a dict": (
         lambda s: s.env_type({}),
-        "The name of a value is text, not a value of the type dict.",
+        "The name of a value must be text, not a value of the type dict.",
     ),
     "set_env of a number": (later(lambda s: s.set_env(5, "x")), "env has the name 5"),
     "set_env of a list": (later(lambda s: s.set_env(["x"], "x")), r"env has the name \['x'\]"),
     "set_env to a number": (later(lambda s: s.set_env("A", 5)), "env.A must be text"),
-    "set_env to half a character": (later(lambda s: s.set_env("A", HALF)), "env.A must not hold NUL"),
+    "set_env to half a character": (later(lambda s: s.set_env("A", HALF)), "env.A must not contain NUL"),
     "set_env of a type": (later(lambda s: s.set_env("A", "x", "other")), "env.A has a type that is neither"),
     "get_messages of text": (
         lambda s: s.get_messages("a"),
-        "The limit of messages is a whole number from 0, not 'a'.",
+        "The limit of messages must be a non-negative integer, not 'a'.",
     ),
     "get_messages below 0": (
         lambda s: s.get_messages(-1),
-        "The limit of messages is a whole number from 0, not -1.",
+        "The limit of messages must be a non-negative integer, not -1.",
     ),
     "get_messages from -1": (
         lambda s: s.get_messages(5, -1),
-        "The offset of messages is a whole number from 0, not -1.",
+        "The offset of messages must be a non-negative integer, not -1.",
     ),
     "get_messages of halves": (
         lambda s: s.get_messages(1.5),
-        "The limit of messages is a whole number from 0, not 1.5.",
+        "The limit of messages must be a non-negative integer, not 1.5.",
     ),
     "get_message": (
         lambda s: s.get_message(["x"]),
-        "The id of a message is text, not a value of the type list.",
+        "The id of a message must be text, not a value of the type list.",
     ),
-    "inject_message": (later(lambda s: s.inject_message(5)), "A message is text, not 5."),
+    "inject_message": (later(lambda s: s.inject_message(5)), "A message must be text, not 5."),
     "inject_message of nothing": (
         later(lambda s: s.inject_message("")),
-        "A message is text that is not empty.",
+        "A message must be non-empty text.",
     ),
     "inject_message of NUL": (
         later(lambda s: s.inject_message("\0")),
-        "A message is text without NUL or lone surrogates.",
+        "A message must be text without NUL or lone surrogates.",
     ),
     "inject_message as a list": (
         later(lambda s: s.inject_message("x", ["user"])),
         "must be 'user' or 'assistant', not a",
     ),
-    "update_message": (later(lambda s: s.update_message(5, "x")), "The id of a message is text, not 5."),
-    "queue_message": (lambda s: s.queue_message(5), "A message is text, not 5."),
-    "queue_message of nothing": (lambda s: s.queue_message(""), "A message is text that is not empty."),
+    "update_message": (later(lambda s: s.update_message(5, "x")), "The id of a message must be text, not 5."),
+    "queue_message": (lambda s: s.queue_message(5), "A message must be text, not 5."),
+    "queue_message of nothing": (lambda s: s.queue_message(""), "A message must be non-empty text."),
     "queue_message with a file": (
         lambda s: s.queue_message("x", 5),
-        "The attachments are a list of .*, not 5.",
+        "The attachments must be a list of .*, not 5.",
     ),
     "queue_message with files": (
         lambda s: s.queue_message("x", ["a"]),
-        "The attachments are a list of .*, not one with 'a'.",
+        "The attachments must be a list of .*, not one with 'a'.",
     ),
-    "queue_tool": (later(lambda s: s.queue_tool(5)), "The name of a tool is text, not 5."),
-    "queue_tool of None": (later(lambda s: s.queue_tool(None)), "The name of a tool is text, not None."),
+    "queue_tool": (later(lambda s: s.queue_tool(5)), "The name of a tool must be text, not 5."),
+    "queue_tool of None": (later(lambda s: s.queue_tool(None)), "The name of a tool must be text, not None."),
     "queue_tool of half a character": (
         later(lambda s: s.queue_tool(HALF)),
-        "The name of a tool is text without NUL",
+        "The name of a tool must be text without NUL",
     ),
     "queue_tool with a list": (
         later(lambda s: s.queue_tool("u", [1])),
@@ -99,79 +102,88 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     "queue_tool with a number": (later(lambda s: s.queue_tool("u", 0)), "an object or its JSON text, not 0."),
     "queue_tool with half a character": (
         later(lambda s: s.queue_tool("u", HALF)),
-        "The JSON of a tool's arguments is text without",
+        "The JSON of a tool's arguments must be text without",
     ),
     "queue_tool with bytes": (
         later(lambda s: s.queue_tool("u", {"a": b""})),
         "a is of the type bytes, which JSON cannot carry",
     ),
-    "invoke_tool": (lambda s: s.invoke_tool(5), "The name of a tool is text, not 5."),
+    "invoke_tool": (lambda s: s.invoke_tool(5), "The name of a tool must be text, not 5."),
     "invoke_tool with a list": (
         lambda s: s.invoke_tool("u", [1]),
         "an object or its JSON text, not a value of the type list",
     ),
     "get_child_thread": (
         lambda s: s.get_child_thread(["x"]),
-        "The reference of a child is text, not a value of the type list.",
+        "The reference of a child must be text, not a value of the type list.",
     ),
     "get_child_thread of a dict": (
         lambda s: s.get_child_thread({}),
-        "The reference of a child is text, not a value of the type dict.",
+        "The reference of a child must be text, not a value of the type dict.",
     ),
     "get_child_thread of half": (
         lambda s: s.get_child_thread(HALF),
-        "The reference of a child is text without NUL",
+        "The reference of a child must be text without NUL",
     ),
     "terminate": (
         lambda s: s.terminate(["x"]),
-        "The reference of a child is text, not a value of the type list.",
+        "The reference of a child must be text, not a value of the type list.",
     ),
-    "terminate of half": (lambda s: s.terminate(HALF), "The reference of a child is text without NUL"),
-    "get_value": (lambda s: s.get_value(["x"]), "The key of a value is text, not a value of the type list."),
-    "get_value of None": (lambda s: s.get_value(None), "The key of a value is text, not None."),
-    "get_value of half": (lambda s: s.get_value(HALF), "The key of a value is text without NUL"),
-    "set_value": (later(lambda s: s.set_value(5, 1)), "The key of a value is text, not 5."),
+    "terminate of half": (lambda s: s.terminate(HALF), "The reference of a child must be text without NUL"),
+    "get_value": (
+        lambda s: s.get_value(["x"]),
+        "The key of a value must be text, not a value of the type list.",
+    ),
+    "get_value of None": (lambda s: s.get_value(None), "The key of a value must be text, not None."),
+    "get_value of half": (lambda s: s.get_value(HALF), "The key of a value must be text without NUL"),
+    "set_value": (later(lambda s: s.set_value(5, 1)), "The key of a value must be text, not 5."),
     "set_value of no name": (
         later(lambda s: s.set_value("", 1)),
-        "The key of a value has from 1 to 200 characters, not 0.",
+        "The key of a value must have 1 to 200 characters, not 0.",
     ),
     "set_value of a long name": (
         later(lambda s: s.set_value("k" * 201, 1)),
-        "The key of a value has from 1 to 200 characters, not 201.",
+        "The key of a value must have 1 to 200 characters, not 201.",
     ),
     "set_value to bytes": (later(lambda s: s.set_value("k", b"")), "The value is of the type bytes"),
     "set_value to too much": (
         later(lambda s: s.set_value("k", "x" * 1_048_575)),
-        "The value 'k' has 1048577 bytes as JSON, and 1048576 are allowed.",
+        "The value 'k' has 1048577 bytes as JSON. At most 1048576 are allowed.",
     ),
-    "read_file": (lambda s: s.read_file(5), "a path is text"),
-    "write_file": (lambda s: s.write_file(5, "x"), "a path is text"),
-    "write_file of a number": (lambda s: s.write_file("/a", 5), "A file is bytes or text, not a int."),
-    "write_file of a type": (lambda s: s.write_file("/a", "x", 5), "A MIME type is text, not 5."),
-    "list_files": (lambda s: s.list_files(5), "A folder is text, not 5."),
-    "find_files": (lambda s: s.find_files(5), "A pattern is text, not 5."),
-    "stat_file": (lambda s: s.stat_file(["x"]), "a path is text"),
-    "delete_file": (lambda s: s.delete_file(None), "a path is text"),
-    "run_code": (later(lambda s: s.run_code(5)), "The code is text"),
-    "run_code with a list": (later(lambda s: s.run_code("1", [1])), "The options of run_code are a mapping"),
-    "emit": (later(lambda s: s.emit(5)), "The type of an event is text, .*, not 5."),
+    "read_file": (lambda s: s.read_file(5), "a path must be text"),
+    "write_file": (lambda s: s.write_file(5, "x"), "a path must be text"),
+    "write_file of a number": (lambda s: s.write_file("/a", 5), "A file must be bytes or text, not a int."),
+    "write_file of a type": (lambda s: s.write_file("/a", "x", 5), "A MIME type must be text, not 5."),
+    "list_files": (lambda s: s.list_files(5), "A folder must be text, not 5."),
+    "find_files": (lambda s: s.find_files(5), "A pattern must be text, not 5."),
+    "stat_file": (lambda s: s.stat_file(["x"]), "a path must be text"),
+    "delete_file": (lambda s: s.delete_file(None), "a path must be text"),
+    "run_code": (later(lambda s: s.run_code(5)), "The code must be text"),
+    "run_code with a list": (
+        later(lambda s: s.run_code("1", [1])),
+        "The options of run_code must be a mapping",
+    ),
+    "emit": (later(lambda s: s.emit(5)), "The type of an event must be non-empty text .*, not 5."),
     "emit of NaN": (later(lambda s: s.emit("x", float("nan"))), "cannot be written as JSON"),
-    "progress": (later(lambda s: s.progress("a")), "The done of a progress is a finite number, not 'a'."),
+    "progress": (
+        later(lambda s: s.progress("a")),
+        "The done of a progress must be a finite number, not 'a'.",
+    ),
     "progress of NaN": (
         later(lambda s: s.progress(float("nan"))),
-        "The done of a progress is a finite number, not nan.",
+        "The done of a progress must be a finite number, not nan.",
     ),
     "progress of True": (
         later(lambda s: s.progress(True)),
-        "The done of a progress is a finite number, not True.",
+        "The done of a progress must be a finite number, not True.",
     ),
     "progress of text": (
         later(lambda s: s.progress(1, "2")),
-        "The total of a progress is a finite number, not '2'.",
+        "The total of a progress must be a finite number, not '2'.",
     ),
     "progress with a number": (
         later(lambda s: s.progress(1, 2, 3)),
-        "The text of a progress is text, not 3.",
+        "The text of a progress must be text, not 3.",
     ),
 }
 
@@ -224,7 +236,7 @@ async def test_a_plain_function_is_told_that_it_cannot_run_code() -> None:
         return ""
 
     async with running(ScriptedModel([calling("work"), {"text": "Done."}]), [work]) as rig:
-        assert "Code is run from an async handler" in await told(rig)
+        assert "Code can only be run from an async handler" in await told(rig)
 
 
 async def test_a_value_is_kept_as_it_was_given() -> None:

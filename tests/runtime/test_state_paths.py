@@ -266,7 +266,7 @@ async def test_an_unknown_reference_is_an_error_that_names_the_path() -> None:
         ("†state.a.b", 1, "†state.a is a string, not an object."),
         ("†state.big", "x" * (1024 * 1024), "With †state.big the state would have more than"),
         ("†state.big", "\u00fc" * (200 * 1024), "With †state.big the state would have more than"),
-        (f"†state.{'n' * 300}", 1, "from 1 to 200 characters"),
+        (f"†state.{'n' * 300}", 1, "must have 1 to 200 characters"),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_written_is_an_error_though_the_tool_succeeded(
@@ -620,7 +620,7 @@ async def test_a_value_that_is_no_json_fails_the_run_that_would_go_on_with_it() 
         thread = await rig.rt.threads.create("tester")
         run = await Talk(rig.rt, thread.id).say()
         assert run.status == "failed"
-        assert f"The value 'a' of the thread {thread.id} is broken: it is no JSON." in str(run.error)
+        assert f"The value 'a' of the thread {thread.id} is broken: it is not JSON." in str(run.error)
 
 
 async def test_secrets_of_the_thread_are_not_in_values() -> None:

@@ -846,7 +846,7 @@ async def test_followers_are_told_of_children() -> None:
     ("config", "sentence"),
     [
         ({"name": "worker", "blockin": True}, "SubagentToolConfig is faulty: there is no field 'blockin'."),
-        ({"blocking": True}, "Prompt 'boss': what it calls needs a name."),
+        ({"blocking": True}, "Prompt 'boss': a called agent or prompt needs a name."),
     ],
 )
 def test_a_faulty_relationship_is_refused(config: Any, sentence: str) -> None:
@@ -924,6 +924,6 @@ async def test_a_child_that_has_just_become_busy_keeps_its_own_end(store: OpenSt
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         assert (run.output, len(overtaken)) == ("Done.", 1)
         answer = [m for m in await rig.transcript(thread.id) if m.role == "tool"][-1]
-        busy = "has just become busy. Send the message again." in answer.content
+        busy = "is now busy. Send the message again." in answer.content
         assert busy or json.loads(answer.content)["status"] == "idle"  # it may be idle again by then
         assert (await rig.rt.runs.wait(overtaken[0], 10)).status == "completed"

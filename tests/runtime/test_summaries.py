@@ -182,7 +182,7 @@ async def test_without_the_model_that_is_to_write_them_the_oldest_turns_are_left
         long = Long(rig, model)
         [row] = await long.until_shortened()
         assert row.summary is None and left_out(model.requests[-1])
-    assert len([each for each in caplog.messages if each.startswith("No summaries are written for ")]) == 1
+    assert len([each for each in caplog.messages if each.startswith("Summaries are not written for ")]) == 1
 
 
 FAULTS: dict[str, Callable[[], BaseException]] = {

@@ -85,7 +85,7 @@ async def test_a_run_that_waits_is_cancelled_only_if_one_says_so() -> None:
     async with running(model, [WAITS]) as rig:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.threads.send(thread.id, "Go")
-        with pytest.raises(ThreadBusy, match="Cancel it first"):
+        with pytest.raises(ThreadBusy, match="Cancel it, or delete with cancel"):
             await rig.rt.threads.delete(thread.id)
         await rig.rt.threads.delete(thread.id, cancel=True)
         for gone in (

@@ -22,7 +22,7 @@ from toolwright.core.errors import (
     InvalidRequest,
     NotFound,
     RunOver,
-    TenvsLacking,
+    TenvsRequired,
     ThreadTerminated,
 )
 from toolwright.core.journal.store import KnownMessages, Store, ThreadView
@@ -435,9 +435,9 @@ async def test_an_agent_that_needs_a_threads_values_has_no_toolkit_of_its_own() 
         return "."
 
     async with working(agent("michael", needy)) as rt:
-        with pytest.raises(TenvsLacking, match="region"):
+        with pytest.raises(TenvsRequired, match="region"):
             await rt.toolkit("michael")
-        with pytest.raises(TenvsLacking, match="region"):
+        with pytest.raises(TenvsRequired, match="region"):
             await rt.toolkit("michael").handlers["do_nothing"]({})
         assert list(await rt.threads.list()) == []
 

@@ -14,7 +14,7 @@ from tests import journals
 from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, store_on
 from tests.runtime.rig import Rig, assert_valid, running
-from toolwright.core.errors import InvalidRequest, NotFound, VariablesLacking
+from toolwright.core.errors import InvalidRequest, NotFound, VariablesRequired
 from toolwright.core.journal.units import Answer, Leave, Park, Unit
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.threads.event import Topic
@@ -139,7 +139,7 @@ async def test_a_part_of_the_values_is_kept_and_the_rest_is_named(store: OpenSto
     seen: list[Any] = []
     async with running(searches(), [searching(seen)], store=store) as rig:
         thread_id, run_id, request_id = await asking(rig)
-        with pytest.raises(VariablesLacking, match="'API_KEY'") as lacking:
+        with pytest.raises(VariablesRequired, match="'API_KEY'") as lacking:
             await rig.rt.requests.answer(thread_id, request_id, {"REGION": REGION})
         assert lacking.value.missing == ["API_KEY"]
         assert (await rig.rt.requests.get(thread_id, request_id)).missing == ("API_KEY",)
@@ -200,7 +200,7 @@ async def test_many_answers_at_once_let_the_run_go_on_once(store: OpenStore) -> 
             *[rig.rt.requests.answer(thread_id, request_id, part) for part in parts], return_exceptions=True
         )
         refused = {type(answer) for answer in answers if isinstance(answer, BaseException)}
-        assert refused <= {VariablesLacking, NotFound}
+        assert refused <= {VariablesRequired, NotFound}
         assert (await rig.rt.runs.wait(run_id, 10)).status == "completed"
         assert (len(seen), model.asked) == (1, 2)
         assert_valid(await rig.transcript(thread_id))
@@ -326,7 +326,7 @@ async def test_secrets_are_in_no_event_request_or_log(caplog: pytest.LogCaptureF
     caplog.set_level("DEBUG")
     async with running(searches(), [searching([])]) as rig:
         thread_id, run_id, request_id = await asking(rig)
-        with pytest.raises(VariablesLacking) as lacking:
+        with pytest.raises(VariablesRequired) as lacking:
             await rig.rt.requests.answer(thread_id, request_id, {"API_KEY": KEY})
         shown = repr(await rig.rt.requests.get(thread_id, request_id)) + repr(lacking.value)
         shown += repr(await rig.rt.requests.list(thread_id))

@@ -16,7 +16,7 @@ from tests.play import AT, token
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_variables import KEY, REGION, calling, parked, searching
 from toolwright.adapters.cipher.fernet import FernetCipher
-from toolwright.core.errors import NotFound, VariablesLacking
+from toolwright.core.errors import NotFound, VariablesRequired
 from toolwright.core.journal.units import SetEnv
 from toolwright.testing import MemoryBus, ScriptedModel
 
@@ -117,7 +117,7 @@ async def test_a_value_under_an_older_key_counts_and_one_under_a_lost_key_is_ask
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.threads.send(thread.id, "Go")
         request_id = await parked(rig, run.id)
-        with pytest.raises(VariablesLacking):
+        with pytest.raises(VariablesRequired):
             await rig.rt.requests.answer(thread.id, request_id, {"API_KEY": KEY})
     shutil.copytree(first, second)
     async with running(script(), [searching(seen)], store=at(first), cipher=FernetCipher([new, old])) as rig:

@@ -248,7 +248,7 @@ async def test_a_value_that_is_little_in_python_and_endless_as_json_is_never_wri
 ) -> None:
     outcome = await run(box, value, language="python")
     assert reason(outcome) == ("error", "result")
-    assert "more than the 1048576 bytes" in str(outcome.error)
+    assert "more than the allowed 1048576 bytes" in str(outcome.error)
     got: list[object] = []
 
     def take(given: object) -> None:
@@ -256,7 +256,7 @@ async def test_a_value_that_is_little_in_python_and_endless_as_json_is_never_wri
 
     outcome = await run(box, f"await take({value})", language="python", imports={"take": take})
     assert reason(outcome) == ("error", "error")
-    assert "more than the 1048576 bytes" in str(outcome.error) and got == []
+    assert "more than the allowed 1048576 bytes" in str(outcome.error) and got == []
 
 
 async def test_a_single_value_of_python_without_measure_is_ended_by_its_memory_too(box: CodeSandbox) -> None:

@@ -72,10 +72,10 @@ async def test_what_our_runner_never_writes_is_a_log(said: str) -> None:
     [
         (
             line(kind="result", value=json.loads("[" * 70 + "]" * 70)),
-            "The result is no JSON: 0.0.0 is nested deeper",
+            "The result is not JSON: 0.0.0 is nested deeper",
         ),
         (line(kind="result", value="x" * 2500), "The result has 2502 bytes, and 1000 are allowed."),
-        ('{"token": "TOKEN", "kind": "result", "value": 1e999}', "The result is no JSON: The value is inf"),
+        ('{"token": "TOKEN", "kind": "result", "value": 1e999}', "The result is not JSON: The value is inf"),
         (line(kind="error"), ""),
         (line(kind="error", message="half \ud800", code="terminated"), "half ?"),
     ],
@@ -114,7 +114,7 @@ async def test_a_call_is_answered_under_its_number_and_others_are_refused() -> N
         waiting.cancel()
     answers = [json.loads(entry.text) for entry in log.entries]
     assert {"id": 7, "value": 2} in answers
-    assert {"id": 7, "error": "There is no function 'g' to be called."} in answers
+    assert {"id": 7, "error": "There is no function 'g' to call."} in answers
     assert said == [1, 1, 1]
     assert [answer for answer in answers if answer["id"] == 8 and "takes 1 positional" in answer["error"]]
 

@@ -218,7 +218,7 @@ async def test_a_path_with_a_secret_is_refused(tmp_path: Path) -> None:
         file = tw.Attachment(name=f"{KEY}.txt", mime_type=f"text/{KEY}", data="aGk=")
         run = await seen.rig.rt.threads.send(thread.id, "Go", [file])
         await seen.rig.rt.runs.wait(run.id, 10)
-        assert "This path holds a secret" in (await seen.rig.transcript(thread.id))[2].content
+        assert "This path contains a secret" in (await seen.rig.transcript(thread.id))[2].content
         [kept] = await seen.rig.rt.files.list(thread.id)
         assert (kept.path, kept.mime_type) == ("/attachments/[redacted_KEY].txt", "application/octet-stream")
     assert leaked_on_disk(tmp_path, KEY) == []
@@ -238,7 +238,7 @@ def test_a_journal_with_secrets_does_not_open_without_its_key_file(tmp_path: Pat
     key = tmp_path / "journal.db.key"
     kept = key.read_bytes()
     key.unlink()
-    with pytest.raises(CannotUnseal, match="put it back"):
+    with pytest.raises(CannotUnseal, match="Restore it"):
         asyncio.run(use())
     key.write_bytes(kept)
     asyncio.run(use())

@@ -126,5 +126,5 @@ def test_a_broken_key_file_is_told_and_never_overwritten(tmp_path: Path, content
 
 
 def test_a_key_file_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CannotSeal, match="cannot be made"):
+    with pytest.raises(CannotSeal, match="cannot be created"):
         KeyFileCipher(tmp_path / "nowhere" / "key").seal("x")

@@ -264,3 +264,20 @@ async def test_a_store_that_is_closed_commits_what_was_handed_over():
         assert {type(await commit) for commit in commits} == {Committed}
         with pytest.raises(StoreError, match="closed"):
             await store.commit(step(drains[0]))
+
+
+async def test_a_follower_that_fails_takes_no_other_unit_of_the_group_with_it():
+    def publish(events: Sequence[Event]) -> None:
+        if events[0].thread_id == "th_1":
+            raise RuntimeError("no follower")
+
+    async with fresh_database() as url:
+        store = await open_postgres(url, lambda _: None)
+        drains = await threads(store, 3)
+        failing = await open_postgres(url, publish)
+        outcomes = await all_of(failing, [step(drain) for drain in drains])
+        assert [type(outcome) for outcome in outcomes] == [Committed, RuntimeError, Committed]
+        drains[1].moved_by(step(drains[1]))
+        assert [type(each) for each in await all_of(failing, [step(drains[1])])] == [RuntimeError]
+        await failing.close()
+        await store.close()

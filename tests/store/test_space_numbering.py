@@ -134,7 +134,7 @@ async def test_a_commit_is_answered_although_its_events_cannot_be_numbered_yet(
     answer = await store.commit(act(says(message("spc_0"))))
     assert isinstance(answer, Committed)
     assert answer.seq == 1
-    assert "numbered later" in caplog.text
+    assert "could not be numbered" in caplog.text
     assert await store.events(ALL) == []
     await other.execute("ROLLBACK")
     await committed(store, act(says(message("spc_0"))))

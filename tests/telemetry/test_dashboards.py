@@ -41,7 +41,7 @@ async def scraped() -> str:
     app = tw.App(agents=[agent_of("boss", TURNS, add, fail, own_code, later)])
     async with at_work(app, watching) as rt, served(rt) as port, httpx.AsyncClient(timeout=60) as http:
         await led(rt, "boss")
-        await Gauges(Counted(depths), watching.telemetry, ManualClock()).look()  # type: ignore[arg-type]  # all that it reads
+        await Gauges(Counted(depths), watching.telemetry, ManualClock()).measure()  # type: ignore[arg-type]  # all that it reads
         async with http.stream("GET", f"http://127.0.0.1:{port}/api/tools/stream") as stream:
             lines = stream.aiter_lines()  # kept: the stream is closed with it
             await anext(lines)

@@ -50,7 +50,7 @@ def test_without_an_exporter_there_is_no_telemetry(
 def test_an_exporter_that_is_not_installed_is_named(tmp_path: Path, commands: Forks) -> None:
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
     done = commands.run([], tmp_path, os.environ | {"OTEL_TRACES_EXPORTER": "nowhere"}, program="program.py")
-    assert "There is no exporter of traces called 'nowhere' here" in done.stderr
+    assert "No exporter for traces called 'nowhere' here" in done.stderr
 
 
 def test_a_run_goes_on_where_nobody_takes_the_spans(tmp_path: Path, commands: Forks) -> None:

@@ -148,7 +148,7 @@ async def test_what_waits_and_who_reads_streams_is_a_gauge() -> None:
             connections=(7, 20),
         )
         clock.advance(90)
-        await Gauges(Counted(depths), watching.telemetry, clock).look()  # type: ignore[arg-type]  # all that it reads
+        await Gauges(Counted(depths), watching.telemetry, clock).measure()  # type: ignore[arg-type]  # all that it reads
         text = (await http.get(f"{url}/metrics")).text
     assert figure(text, "toolwright_pending_calls") == 3
     assert figure(text, "toolwright_inbox_events") == 2
@@ -175,7 +175,7 @@ class Counted:
 async def test_the_nodes_of_a_cluster_are_counted_while_they_live() -> None:
     watching, clock = counting(), ManualClock()
     depths = Depths(pending_calls=0, inbox_events=0)
-    await Gauges(Counted(depths), watching.telemetry, clock).look()  # type: ignore[arg-type]  # as above
+    await Gauges(Counted(depths), watching.telemetry, clock).measure()  # type: ignore[arg-type]  # as above
     assert "toolwright_node" not in (watching.telemetry.exposition() or "")
     now = clock.now()
     depths = replace(depths, oldest_wake=now - timedelta(seconds=5))
@@ -183,7 +183,7 @@ async def test_the_nodes_of_a_cluster_are_counted_while_they_live() -> None:
     gauges = Gauges(Counted(depths, nodes), watching.telemetry, clock)  # type: ignore[arg-type]  # as above
     for after, figures in ((0, [2, 20, 3, 1, 5]), (60, [0, 0, 0, 0, 65])):
         clock.advance(after)
-        await gauges.look()
+        await gauges.measure()
         text = watching.telemetry.exposition() or ""
         names = (
             "nodes",

@@ -14,25 +14,25 @@ event = Event(
 def test_a_recorded_event_is_known_by_its_number_and_a_live_one_by_being_the_same() -> None:
     frames = Frames()
     live = replace(event, n=None)
-    assert frames.of(event) is frames.of(replace(event))
-    assert frames.of(live) is frames.of(live)
-    assert frames.of(live) == frames.of(replace(live))
+    assert frames.frame(event) is frames.frame(replace(event))
+    assert frames.frame(live) is frames.frame(live)
+    assert frames.frame(live) == frames.frame(replace(live))
 
 
 def test_old_frames_are_forgotten() -> None:
     frames = Frames()
-    first = frames.of(event)
+    first = frames.frame(event)
     for n in range(2, KEPT + 2):
-        frames.of(replace(event, n=n))
-    assert frames.of(event) == first
-    assert frames.of(event) is not first
+        frames.frame(replace(event, n=n))
+    assert frames.frame(event) == first
+    assert frames.frame(event) is not first
 
 
 def test_frames_of_other_names_are_others() -> None:
     said = replace(event, type="agent.active", space_id="tea")
     ours, theirs = Frames("s3"), Frames("s4")
     for _ in range(2):
-        assert b'"type":"agent.active"' in ours.of(said)
-        assert b'"type":"agent_typing"' in theirs.of(said)
-        assert b'"channelId":"tea"' in theirs.of(said)
-    assert ours.of(event) == theirs.of(event)  # no space is in it
+        assert b'"type":"agent.active"' in ours.frame(said)
+        assert b'"type":"agent_typing"' in theirs.frame(said)
+        assert b'"channelId":"tea"' in theirs.frame(said)
+    assert ours.frame(event) == theirs.frame(event)  # no space is in it

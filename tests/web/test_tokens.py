@@ -50,11 +50,11 @@ async def test_a_good_token_gives_its_claim(given: Claims, claim: str) -> None:
         ({"sub": "ada", "exp": float("inf")}, "'exp' is not a number"),
         ({"sub": "ada", "exp": float("nan")}, "'exp' is not a number"),
         ({"sub": "ada", "nbf": []}, "'nbf' is not a number"),
-        ({"exp": AT + 600}, "lacks the claim 'sub'"),
-        ({"sub": ""}, "lacks the claim 'sub'"),
-        ({"sub": 5}, "lacks the claim 'sub'"),
-        ({"sub": ["ada"]}, "lacks the claim 'sub'"),
-        ({"sub": None}, "lacks the claim 'sub'"),
+        ({"exp": AT + 600}, "The claim 'sub' of the token is missing"),
+        ({"sub": ""}, "The claim 'sub' of the token is missing"),
+        ({"sub": 5}, "The claim 'sub' of the token is missing"),
+        ({"sub": ["ada"]}, "The claim 'sub' of the token is missing"),
+        ({"sub": None}, "The claim 'sub' of the token is missing"),
         (["sub", "ada"], "not valid"),
         ("ada", "not valid"),
         (b"{", "not valid"),
@@ -93,7 +93,9 @@ async def test_audience_and_issuer_are_looked_at_once_they_are_given(
     for value in good:
         assert (await verify(raw(HS, {"sub": "ada", name: value}))).external_id == "ada"
     for given in ({"sub": "ada"}, *[{"sub": "ada", name: value} for value in wrong]):
-        with pytest.raises(Unauthorized, match=r"not from the issuer|its audience is another, or none"):
+        with pytest.raises(
+            Unauthorized, match=r"not from the accepted issuer|its audience is missing or different"
+        ):
             await verify(raw(HS, given))
 
 
@@ -119,7 +121,7 @@ NOT_SIGNED_BY_US: dict[str, str] = {
     "an empty crit": raw({**HS, "crit": []}, claims()),
     "b64 false": raw({**HS, "b64": False}, claims()),
     "a kid that is no text": raw({**HS, "kid": 1}, claims()),
-    "a header that is no object": raw([1], claims()),
+    "a header that is not an object": raw([1], claims()),
     "a deep header": raw(b"[" * 9_000, claims()),
     "a header of many digits": raw(b'{"alg": ' + b"9" * 5_000 + b"}", claims()),
     "two parts": signed().rsplit(".", 1)[0],

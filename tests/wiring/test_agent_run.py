@@ -140,7 +140,7 @@ async def test_events_of_a_stream_are_matched_by_their_class() -> None:
 async def test_a_result_may_be_asked_for_without_reading_the_events() -> None:
     async with tw.stream(counter(), "How many?") as stream:
         assert (await stream.result()).output == "Six words."
-    with pytest.raises(InvalidRequest, match="A stream is used within its block"):
+    with pytest.raises(InvalidRequest, match="A stream must be used within its block"):
         await tw.stream(counter(), "How many?").result()
 
 
@@ -158,7 +158,9 @@ async def test_a_run_that_takes_too_long_or_is_cancelled_is_over() -> None:
     model = Answering()
     model.may.clear()
     agent = tw.Agent("teller", model=model)
-    with pytest.raises(TimeoutError, match=r"The run was not over within 0\.05 seconds, and is cancelled\."):
+    with pytest.raises(
+        TimeoutError, match=r"The run did not finish within 0\.05 seconds and was cancelled\."
+    ):
         await tw.run(agent, "Go.", timeout=0.05)
     model.begun.clear()
     running = asyncio.create_task(tw.run(agent, "Go."))
@@ -180,7 +182,7 @@ async def test_a_database_keeps_the_conversation_for_another_program(tmp_path: P
     others = [tw.Agent(name, model=Answering()) for name in ("one", "two")]
     results = await asyncio.gather(*[tw.run(each, "Go.", database_url=url) for each in (*others, agent)])
     assert [each.output for each in results] == ["1"] * 3
-    with pytest.raises(InvalidRequest, match="is a conversation with another agent than 'one'"):
+    with pytest.raises(InvalidRequest, match="is not a conversation with the agent 'one'"):
         await tw.run(others[0], "Go.", database_url=url, thread=first.thread_id)
 
 
@@ -194,7 +196,7 @@ async def test_agents_of_an_app_are_run_by_name_with_those_that_they_call() -> N
     for agent in (boss, "boss"):
         result = await tw.run(agent, "What is it?", app=app)
         assert result.output == "It is 42."
-    with pytest.raises(DefinitionError, match="The agent 'other' is none of the app's"):
+    with pytest.raises(DefinitionError, match="The agent 'other' is not in the app"):
         await tw.run(tw.Agent("other"), "Go.", app=app)
 
 
@@ -234,7 +236,7 @@ async def test_values_and_files_come_with_a_new_thread() -> None:
     note = tw.Attachment(name="note.txt", mime_type="text/plain", data="aGk=")
     result = await tw.run(agent, "Look.", user_id="ada", env={"CITY": "Berlin"}, attachments=[note])
     assert seen == ["ada", "Berlin", ["note.txt"]]
-    with pytest.raises(InvalidRequest, match="env= is given with a new thread"):
+    with pytest.raises(InvalidRequest, match="env= is only allowed with a new thread"):
         await tw.run(agent, "Look.", thread=result.thread_id, env={"CITY": "Paris"})
 
 
@@ -257,16 +259,16 @@ async def test_a_call_that_waits_is_told_of_and_answered() -> None:
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"agent": "counter"}, "agent must be a tw.Agent, or the name of an agent of app=, not 'counter'"),
     ({"agent": 3}, "agent must be a tw.Agent"),
-    ({"app": 3}, "app= is a toolwright.App, not 3"),
-    ({"settings": 3}, "settings= are toolwright.Settings, not 3"),
-    ({"settings": tw.Settings(), "database_url": "memory://"}, "Give database_url= or settings="),
+    ({"app": 3}, "app= must be a toolwright.App, not 3"),
+    ({"settings": 3}, "settings= must be toolwright.Settings, not 3"),
+    ({"settings": tw.Settings(), "database_url": "memory://"}, "Give either database_url= or settings="),
     ({"timeout": "1"}, "timeout must be a positive number of seconds, not '1'"),
     ({"timeout": 0}, "timeout must be a positive number of seconds, not 0"),
     ({"timeout": float("nan")}, "timeout must be a positive number of seconds, not nan"),
     ({"content": 3}, "content must be text"),
     ({"content": " "}, "A message needs some text"),
     ({"attachments": "a.txt"}, "attachments must be a list of attachments"),
-    ({"model": 3}, "with_model takes a name such as 'openai:gpt-5' or a model object, not 3"),
+    ({"model": 3}, "with_model needs a name such as 'openai:gpt-5' or a model object, not 3"),
     ({"database_url": "mysql://x"}, "DATABASE_URL"),
 ]
 

@@ -8,7 +8,11 @@ import typer
 
 from toolwright.core.errors import DISTRIBUTION
 
-cli = typer.Typer(add_completion=False, help="Tools for AI agents that never lose a result.")
+cli = typer.Typer(
+    add_completion=False,
+    help="Tools for AI agents that never lose a result.",
+    epilog="Error codes, their causes and remedies: docs/reference/errors.md.",
+)
 tools = typer.Typer(help="The app's tools.")
 database = typer.Typer(help="The database.")
 keys = typer.Typer(help="Keys of the server.")
@@ -31,7 +35,7 @@ ServedApp = Annotated[
     ),
 ]
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 selects a free one.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -51,7 +55,7 @@ def root(
 
 @cli.command()
 def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the server up until Ctrl-C.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the server running until Ctrl-C.")] = False,
 ) -> int:
     """Watch an agent work: offline, in a folder of its own, in a few seconds."""
     from toolwright.cli.demo.play import play  # noqa: PLC0415 - loads the server
@@ -65,7 +69,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8000,
     dev: Annotated[
-        bool, typer.Option("--dev", help="Start again when a Python file or the configuration file changes.")
+        bool, typer.Option("--dev", help="Restart when a Python file or the configuration file changes.")
     ] = False,
     no_work: Annotated[
         bool, typer.Option("--no-work", help="Execute no runs: other processes on the database do.")
@@ -118,11 +122,11 @@ def chat(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="An agent of the app, by name or id.")],
     model: Annotated[
         Optional[str],  # noqa: UP045 - typer reads it at run time
-        typer.Option(help="The model to use, whatever the agent names."),
+        typer.Option(help="The model to use instead of the agent's."),
     ] = None,
     app: AppOption = None,
 ) -> int:
-    """Talk to an agent. Ctrl-C cancels what it does, Ctrl-D or /quit ends the conversation."""
+    """Talk to an agent. Ctrl-C cancels its run, Ctrl-D or /quit ends the conversation."""
     from toolwright.cli.chat.chat import chat as run  # noqa: PLC0415 - loads the runtime
 
     return run(agent, model, app)
@@ -131,26 +135,33 @@ def chat(
 @cli.command()
 def call(
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.")],
-    arguments: Annotated[str, typer.Argument(metavar="JSON", help="Its arguments; - reads stdin.")] = "{}",
+    arguments: Annotated[
+        str, typer.Argument(metavar="JSON", help="Its arguments as JSON; - reads stdin.")
+    ] = "{}",
     tenv: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer reads it at run time
         typer.Option(
-            metavar="NAME=VALUE", help="A tenv that the tool needs; NAME alone: from the environment."
+            metavar="NAME=VALUE", help="A tenv that the tool needs; NAME alone reads the environment."
         ),
     ] = None,
     env: Annotated[
         Optional[list[str]],  # noqa: UP045 - as above
         typer.Option(
-            metavar="NAME=VALUE", help="A variable that the tool needs; NAME alone: from the environment."
+            metavar="NAME=VALUE", help="A variable that the tool needs; NAME alone reads the environment."
         ),
     ] = None,
     agent: Annotated[
         Optional[str],  # noqa: UP045 - as above
-        typer.Option(metavar="AGENT", help="An agent that has the tool: with its values and its prompt's."),
+        typer.Option(
+            metavar="AGENT", help="An agent that has the tool: its values and its prompt's are used."
+        ),
     ] = None,
     files: Annotated[
         Optional[Path],  # noqa: UP045 - typer reads it at run time
-        typer.Option(metavar="FOLDER", help="Where to save the result's files; without it they are named."),
+        typer.Option(
+            metavar="FOLDER",
+            help="The folder for the result's files; without it only their names are printed.",
+        ),
     ] = None,
     app: AppOption = None,
 ) -> int:
@@ -171,7 +182,7 @@ def list_tools(
         list[str] | None, typer.Option(metavar="'NAME: VALUE'", help="A header for the MCP server.")
     ] = None,
 ) -> int:
-    """Name the app's tools, or those of an MCP server."""
+    """List the app's tools, or those of an MCP server."""
     if mcp is not None:
         from toolwright.cli.loop import run as on_loop  # noqa: PLC0415 - loads asyncio
         from toolwright.cli.mcp import list_mcp_tools  # noqa: PLC0415 - loads the runtime
@@ -192,7 +203,7 @@ def list_tools(
 def show_tool(
     name: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.")], app: AppOption = None
 ) -> None:
-    """Show what a model is told of a tool."""
+    """Show the definition of a tool that a model reads."""
     from toolwright.cli.tools import show_tool as run  # noqa: PLC0415 - loads the app
 
     run(name, app)
@@ -205,7 +216,7 @@ def upgrade(
         typer.Option(metavar="FILE", help="Copy the journal there first, as `toolwright backup` does."),
     ] = None,
 ) -> None:
-    """Bring the database to the newest revision; it is made if it is not there.
+    """Upgrade the database to the newest revision; create it if it does not exist.
 
     Says what is changed. Older versions cannot open the database afterwards: make a copy first, with --backup.
     """
@@ -223,7 +234,7 @@ def new_keys(
 ) -> None:
     """Print new keys, ready for a .env file."""
     if name is None and scope is not None:
-        raise typer.BadParameter("a key with a scope has a name too: give --name.", param_hint="'--scope'")
+        raise typer.BadParameter("a key with a scope needs a name: give --name.", param_hint="'--scope'")
     from toolwright.cli.keys import print_key, print_keys  # noqa: PLC0415 - as all commands here
 
     if name is None:
@@ -235,9 +246,9 @@ def new_keys(
 @cli.command()
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The database file of the copy.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace a copy that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing copy.")] = False,
 ) -> None:
-    """Copy the journal with its files and its key, while it is served."""
+    """Copy the journal with its files and its key, also while it is being served."""
     from toolwright.cli.database import write_backup as run  # noqa: PLC0415 - loads the store
 
     run(file, force=force)
@@ -246,7 +257,7 @@ def backup(
 @threads.command("delete")
 def delete_thread(
     thread_id: Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")],
-    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel first what is at work in it.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel its runs in progress first.")] = False,
 ) -> None:
     """Delete a thread with its messages, files, values, events and children, permanently."""
     from toolwright.cli.threads import delete as run  # noqa: PLC0415 - loads the store
@@ -262,7 +273,9 @@ def show_summary(
         Optional[str],  # noqa: UP045 - typer reads it at run time
         typer.Option(metavar="TEXT", help="Put this text in its place."),
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Leave no message out any more.")] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the summary and show all messages again.")
+    ] = False,
     side: Annotated[
         Literal["side_a", "side_b"] | None, typer.Option(help="Whose summary, of an agent with two sides.")
     ] = None,
@@ -293,10 +306,12 @@ def list_runs(
         Optional[str],  # noqa: UP045 - as above
         typer.Option(metavar="ID", help="Only runs of this thread."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many, the newest first.")] = 50,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, help="The maximum number of runs, newest first.")
+    ] = 50,
     app: AppOption = None,
 ) -> None:
-    """Name runs, the newest first, with their status and error."""
+    """List runs, newest first, with their status and error."""
     from toolwright.cli.threads import list_runs as run  # noqa: PLC0415 - loads the store
 
     run(status, agent, thread, limit, app)
@@ -314,7 +329,7 @@ def show_run(
     as_json: Annotated[bool, typer.Option("--json", help="Show prompts as JSON.")] = False,
     app: AppOption = None,
 ) -> None:
-    """Show a run with its steps and messages, as JSON; with --prompt what its models were sent."""
+    """Show a run with its steps and messages as JSON; with --prompt, the prompts its models were sent."""
     from toolwright.cli import threads as cli_threads  # noqa: PLC0415 - loads the store
 
     if prompt:
@@ -325,7 +340,7 @@ def show_run(
 
 @runs.command("cancel")
 def cancel_run(run_id: RunId) -> None:
-    """Ask a run to stop, whichever process executes it."""
+    """Cancel a run, whichever process executes it."""
     from toolwright.cli.threads import cancel_run as run  # noqa: PLC0415 - loads the store
 
     run(run_id)
@@ -346,10 +361,10 @@ def doctor(
     port: Port = 8000,
     *,
     reach: Annotated[
-        bool, typer.Option(help="Ask each model for a word, which its provider may charge.")
+        bool, typer.Option(help="Send a short request to each model, which its provider may charge for.")
     ] = False,
 ) -> int:
-    """Check that everything a server needs is there. The exit code is 1 if something is broken."""
+    """Check everything a server needs. The exit code is 1 if something is broken."""
     from toolwright.cli.doctor import doctor as run  # noqa: PLC0415 - loads the store
 
     return run(app, host, port, reach=reach)

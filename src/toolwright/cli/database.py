@@ -43,7 +43,7 @@ def upgrade(backup: Path | None) -> None:
     if before is not None and steps:
         _announce(settings, place, before, steps, copies=backup is not None)
     if backup is not None and backup.is_file():
-        raise Refusal(f"{str(backup)!r} is there already: name another file for the copy.")
+        raise Refusal(f"{str(backup)!r} already exists. Name another file for the copy.")
     if backup is not None:
         write_backup(backup, force=False)
     elif before is not None and steps and sys.stdin.isatty() and sys.stdout.isatty():
@@ -67,7 +67,7 @@ def _announce(
     print(f"{place} is at the revision {before}. The upgrade does this, all of it or nothing:")
     for revision, what in steps:
         print(f"  {revision}  {what}")
-    if database.goes_on(before):
+    if database.remains_usable(before):
         print("Processes of the version before can go on with it afterwards.", flush=True)
     else:
         print("Older versions of toolwright cannot open it afterwards.", flush=True)

@@ -182,9 +182,9 @@ async def check_tools(settings: Settings, app: App) -> list[Finding]:
             if not isinstance(model, str):
                 continue
             with suppress(ToolwrightError):  # a model that cannot be created is reported separately
-                faults = getattr(await models(model), "tool_faults", None)
+                errors = getattr(await models(model), "tool_faults", None)
                 definitions = tuple([tool.definition for tool in active.tools])
-                for each in () if faults is None else faults(definitions):
+                for each in () if errors is None else errors(definitions):
                     about = "" if each.tool is None else f"the tool {each.tool!r} is not offered to {model}: "
                     found.append(Finding("tools", "note", f"{agent.name}: {about}{each.message}"))
     finally:
@@ -288,9 +288,9 @@ async def check_nodes(settings: Settings) -> list[Finding]:
             said = f"the clock of {node.id} differs from the database's by {node.skew / 1e6:+.1f} s"
             findings.append(Finding("nodes", "note", said))
     findings += [Finding("nodes", "note", note) for note in node_notes(living, settings)]
-    faults = await node_faults(living, cipher_of(settings).keys, files)
+    errors = await node_faults(living, cipher_of(settings).keys, files)
     await files.close()
-    return [*broker, *findings, *[Finding("nodes", "broken", fault) for fault in faults]]
+    return [*broker, *findings, *[Finding("nodes", "broken", fault) for fault in errors]]
 
 
 async def _check_alone(settings: Settings) -> list[Finding]:

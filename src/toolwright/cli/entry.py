@@ -42,19 +42,19 @@ def run(arguments: Sequence[str]) -> int:
             args=list(arguments) or ["--help"], prog_name="toolwright", standalone_mode=False
         )
     except Refusal as refusal:
-        return _say(str(refusal), refusal.code)
+        return _print_error(str(refusal), refusal.code)
     except TyperException as error:
-        return _say(f"{_plain(error.format_message())} {_help(error)}".strip(), error.exit_code)
+        return _print_error(f"{_plain(error.format_message())} {_help(error)}".strip(), error.exit_code)
     except ToolwrightError as error:
-        return _say(error.message, FAILED)
+        return _print_error(error.message, FAILED)
     except OSError as error:
-        return _say(str(error), FAILED)
+        return _print_error(str(error), FAILED)
     except (KeyboardInterrupt, Abort):
-        return _say("interrupted", INTERRUPTED)
+        return _print_error("interrupted", INTERRUPTED)
     return answer if isinstance(answer, int) else 0
 
 
-def _say(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     if code == INTERRUPTED:
         return code
     print(f"toolwright: {one_line(message)}", file=sys.stderr)

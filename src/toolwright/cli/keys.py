@@ -28,7 +28,7 @@ def print_key(name: str, scope: str) -> None:
     except ValueError as error:
         raise Refusal(sentence(str(error))) from error
     if read.name != name:
-        raise Refusal(f"A key's name has letters, digits, '.', '_' and '-', 64 at most, not {name!r}.")
+        raise Refusal(f"A key's name must be at most 64 letters, digits, '.', '_' and '-', not {name!r}.")
     print(entry)
 
 

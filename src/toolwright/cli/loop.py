@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, TypeVar
 
 from toolwright.cli.output import INTERRUPTED
-from toolwright.core.supervision import leave
+from toolwright.core.supervision import abandon
 
 T = TypeVar("T")
 Work: TypeAlias = Coroutine[Any, Any, T]
@@ -35,7 +35,7 @@ def force_exit(code: int) -> None:
 
 def _exit(code: int) -> None:
     try:
-        log.warning("A thread that somebody has left at work does not end: the process ends without it.")
+        log.warning("A thread started by the program does not end. The process exits without it.")
         sys.stdout.flush()
         sys.stderr.flush()
     finally:  # also if the reader has gone
@@ -50,7 +50,7 @@ class _Threads(ThreadPoolExecutor):
 
 
 def run(work: Work[T]) -> T:
-    """Carry a command's work out on a loop of its own; what it returns, or raises.
+    """Run a command's coroutine in its own event loop, and return its result.
 
     Tasks that others have left in the loop are cancelled, and have some seconds to end; their threads are left to
     `force_exit`.
@@ -89,7 +89,7 @@ async def _end_all(own: Collection[Task]) -> None:
     closing = asyncio.create_task(asyncio.get_running_loop().shutdown_asyncgens(), name="open generators")
     await asyncio.wait([closing], timeout=PATIENCE)
     for task in _other_tasks():  # those that the others have begun meanwhile too
-        leave(task)
+        abandon(task)
 
 
 async def _end(tasks: Collection["asyncio.Task[Any]"], seconds: float) -> None:
@@ -98,7 +98,7 @@ async def _end(tasks: Collection["asyncio.Task[Any]"], seconds: float) -> None:
     if tasks:
         _, deaf = await asyncio.wait(tasks, timeout=seconds)
         for task in deaf:
-            leave(task)
+            abandon(task)
 
 
 def _other_tasks() -> "set[asyncio.Task[Any]]":

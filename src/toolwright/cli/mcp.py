@@ -16,7 +16,7 @@ from toolwright.cli.output import Refusal, log_briefly, log_fully, one_line
 from toolwright.cli.settings import read_settings, served_app, the_app, warn_of_variables
 from toolwright.core.errors import InvalidConfiguration
 from toolwright.core.mcp.config import read_servers
-from toolwright.core.mcp.listing import McpFault, McpListing, McpPrompt, McpPrompts
+from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompt, McpPrompts
 from toolwright.core.text import clean_text, quantity, sentence
 from toolwright.core.tools.mcp import McpServer, target_of
 from toolwright.runtime.mcp.offer import env_of_agent, target_in
@@ -50,7 +50,7 @@ def _take_over() -> tuple[BinaryIO, BinaryIO]:
     """
     for name, stream in (("stdin", sys.__stdin__), ("stdout", sys.__stdout__)):
         if stream is None:  # what Python makes of one that is closed
-            raise Refusal(f"An MCP host talks to this command by stdin and stdout, and {name} is closed.")
+            raise Refusal(f"An MCP host talks to this command by stdin and stdout, but {name} is closed.")
     stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -94,7 +94,7 @@ def _server(place: str, headers: Sequence[str]) -> McpServer:
         entry |= {"url": place, "headers": _headers(headers)}
     else:
         if headers:
-            raise Refusal(f"Only a server at a URL takes headers, and {place!r} is a command.")
+            raise Refusal(f"Headers are only sent to a server at a URL, but {place!r} is a command.")
         command, *args = _command(place)
         entry |= {"command": command, "args": args}
     try:
@@ -103,7 +103,7 @@ def _server(place: str, headers: Sequence[str]) -> McpServer:
         raise Refusal(sentence(f"{place!r}: {error.message.removeprefix('mcp.0.')}")) from error
     assert isinstance(server, McpServer), "it was given as an object"
     if server.variables:
-        raise Refusal(f"The variable {server.variables[0]!r} has no value here: write the value itself.")
+        raise Refusal(f"The variable {server.variables[0]!r} has no value here. Write the value itself.")
     return server
 
 
@@ -111,7 +111,7 @@ def _command(text: str) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise Refusal(f"{text!r} is no command: {error}.") from error
+        raise Refusal(f"{text!r} is not a command: {error}.") from error
     if not words:
         raise Refusal("--mcp needs the URL of a server, or the command that starts one.")
     return words
@@ -123,7 +123,7 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
         name, colon, value = text.partition(":")
         name, value = name.strip(), value.strip()
         if not colon or not name or not value:
-            raise Refusal(f"A header is written as 'Name: value', not {text!r}.")
+            raise Refusal(f"A header must be written as 'Name: value', not {text!r}.")
         if name.lower() in {each.lower() for each in headers}:
             raise Refusal(f"The header {name!r} is given twice.")
         headers[name] = value
@@ -145,8 +145,8 @@ def _print(listing: McpListing, offered: McpPrompts) -> None:
         for kind, rows in (("mcp", tools), ("prompt", prompts)):
             for name, what in rows:
                 print(name, kind, what, sep="\t")
-    for fault in (*listing.faults, *offered.faults):
-        print(f"toolwright: {one_line(_words(fault))}", file=sys.stderr)
+    for error in (*listing.faults, *offered.faults):
+        print(f"toolwright: {one_line(_words(error))}", file=sys.stderr)
 
 
 def _spelled(prompt: McpPrompt) -> str:
@@ -159,8 +159,8 @@ def _first_line(text: str) -> str:
     return clean_text(text.strip().split("\n")[0])
 
 
-def _words(fault: McpFault) -> str:
-    return fault.message if fault.tool is None else f"{fault.tool}: {fault.message}"
+def _words(error: ListingError) -> str:
+    return error.message if error.tool is None else f"{error.tool}: {error.message}"
 
 
 async def looked_at(app: App, settings: Settings) -> list[tuple[str, bool, str]]:
@@ -173,7 +173,7 @@ async def looked_at(app: App, settings: Settings) -> list[tuple[str, bool, str]]
             active = app.catalog.active(agent.id)
             for server in active.mcp:
                 target = target_in(server, env_of_agent(active))
-                if isinstance(target, McpFault):
+                if isinstance(target, ListingError):
                     found.setdefault(server.name, (server.name, True, f"not tried: {target.message}"))
                 elif target.key not in found:
                     listing = await mcp.listing(target, PATIENCE)
@@ -186,14 +186,14 @@ async def looked_at(app: App, settings: Settings) -> list[tuple[str, bool, str]]
 
 
 def _said(listing: McpListing, offered: McpPrompts) -> tuple[str, bool, str]:
-    name, faults = listing.server.name, "; ".join(map(_words, (*listing.faults, *offered.faults)))
+    name, errors = listing.server.name, "; ".join(map(_words, (*listing.faults, *offered.faults)))
     if listing.status == "connecting":
         return name, False, f"it does not answer within {PATIENCE:g} s"
     if listing.status == "down":
-        return name, False, faults
+        return name, False, errors
     tools = f"{quantity(len(listing.tools), 'tool')}, revision {listing.protocol}"
     if offered.prompts:
         tools = f"{tools}, {quantity(len(offered.prompts), 'prompt')}"
     if listing.instructions:
         tools = f"{tools}, instructions of {quantity(len(listing.instructions), 'character')}"
-    return name, True, f"{tools}; {faults}" if faults else tools
+    return name, True, f"{tools}; {errors}" if errors else tools

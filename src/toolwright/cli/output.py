@@ -96,7 +96,7 @@ def show_files(result: ToolResult, state: MemoryState, folder: Path | None) -> N
 
 
 def _save(each: Attachment | AttachmentRef, state: MemoryState, folder: Path) -> Path:
-    """Under its name, or the next one that is free: nothing is written over."""
+    """Save a file under its name or the next free one; no file is overwritten."""
     if isinstance(each, AttachmentRef):
         content = asyncio.run(state.read_file(each.path))
     else:

@@ -48,7 +48,7 @@ def delete(thread_id: str, *, cancel: bool) -> None:
         if cancel:
             raise
         raise ThreadBusy(
-            f"A run is at work in the thread {thread_id!r} or below it: cancel it with --cancel."
+            f"A run is in progress in the thread {thread_id!r} or in a child thread. Cancel it with --cancel."
         ) from error
     print(f"The thread {thread_id} is deleted, with all that belonged to it.")
 

@@ -49,11 +49,11 @@ def given_tenvs(tool: Tool, texts: Mapping[str, str], promised: JSONObject) -> J
     A value is text if the tool's model accepts text, otherwise JSON. Raises `Refusal` for missing arguments.
     """
     values = {**promised, **{name: _value(name, text, tool.needs) for name, text in texts.items()}}
-    lacking = None if tool.needs is None else tool.needs.read(values)
-    if isinstance(lacking, MissingTenvs):
+    missing = None if tool.needs is None else tool.needs.read(values)
+    if isinstance(missing, MissingTenvs):
         raise Refusal(
-            f"The tool {tool.name!r} needs other tenvs than these: {lacking}. Give each as --tenv NAME=VALUE, or as "
-            "--tenv NAME if it is in the environment."
+            f"The tool {tool.name!r} needs valid tenvs: {missing}. Give each as --tenv NAME=VALUE, "
+            "or as --tenv NAME if it is in the environment."
         )
     return values
 

@@ -154,7 +154,7 @@ class Agents:
 
     async def create(self, name: str, config: JSONObject, description: str = "") -> Agent:
         """Create an agent, or replace the configuration of the agent of that name. Raises `InvalidConfiguration`,
-        `AlreadyThere`.
+        `AlreadyExists`.
         """
         body: JSONObject = {"name": name, "description": description, "config": config}
         answer = await self._http.call("POST", "/api/agents", body, repeat="lost")
@@ -184,7 +184,7 @@ class Agents:
     async def prompt(
         self, agent: str, space_id: str | None = None, user_id: str | None = None
     ) -> SystemPrompt:
-        """System prompt of the agent now, or as if it were in that space, or in a new thread of that user."""
+        """Return the agent's current system prompt, or the one in that space, or in a new thread of that user."""
         query = {"spaceId": space_id, "userId": user_id}
         return read(SystemPrompt, await self._http.get(f"{_path(agent)}/prompt", query))
 

@@ -47,7 +47,7 @@ class Requests:
     async def answer(self, thread_id: str, request_id: str, env: Values) -> VariablesAnswered:
         """Submit values. Once none is missing, the run resumes, or the child starts.
 
-        Raises `VariablesLacking` with those that are still `missing`; the given values are stored all the same. It is
+        Raises `VariablesRequired` with those that are still `missing`; the given values are stored all the same. It is
         not retried if the answer is lost (`AnswerLost`).
         """
         body: JSONObject = {"env": values_json(env)}
@@ -141,7 +141,5 @@ def _outcome(result: JSON | ToolResult, error: str | None) -> JSONObject:
     if not isinstance(result, ToolResult):
         return {"result": plain(result)}
     if result.attachments or result.error_code or result.error_data:
-        raise InvalidRequest(
-            "Over HTTP a result is a JSON value, or the text of an error, and nothing beside."
-        )
+        raise InvalidRequest("Over HTTP a result is either a JSON value or the text of an error.")
     return {"error": result.error} if result.status == "error" else {"result": plain(result.result)}

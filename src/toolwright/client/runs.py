@@ -83,7 +83,7 @@ class RunResults:
         values = RunEvents(self)
         async with aclosing(follow(self._http, path, after)) as events:
             async for event in events:
-                async for each in values.of(thread_id, event.run_id, event.type, event.payload):
+                async for each in values.values(thread_id, event.run_id, event.type, event.payload):
                     yield each
 
     async def _messages(self, run: Run) -> list[Message]:
@@ -175,7 +175,7 @@ class Runs:
         limit: int = 50,
         offset: int = 0,
     ) -> Items[Run]:
-        """Runs, the newest first, without their steps."""
+        """Return runs, the newest first, without their steps."""
         query = {
             "status": status,
             "agentId": agent,

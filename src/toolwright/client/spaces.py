@@ -41,7 +41,7 @@ class Entities:
         return read_field(Entity, await self._http.get(_entity_path(entity_id)), "entity")
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
-        """Change the fields given; `AlreadyThere` if another has the external id, `Forbidden` for an agent."""
+        """Change the fields given; `AlreadyExists` if another has the external id, `Forbidden` for an agent."""
         answer = await self._http.call("PATCH", _entity_path(entity_id), _body(fields), repeat="lost")
         return read_field(Entity, answer.json, "entity")
 
@@ -117,7 +117,7 @@ class Spaces:
         id: str | None = None,
         delivery: DeliveryOrder = "all",
     ) -> Space:
-        """Create a space without members. Raises `AlreadyThere` if the id exists."""
+        """Create a space without members. Raises `AlreadyExists` if the id exists."""
         body: JSONObject = {"name": name, "kind": kind, "delivery": delivery}
         body |= {} if id is None else {"id": id}
         return read_field(Space, (await self._http.call("POST", _ROOT, body)).json, "space")
@@ -177,7 +177,7 @@ class Spaces:
         after_seq: int | None = None,
         before_seq: int | None = None,
     ) -> Items[SpaceMessage]:
-        """Messages in order; the newest page where no place is given."""
+        """Return messages in order; the newest page where no place is given."""
         query = {"limit": limit, "afterSeq": after_seq, "beforeSeq": before_seq}
         answer = await self._http.get(f"{_path(space_id)}/messages", query)
         return read_list(SpaceMessage, answer, "messages")

@@ -38,7 +38,7 @@ class Threads:
     ) -> Thread:
         """Create a thread of an agent, given by name or id.
 
-        Raises `TenvsLacking` with everything that is `missing` or `invalid`. It is not retried if the answer is lost
+        Raises `TenvsRequired` with everything that is `missing` or `invalid`. It is not retried if the answer is lost
         (`AnswerLost`), because it could create two.
         """
         fields: dict[str, JSON | None] = {

@@ -58,7 +58,7 @@ class Work:
         An exception of the function is an error result; only the worker's own cancellation passes.
         """
         if not isinstance(arguments, dict):
-            return ToolResult.fail(f"The arguments are no JSON object: {brief_value(arguments)}.")
+            return ToolResult.fail(f"The arguments must be a JSON object: {brief_value(arguments)}.")
         call: Callable[[], object] = (
             (lambda: self.function(arguments)) if self.whole else (lambda: self.function(**arguments))
         )
@@ -80,7 +80,7 @@ def work_of(name: str, function: Function) -> Work:
     """
     if not callable(function) or isinstance(function, type):
         raise DefinitionError(
-            f"The tool {name!r} needs a function to carry it out, not {brief_value(function)}."
+            f"The tool {name!r} needs a function that executes it, not {brief_value(function)}."
         )
     on_loop = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object whose call is async
@@ -198,7 +198,7 @@ class Worker:
                 f"A worker's tool cannot have a comma in its name, as {name!r}: no server offers it."
             )
         if name in self._tools:
-            raise DefinitionError(f"This worker carries out the tool {name!r} already.")
+            raise DefinitionError(f"This worker already executes the tool {name!r}.")
 
         def take(decorated: F) -> F:
             self._tools[name] = work_of(name, decorated)
@@ -207,11 +207,11 @@ class Worker:
         return take if function is None else take(function)
 
     async def run(self) -> None:
-        """Work until `stop`, or until it is cancelled. Raises what no other try would change: `Unauthorized`."""
+        """Execute calls until `stop` or cancellation. Raises errors that a retry cannot fix, such as `Unauthorized`."""
         if not self._tools:
             raise DefinitionError("This worker has no tools: give it one with worker.tool(name)(function).")
         if not self._idle.is_set():
-            raise DefinitionError("This worker is running already.")
+            raise DefinitionError("This worker is already running.")
         self._idle.clear()
         self._stopping.clear()
         self._threads = DaemonThreads(self._concurrency, "toolwright-worker")
@@ -246,13 +246,13 @@ class Worker:
                 async with aclosing(self._client.calls.offers(list(self._tools))) as offers:
                     async for offer in offers:
                         failed = 0
-                        await self._take(offer)
+                        await self._claim(offer)
             except PASSING as error:
                 failed += 1
-                log.warning("The calls on offer cannot be read: %s", error)
+                log.warning("The offered calls cannot be read: %s", error)
                 await self._pause(delay(error, failed))
 
-    async def _take(self, offer: Offer) -> None:
+    async def _claim(self, offer: Offer) -> None:
         if offer.call_id in self._at_work or offer.name not in self._tools:
             return
         await self._slots.acquire()
@@ -279,9 +279,9 @@ class Worker:
             finally:
                 await _end([renewing])
         except OVER as error:
-            log.info("The call %s is not this worker's to answer: %s", offer.call_id, error)
+            log.info("The result of the call %s was rejected: %s", offer.call_id, error)
         except ToolwrightError as error:
-            log.error("The call %s has failed here: %s", offer.call_id, error)  # noqa: TRY400 - the sentence says it all
+            log.error("The call %s failed in this worker: %s", offer.call_id, error)  # noqa: TRY400 - the sentence says it all
 
     async def _claimed(self, call_id: str) -> Call:
         return await self._client.calls.claim(call_id, self.name, self._lease)
@@ -296,7 +296,7 @@ class Worker:
                 log.warning("The claim of the call %s cannot be renewed: %s", call_id, error)
                 return
             except ToolwrightError as error:
-                log.warning("The claim of the call %s is not renewed now: %s", call_id, error)
+                log.warning("The claim of the call %s could not be renewed: %s", call_id, error)
 
     async def _submit(self, call: Call, result: ToolResult) -> None:
         """Submit the result. Of an error only the message is sent, since HTTP accepts no more."""
@@ -309,14 +309,14 @@ class Worker:
             await self._insist(lambda: self._client.calls.submit(call.run_id, call.id, error=error_text))
 
     async def _insist(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it, repeatedly while the server is away."""
+        """Retry the request while the server is unavailable."""
         failed = 0
         while True:
             try:
                 return await work()
             except PASSING as error:
                 failed += 1
-                log.warning("The server is away; it is tried again: %s", error)
+                log.warning("The server is unavailable. This is retried: %s", error)
                 await self._pause(delay(error, failed))
 
 

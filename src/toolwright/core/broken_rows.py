@@ -43,7 +43,7 @@ class Rows(list[T]):
         self.broken = tuple(broken)
         self.more = more
 
-    def made_of(self, rows: Iterable[U]) -> "Rows[U]":
+    def with_rows(self, rows: Iterable[U]) -> "Rows[U]":
         """Return a list of `rows` with the `broken` and `more` of this one."""
         return Rows(rows, self.broken, more=self.more)
 
@@ -63,7 +63,7 @@ def sliced(rows: Sequence[T], limit: int, offset: int) -> Rows[T]:
     return Rows(rows[offset : offset + limit], broken_of(rows))
 
 
-async def is_there(row: Awaitable[object | None]) -> bool:
+async def exists(row: Awaitable[object | None]) -> bool:
     """Return whether the row exists, even if it is broken. For callers that do not need its contents."""
     try:
         return await row is not None

@@ -22,9 +22,9 @@ def brief_value(value: object) -> str:
     return f"a value of the type {type(value).__name__}"
 
 
-def invalid_value(path: str, fault: str) -> InvalidRequest:
+def invalid_value(path: str, error: str) -> InvalidRequest:
     """Return the error for an invalid field of a caller's input."""
-    return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+    return InvalidRequest(f"{path} {error}.", [{"path": path, "message": error}])
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

@@ -5,8 +5,8 @@ ToolwrightError
 │   └── InvalidConfiguration a configuration as JSON is faulty; `details` name the paths
 ├── InvalidJSON          a value or a text is not JSON
 ├── InvalidRequest       a caller's input is faulty; `details` name the paths
-│   ├── TenvsLacking         a thread would miss tenvs that its tools need
-│   └── VariablesLacking     a request for values is not answered whole; `missing` names the rest
+│   ├── TenvsRequired         a thread would miss tenvs that its tools need
+│   └── VariablesRequired     a request for values is not answered whole; `missing` names the rest
 ├── CannotSeal           a secret was given where there are no keys to encrypt it
 ├── CannotUnseal         a secret cannot be read with the keys that there are
 ├── NotFound             the thing is not there, or not the caller's
@@ -94,7 +94,7 @@ class InvalidRequest(ToolwrightError):
         self.details = details or []
 
 
-class TenvsLacking(InvalidRequest):
+class TenvsRequired(InvalidRequest):
     """The thread does not bring the tenvs that its tools need."""
 
     code = "tenvs_required"
@@ -105,7 +105,7 @@ class TenvsLacking(InvalidRequest):
         self.invalid = invalid
 
 
-class VariablesLacking(InvalidRequest):
+class VariablesRequired(InvalidRequest):
     """Values are still missing."""
 
     code = "variables_required"
@@ -140,19 +140,19 @@ class MethodNotAllowed(ToolwrightError):
 
 
 class AlreadyOver(ToolwrightError):
-    """This has already ended."""
+    """This has already finished."""
 
     code = "already_over"
 
 
 class RunOver(AlreadyOver):
-    """The run has already ended."""
+    """The run has already finished."""
 
     code = "run_over"
 
 
 class ThreadTerminated(AlreadyOver):
-    """The thread is terminated and accepts nothing more."""
+    """The thread is terminated, so no agent answers in it."""
 
     code = "terminated"
 
@@ -193,7 +193,7 @@ class RunFailed(ToolwrightError):
 
 
 class ThreadBusy(ToolwrightError):
-    """A run is at work in this thread or below it."""
+    """A run is in progress in this thread or in a child thread."""
 
     code = "thread_busy"
 
@@ -204,7 +204,7 @@ class NotFailed(ToolwrightError):
     code = "not_failed"
 
 
-class AlreadyThere(ToolwrightError):
+class AlreadyExists(ToolwrightError):
     """This is there already."""
 
     code = "already_there"

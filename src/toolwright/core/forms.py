@@ -64,19 +64,19 @@ def known_and_few(value: object, form: type[BaseModel]) -> object:
     }
 
 
-def form_fault(fault: Mapping[str, Any]) -> str:
+def form_error(error: Mapping[str, Any]) -> str:
     """Return the end of an error message that begins with the field's path.
 
     `error` is pydantic's; no value is repeated.
     """
-    kind, more = str(fault["type"]), fault.get("ctx", {})
+    kind, more = str(error["type"]), error.get("ctx", {})
     if kind in ("value_error", "assertion_error"):  # a validator of ours, or of a user's model
         return str(more["error"]) or "is not accepted"
     if kind in _LENGTHS:
-        return _length(kind, more, fault.get("input"))
+        return _length(kind, more, error.get("input"))
     if kind in _WORDS:
         return _WORDS[kind].format_map(more)
-    return str(fault["msg"]).replace("Input should be", "must be", 1)
+    return str(error["msg"]).replace("Input should be", "must be", 1)
 
 
 def _length(kind: str, more: Mapping[str, Any], value: object) -> str:
@@ -110,8 +110,10 @@ class Form(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _few_unknown(cls, value: Any, judge: ModelWrapValidatorHandler[Self]) -> Self:  # whatever was sent
-        return judge(known_and_few(value, cls))
+    def _few_unknown(
+        cls, value: Any, validator: ModelWrapValidatorHandler[Self]
+    ) -> Self:  # whatever was sent
+        return validator(known_and_few(value, cls))
 
 
 class EnvVarForm(Form):

@@ -172,9 +172,9 @@ def _parsed(raw: bytes) -> JSON:
         raise NotJson(brief(str(error), 300)) from None
 
 
-def _halves_at(raw: bytes, fault: str) -> Iterator[re.Match[bytes]]:
+def _halves_at(raw: bytes, error: str) -> Iterator[re.Match[bytes]]:
     """Return the half characters for which the quick parser may have refused a text, by the place that it names."""
-    place = _AT_HALF.search(fault)
+    place = _AT_HALF.search(error)
     if place is None:
         return iter(())
     line = 0
@@ -194,7 +194,7 @@ def _path_to(text: bytes) -> Path | None:
 
 
 def _last(text: bytes, rest: str) -> tuple[Path, JSON]:
-    """Path and value of the last part of a text with that rest; null if it is no beginning of JSON."""
+    """Return the path and value of the last part of a text with that rest; null if it is no beginning of JSON."""
     try:
         value: JSON = from_json(text + rest.encode(), cache_strings="keys", allow_partial=True)
     except ValueError:
@@ -228,9 +228,9 @@ def _names(value: JSON, nesting: int) -> int:
                     below += [each for each in part if type(each) in _LOOKED_AT]
             elif isinstance(part, float):
                 if part - part != 0.0:
-                    raise NotJson(f"it holds the number {part!r}, which JSON cannot carry")
+                    raise NotJson(f"it contains the number {part!r}, which JSON cannot carry")
             elif isinstance(part, int) and part.bit_length() > MAX_INTEGER_BITS:
-                raise NotJson("it holds a number of too many digits")
+                raise NotJson("it contains a number with too many digits")
         level, depth = below, depth + 1
     return names
 
@@ -241,10 +241,10 @@ def _exactly(raw: bytes) -> JSON:
     except UnicodeDecodeError:
         raise NotJson("it is not UTF-8") from None
     except RecursionError:
-        raise NotJson("it is nested too deep") from None
+        raise NotJson("it is nested too deeply") from None
     except ValueError as error:
         if "integer string conversion" in str(error):  # what `int` says is advice for programmers
-            raise NotJson("it holds a number of too many digits") from None
+            raise NotJson("it contains a number with too many digits") from None
         raise NotJson(str(error).rstrip(".")) from None
 
 

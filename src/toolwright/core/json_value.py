@@ -15,7 +15,7 @@ JSONObject: TypeAlias = dict[str, JSON]
 
 
 def _encoder(*, ascii: bool) -> Callable[[JSON], str]:
-    """Compact JSON, by the encoder in C where there is one, made once: `json` makes a new one for each value."""
+    """Return compact JSON, by the encoder in C where there is one, made once: `json` makes a new one for each value."""
     usual = json.JSONEncoder(ensure_ascii=ascii, allow_nan=False, separators=(",", ":"))
     make: Callable[..., Callable[[JSON, int], tuple[str, ...]]] | None = getattr(
         encoder, "c_make_encoder", None
@@ -36,12 +36,12 @@ _encode_unescaped = _encoder(ascii=False)
 
 
 def dumps(value: JSON) -> str:
-    """Compact ASCII JSON. What JSON cannot carry (NaN, bytes, sets, cycles) raises `InvalidJSON`."""
+    """Return compact ASCII JSON. What JSON cannot carry (NaN, bytes, sets, cycles) raises `InvalidJSON`."""
     return _written(value, _encode)
 
 
 def dumps_unescaped(value: JSON) -> str:
-    """Compact JSON with letters as they are, a third of `dumps` or more; ASCII if a surrogate is lone, for UTF-8.
+    """Return compact JSON with unescaped letters; ASCII if a surrogate is lone, which UTF-8 cannot hold.
 
     Raises `InvalidJSON` like `dumps`.
     """
@@ -68,7 +68,7 @@ def has_half_characters(text: str) -> bool:
     return False
 
 
-def whole_characters(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Return the text with U+FFFD for each lone surrogate; the same object if it has none."""
     return (
         text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -106,7 +106,7 @@ _KEY = core_schema.union_schema(
 
 
 def json_levels(name: str, levels: int) -> list[CoreSchema]:
-    """Definitions of JSON that is nested so deep, which one refers to as `name-0` (scalars) to `name-<levels>`.
+    """Return definitions of JSON that is nested so deep, which one refers to as `name-0` (scalars) to `name-<levels>`.
 
     They take values of Python's own types only: no subclass, no tuple, no enum, no key that is not text.
     Beside `ValidationError` they raise `TypeError`, for a key of a subclass of text.

@@ -127,7 +127,7 @@ def is_large(value: object) -> bool:
     return False
 
 
-def letters_of(value: object, most_parts: int | None = None) -> int:
+def characters(value: object, most_parts: int | None = None) -> int:
     """Return the approximate length of the value as JSON: the characters of its texts, and some for each part.
 
     Of a value with more than `most_parts` the others are not measured.

@@ -151,7 +151,7 @@ class Follower(Protocol):
     """A reader's queue: committed events in order, of live ones only the newest of each stream."""
 
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
-        """Events that have come, or nothing after `timeout` seconds."""
+        """Return events that have come, or nothing after `timeout` seconds."""
         ...
 
     async def overrun(self) -> None:
@@ -192,7 +192,7 @@ class Bus(Protocol):
     """Called with a key when a value that another process shares under it has changed."""
 
     def share(self, key: str, value: JSON) -> None:
-        """Share a small value with other processes as long as this one lives; None takes it back."""
+        """Share a small value with other processes while this one lives; None removes it."""
         ...
 
     def shared(self, key: str) -> Sequence[JSON]:

@@ -74,13 +74,13 @@ class Deadlines:
             callback()
 
 
-class _OfThread(threading.local):
+class _ThreadDeadlines(threading.local):
     """The deadlines of the loop that this thread has run last: they are let go with the next, or with the thread."""
 
     last: Deadlines | None = None
 
 
-_of_thread = _OfThread()
+_of_thread = _ThreadDeadlines()
 
 
 def deadlines_of(loop: asyncio.AbstractEventLoop) -> Deadlines:
@@ -137,7 +137,7 @@ class Supervision(Generic[T]):
             self.limit(loop.time() + seconds)
 
     def limit(self, when: float) -> None:
-        """From now on the work's time is over at that time of the loop."""
+        """Set the time of the event loop at which the work times out."""
         if self._deadline is not None:
             self._deadlines.remove(self._deadline)
         self._ends_at = when
@@ -195,7 +195,7 @@ class Supervision(Generic[T]):
             if self._patience is not None:
                 self._patience.cancel()
         if not self._task.done():
-            leave(self._task)
+            abandon(self._task)
         elif self.cut_off != "time" and not (self._task.cancelled() and (self._cancelled or self.cut_off)):
             return True
         else:
@@ -264,9 +264,9 @@ async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None
         return None, error
 
 
-def leave(task: "asyncio.Task[Any]") -> None:
-    """Go on without the task. Neither the end of its loop waits for it nor that of the interpreter."""
-    log.error("%r does not end though it is cancelled: it is left behind.", _named(task))
+def abandon(task: "asyncio.Task[Any]") -> None:
+    """Abandon the task: neither its event loop nor the interpreter waits for it at exit."""
+    log.error("%r ignores its cancellation and is abandoned.", _named(task))
     task.add_done_callback(_log_late_end)
     # A function of asyncio's documentation, "Extending asyncio". Else `asyncio.run` would cancel the task again at
     # its end, and wait for it forever.
@@ -277,12 +277,12 @@ def leave(task: "asyncio.Task[Any]") -> None:
 
 def _log_late_end(task: "asyncio.Task[Any]") -> None:
     ctypes.pythonapi.Py_DecRef(ctypes.py_object(task))
-    log.warning("%r has ended at last; nobody waits for its result any more.", _named(task))
+    log.warning("%r, which was abandoned, has ended. Its result is dropped.", _named(task))
     _drop(task)
 
 
 def _drop(task: "asyncio.Task[Any]") -> None:
-    """Nobody reads how the task has ended; what it has raised is logged, but for what ends the loop by itself."""
+    """Log the error of an abandoned task, unless the error ends the event loop."""
     if task.cancelled():
         return
     error = task.exception()

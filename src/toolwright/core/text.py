@@ -18,13 +18,13 @@ def brief(text: str, most: int = MOST_WORDS) -> str:
     return f"{kept}{CUT}{len(text)} characters)"
 
 
-def words(error: BaseException) -> str:
-    """Text of an error, else the name of its type."""
+def error_text(error: BaseException) -> str:
+    """Return the text of an error, else the name of its type."""
     try:
         text = str(error)
     except (Exception, SystemExit):  # noqa: BLE001 - a user's error may not even have a text
         text = ""
-    return brief(error_text(error, text))
+    return brief(error_message(error, text))
 
 
 def first_error(error: BaseException) -> BaseException:
@@ -37,7 +37,7 @@ def first_error(error: BaseException) -> BaseException:
 _FEW = 5  # errors of a group
 
 
-def error_text(error: BaseException, text: str) -> str:
+def error_message(error: BaseException, text: str) -> str:
     """Return the message of an error, or its type's name; both for an error that only names a missing key.
 
     The messages of a group are followed by those of its first errors.
@@ -46,7 +46,7 @@ def error_text(error: BaseException, text: str) -> str:
         return f"{type(error).__name__}: {text}"
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)  # isinstance does not know what it holds
-        first = [error_text(each, str(each).strip()) for each in group.exceptions[:_FEW]]
+        first = [error_message(each, str(each).strip()) for each in group.exceptions[:_FEW]]
         return f"{text}: {'; '.join(first)}"
     return text or type(error).__name__
 

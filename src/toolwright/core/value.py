@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[T]) -> type[T]:
-    """A keyword-only dataclass with slots, hashable and comparable by its fields, never to be changed."""
+    """Return a keyword-only dataclass with slots, hashable and comparable by its fields, never to be changed."""
     for method in (_equal, _hash, _repr):
         if method.__name__ not in cls.__dict__:
             setattr(cls, method.__name__, method)
@@ -69,13 +69,13 @@ def _methods(names: list[str], shown_fields: list[str]) -> list[str]:
 
 
 def changed(old: T, /, **new: object) -> T:
-    """A dataclass with these fields new: `dataclasses.replace` at a sixth of its cost."""
+    """Return a dataclass with these fields new: `dataclasses.replace` at a sixth of its cost."""
     return _changer(type(old), *new)(old, new)
 
 
 @cache
 def _changer(cls: type[T], *new: str) -> Callable[[T, dict[str, object]], T]:
-    """A function that copies one value of that class with these fields new, written out field by field."""
+    """Return a function that copies one value of that class with these fields new, written out field by field."""
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]  # a dataclass
     unknown = [name for name in new if name not in names]
     if unknown:
@@ -93,7 +93,7 @@ def _changer(cls: type[T], *new: str) -> Callable[[T, dict[str, object]], T]:
 
 
 def maker(cls: type[T], field: str, **others: object) -> Callable[[Any], T]:  # any value of that field
-    """A function that makes values of that class which differ in one field, at half the cost of calling it by names."""
+    """Return a function that creates values of the class which differ in one field, at half the usual cost."""
     names = [each.name for each in fields(cls)]  # type: ignore[arg-type]  # a class made by `value`
     sets = [f" made.{name} = {name}" for name in names]
     lines = [f"def make({field}):", " made = new(cls)", *sets, " return made"]

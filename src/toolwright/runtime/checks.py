@@ -9,7 +9,7 @@ _LARGEST = 2**63 - 1  # what every journal can count to
 
 
 def by_id(what: str, value: str) -> str:
-    """The id; `NotFound` for what can be none, since no journal keeps it, `InvalidRequest` for what has one."""
+    """Return the id; `NotFound` for what can be none, since no journal keeps it, `InvalidRequest` for what has one."""
     if type(value) is not str:
         refuse_object(what, value)
     if not can_be_id(value):
@@ -29,21 +29,21 @@ def can_be_id(value: object) -> bool:
     return isinstance(value, str) and not unwritable(value)
 
 
-def by_kind(name: str, value: object, kinds: Kinds, expected: str) -> None:
+def by_kind(name: str, value: object, kinds: Kinds, wanted: str) -> None:
     """Raise `InvalidRequest` unless this is of such a kind."""
     if not isinstance(value, kinds):
-        raise invalid_value(name, f"must be {expected}, not {brief_value(value)}")
+        raise invalid_value(name, f"must be {wanted}, not {brief_value(value)}")
 
 
-def by_list(name: str, value: object, kinds: Kinds, expected: str) -> None:
+def by_list(name: str, value: object, kinds: Kinds, wanted: str) -> None:
     """Raise `InvalidRequest` unless this is a list of such things; None is none of them."""
     wrong = None if value is None else misfit(value, kinds)
     if wrong is not None:
-        raise invalid_value(name, f"must be a list of {expected}, not {wrong}")
+        raise invalid_value(name, f"must be a list of {wanted}, not {wrong}")
 
 
 def by_text(name: str, value: str | None) -> str | None:
-    """The text of a filter, or `InvalidRequest` if that is no text which a journal can hold."""
+    """Return the text of a filter, or `InvalidRequest` if that is no text which a journal can hold."""
     if value is not None and (not isinstance(value, str) or unwritable(value)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         refuse_object(name.removesuffix("_id"), value)
         raise invalid_value(name, "must be text without NUL or lone surrogates")
@@ -53,10 +53,10 @@ def by_text(name: str, value: str | None) -> str | None:
 def page(limit: int, offset: int = 0) -> None:
     """Raise `InvalidRequest` unless these are whole numbers from 0 that every journal can count to."""
     for name, number in (("limit", limit), ("offset", offset)):
-        non_negative(name, number)
+        whole_number(name, number)
 
 
-def non_negative(name: str, number: int) -> None:
+def whole_number(name: str, number: int) -> None:
     """Raise `InvalidRequest` unless this is a whole number from 0 that every journal can count to."""
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _LARGEST:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise invalid_value(name, "must be a non-negative integer")

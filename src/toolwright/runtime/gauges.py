@@ -25,19 +25,19 @@ class Gauges:
         self._in_cluster = False
 
     async def run(self) -> None:
-        """Look repeatedly, forever."""
+        """Measure repeatedly, without end."""
         away = False
         while True:
             try:
-                await self.look()
+                await self.measure()
                 away = False
             except StoreError as error:
                 level, away = logging.DEBUG if away else logging.WARNING, True
                 log.log(level, "Pending work in the journal cannot be counted: %s", error)
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
 
-    async def look(self) -> None:
-        """Look once. Raises `StoreError`."""
+    async def measure(self) -> None:
+        """Measure once. Raises `StoreError`."""
         depths = await self._store.depths()
         self._telemetry.gauge("pending_calls", depths.pending_calls)
         self._telemetry.gauge("inbox_events", depths.inbox_events)

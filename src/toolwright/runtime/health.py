@@ -49,11 +49,11 @@ class Health:
 
     async def check(self) -> None:
         """Raises `StoreError` if one of them cannot be written, or does not answer in time."""
-        faults = [
-            fault for fault in await asyncio.gather(*map(_fault, (self._journal, self._files))) if fault
+        errors = [
+            error for error in await asyncio.gather(*map(_fault, (self._journal, self._files))) if error
         ]
-        if faults:
-            raise StoreError(" ".join(faults))
+        if errors:
+            raise StoreError(" ".join(errors))
 
     async def check_ready(self) -> None:
         """Raise `StoreError` also if this node of a cluster executes no runs: other nodes do then."""
@@ -74,9 +74,9 @@ class Health:
 class _Shared:
     """One trial at a time, whose outcome is that of all who ask."""
 
-    def __init__(self, subject: str, trial: Trial, clock: Clock, fresh: float = FRESH) -> None:
+    def __init__(self, what: str, trial: Trial, clock: Clock, fresh: float = FRESH) -> None:
         self._fresh = fresh
-        self._subject = subject
+        self._what = what
         self._trial = trial
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
@@ -89,7 +89,7 @@ class _Shared:
             self._task.add_done_callback(self._end)
         done, _ = await asyncio.wait([self._task], timeout=PATIENCE)
         if not done:
-            raise StoreError(f"{self._subject} has not answered for {PATIENCE:.0f} s.")
+            raise StoreError(f"{self._what} did not answer for {PATIENCE:.0f} s.")
         await self._task
 
     def _end(self, task: asyncio.Task[None]) -> None:

@@ -70,11 +70,11 @@ class Housekeeper:
         self._clock = clock
         self._new_id = new_id
         self._deletion = deletion
-        self._periods = kept or RetentionPeriods()
+        self._kept = kept or RetentionPeriods()
         self._semantics = semantics
 
     async def run(self) -> None:
-        """Tidy up now and every hour, forever; secrets are sealed by the newest key whenever a process starts."""
+        """Run retention now and every hour. Secrets are re-encrypted with the newest key at each start."""
         orphans = True  # as long as there may be some
         has_begun = False
         while True:
@@ -90,7 +90,7 @@ class Housekeeper:
                     if self._semantics is not None:
                         await self._semantics.fill()
                 except ToolwrightError as error:
-                    log.warning("Old rows could not be deleted: %s", error)
+                    log.warning("Retention failed and is retried: %s", error)
             elif not has_begun:
                 await self._renew()
             has_begun = True
@@ -127,13 +127,13 @@ class Housekeeper:
             pass  # other units commit between two pieces
         if any(counts.values()):
             log.info(
-                "Deleted old rows: %s, %s, %s of deleted threads and %s.",
+                "Retention deleted %s, %s, %s of deleted threads and %s.",
                 *[quantity(count, noun) for noun, count in counts.items()],
             )
 
     async def tidy(self) -> int:
         """Delete old events and commit tokens; how many rows that were."""
-        total, kept = 0, self._periods.events
+        total, kept = 0, self._kept.events
         while True:
             now = self._clock.now()
             unit = Prune(
@@ -151,10 +151,10 @@ class Housekeeper:
 
     async def retire(self) -> int:
         """Delete threads whose last run ended long ago; how many, with those below them."""
-        if self._periods.runs is None:
+        if self._kept.runs is None:
             return 0
         total, after = 0, ""
-        before = self._clock.now() - self._periods.runs
+        before = self._clock.now() - self._kept.runs
         while page := await self._store.retention.idle(before, after, BATCH):
             after = page[-1].id
             for thread in page:

@@ -38,7 +38,7 @@ class EffectCommits:
         self._new_id = services.new_id
 
     async def commit(self, *effects: Effect) -> Committed | Conflict:
-        """All of them or none."""
+        """Return all of them or none."""
         if self._telemetry is not None:
             effects = tuple(traced(effects, self._telemetry.current()))
         unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=effects)
@@ -65,4 +65,4 @@ async def sweep_after(deleted: str, store: Store, clock: Clock, new_id: NewId) -
     try:
         await sweep_rows(store, clock, new_id)
     except StoreError as error:
-        log.warning("%s is deleted, but some of its rows are left until the next cleanup: %s", deleted, error)
+        log.warning("%s is deleted, but some of its rows are not: %s", deleted, error)

@@ -121,7 +121,7 @@ class Runtime:
         return self._catalog.tools
 
     def toolkit(self, agent_id: str, run_id: str | None = None) -> Toolkit:
-        """All tools of that agent, by its name or id, for a loop of your own (S4): definitions and handlers.
+        """Return all tools of that agent, by its name or id, for a loop of your own (S4): definitions and handlers.
 
         Every call of a handler is recorded in the run, one of its own if none is named. See `Toolkit`, which is also to
         be awaited: an agent that is configured over HTTP is read then, and a run that does not fit is refused.
@@ -173,7 +173,7 @@ class Runtime:
 
     @contextmanager
     def raising_failures(self, thread_id: str) -> Generator[None]:
-        """While the block lasts, the caller raises the failures of the thread's runs: no warning is logged of them."""
+        """Log no warnings for failed runs of the thread within the block: the caller raises them."""
         self._drainer.raised.add(thread_id)
         try:
             yield

@@ -43,18 +43,18 @@ class Timers:
 
     async def __call__(self, thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
         name = thread_id  # or that of a timer
-        kind, _, key = name.partition(":")
-        if not key:
+        kind, _, what = name.partition(":")
+        if not what:
             return await self._threads(name, alone=alone, node=node)
         if kind not in self._kinds and node is not None:
             return "elsewhere"  # of a newer version
         wake = await self._store.wake(name)
-        seconds = 0.0 if wake is None else (wake.due - self._clock.now()).total_seconds()
-        if wake is None or seconds > (0.0 if node is None else BEHIND):
+        rest = 0.0 if wake is None else (wake.due - self._clock.now()).total_seconds()
+        if wake is None or rest > (0.0 if node is None else BEHIND):
             return "done"
-        if seconds > 0.0:
-            await self._clock.sleep(seconds)
-        await self._kinds[kind](key)
+        if rest > 0.0:
+            await self._clock.sleep(rest)
+        await self._kinds[kind](what)
         leaving = Leaving(gen=wake.gen)  # nothing, where what it did has set or dropped it
         unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=name, leaving=leaving)
         answer = await self._store.commit(unit)
@@ -77,15 +77,15 @@ class ClockWatch:
         self._offset = self._read()
 
     async def run(self) -> None:
-        """Look each second, without end."""
+        """Check the clock each second, without end."""
         while True:
             try:
-                await self.look()
+                await self.check()
             except StoreError as error:
-                log.warning("Plans could not be moved after the clock was changed: %s", error)
+                log.warning("The clock was set, but plans could not be rescheduled yet: %s", error)
             await asyncio.sleep(LOOK_EVERY)  # real time: a clock that a test turns shall not turn this
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Compare the clock with the monotonic one, and move the plans if it was set back. Raises `StoreError`."""
         offset = self._read()
         change = min(offset - self._offset, self._moved)
@@ -93,9 +93,7 @@ class ClockWatch:
             effect = MovePlans(by=timedelta(seconds=change))
             unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
             await self._store.commit(unit)
-            log.warning(
-                "The clock was changed by %.0f s. Plans set by runAfter were moved by as much.", change
-            )
+            log.warning("The clock was set by %.0f s. Plans set with runAfter keep their delay.", change)
             self._moved -= change
         self._offset = offset
 

@@ -17,7 +17,7 @@ from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.broken_rows import broken_of, ended_early
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.limits import PAGE_BYTES
-from toolwright.core.plain import is_large, letters_of
+from toolwright.core.plain import characters, is_large
 from toolwright.core.threads.call import ForbiddenMove
 from toolwright.core.threads.event import Event
 from toolwright.wire.event import event_json, frame
@@ -260,7 +260,7 @@ class Answer(Response):
             await super().__call__(scope, receive, send)
             return
         begun = False
-        with unread_answers().hold(scope, letters_of(self._large, _MEASURED)) as held:
+        with unread_answers().hold(scope, characters(self._large, _MEASURED)) as held:
             body = await anyio.to_thread.run_sync(self._render_large, limiter=_one_at_a_time())
             held.resize(len(body))
             await anyio.lowlevel.checkpoint()
@@ -270,7 +270,7 @@ class Answer(Response):
             return
         if not begun:
             raise errors.Overloaded
-        log.info("An answer for %s is not read, and is cut off to make room for others.", held.caller)
+        log.info("A response to %s is not read and is aborted to make room for others.", held.caller)
         cut_off(scope)
         await anyio.lowlevel.checkpoint()  # until the server knows that the connection is gone
 
@@ -312,7 +312,7 @@ def page_json(
             ended = True
             break
         item = show(row)
-        size += letters_of(item)
+        size += characters(item)
         items.append(item)
     return items[::-1] if newest else items, {"more": True} if ended else {}
 
@@ -331,7 +331,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.DefinitionError: 400,
     errors.InvalidJSON: 400,
     errors.InvalidRequest: 400,
-    errors.VariablesLacking: 422,
+    errors.VariablesRequired: 422,
     errors.CannotSeal: 400,
     errors.CannotUnseal: INTERNAL,
     errors.Unauthorized: 401,
@@ -347,7 +347,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.CallClaimed: 409,
     errors.NotFailed: 409,
     errors.ThreadBusy: 409,
-    errors.AlreadyThere: 409,
+    errors.AlreadyExists: 409,
     errors.NoRoom: 409,
     errors.CallExpired: 410,
     errors.TooLarge: 413,
@@ -392,7 +392,7 @@ class Frames:
         self._render = _RENDERINGS[names]
         self._frames: dict[tuple[str | None, int] | int, tuple[Event, bytes]] = {}
 
-    def of(self, event: Event) -> bytes:
+    def frame(self, event: Event) -> bytes:
         """Return the event's frame. A recorded event is known by its number, a live one by being the same object."""
         whose = event.thread_id if event.space_id is None else None  # all spaces are numbered together
         key = id(event) if event.n is None else (whose, event.n)

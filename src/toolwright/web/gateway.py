@@ -57,7 +57,7 @@ body or query also names its `details`. Streams are server-sent events."""
 
 
 def create_gateway(runtime: Runtime, options: GatewayOptions) -> FastAPI:
-    """Gateway of a running runtime."""
+    """Return the gateway of a running runtime."""
     serving = _serving(options)
     serving.opened = runtime
     return _application(serving, None)
@@ -126,7 +126,7 @@ def _serving(options: GatewayOptions) -> Serving:
 
 
 def _warm_up() -> None:
-    """Do now what FastAPI's first request would do on the event loop, for a fifth of a second.
+    """Do the work of FastAPI's first request in advance, which would block the event loop for 0.2 s.
 
     It looks up where the source of each route's function lies, for its messages: the first look compiles the patterns
     of Python's tokenizer.

@@ -26,11 +26,11 @@ from toolwright.core.errors import (
     Overloaded,
     ServerFailed,
     StoreError,
-    TenvsLacking,
+    TenvsRequired,
     TooLarge,
     ToolwrightError,
     TooSlow,
-    VariablesLacking,
+    VariablesRequired,
 )
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSON, JSONObject
@@ -58,12 +58,12 @@ def answer_error(error: ToolwrightError) -> Answer:
             for detail in error.details[:MOST_FAULTS]
         ]
         body["details"] = details
-    if isinstance(error, TenvsLacking):
+    if isinstance(error, TenvsRequired):
         body["missing"] = [*error.missing]
         invalid: list[JSON] = [{**each} for each in error.invalid]
         body["invalid"] = invalid
         del body["details"]
-    if isinstance(error, VariablesLacking):
+    if isinstance(error, VariablesRequired):
         body["missing"] = [*error.missing]
         del body["details"]
     headers = (
@@ -74,12 +74,12 @@ def answer_error(error: ToolwrightError) -> Answer:
 
 def internal() -> Answer:
     """Return the answer for an unexpected error."""
-    fault = ServerFailed()
-    return answer({"error": fault.message, "code": fault.code}, INTERNAL)
+    error = ServerFailed()
+    return answer({"error": error.message, "code": error.code}, INTERNAL)
 
 
 def add_fault_handlers(gateway: FastAPI) -> None:
-    """Errors that routes and the framework raise are answered as `answer_error` does."""
+    """Answer the errors of routes and of the framework as `answer_error` does."""
 
     async def of_core(_: Request, error: Exception) -> Answer:
         assert isinstance(error, ToolwrightError), "registered for it"
@@ -128,7 +128,7 @@ class Guard:
         try:
             await self._app(scope, receive, watched)
         except ClientDisconnect:
-            log.debug("%s %s: the caller is gone.", scope["method"], brief(scope["path"], 200))
+            log.debug("%s %s: the caller has disconnected.", scope["method"], brief(scope["path"], 200))
         except Exception:
             log.exception("%s %s failed.", brief(scope["method"], 20), brief(scope["path"], 200))
             if started:

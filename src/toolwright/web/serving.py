@@ -34,7 +34,7 @@ class Serving:
     def runtime(self) -> Runtime:
         """The runtime. Raises `StoreError` if it is unavailable."""
         if self.opened is None:
-            raise StoreError("The server is not ready yet, or stops: its journal is not open.")
+            raise StoreError("The server is starting or stopping: its journal is not open.")
         return self.opened
 
     @property

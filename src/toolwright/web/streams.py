@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from toolwright.core.errors import NotFound, Reset, StoreError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Event, EventType, Topic
-from toolwright.runtime.threads.events import Subscription
+from toolwright.runtime.threads.events import Following
 from toolwright.web.answers import Names, cut_off
 from toolwright.web.auth.access import Caller
 from toolwright.web.serving import Serving
@@ -40,9 +40,9 @@ async def no_longer_allowed(serving: Serving, caller: Caller) -> None:
 
 
 async def _is_registered(serving: Serving, entity_id: str) -> bool:
-    """True also while the journal cannot be read: that ends streams in its own way."""
+    """Return whether the client is registered, or True while the journal is unavailable."""
     with suppress(StoreError):
-        return await serving.runtime.entities.get_human(entity_id) is not None
+        return await serving.runtime.entities.human(entity_id) is not None
     return True
 
 
@@ -100,7 +100,7 @@ class EventFilter:
 log = logging.getLogger("toolwright.web")
 
 KEEP_ALIVE = b": keep-alive\n\n"
-Follow: TypeAlias = Callable[[Topic, int | None], AbstractAsyncContextManager[Subscription]]
+Follow: TypeAlias = Callable[[Topic, int | None], AbstractAsyncContextManager[Following]]
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -137,7 +137,7 @@ class EventStream(StreamingResponse):
         self._follow = follow or serving.runtime.events.following
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Whatever happens after `connected` was sent is followed already."""
+        """Send the stream. Events after `connected` are followed from the start."""
         async with AsyncExitStack() as stack:
             first: list[bytes] = []
             try:
@@ -176,12 +176,14 @@ class EventStream(StreamingResponse):
             telemetry.streams(-1)
 
     def _cut(self, scope: Scope) -> None:
-        """An orderly end would wait for the reader: the connection is cut off, where the server can do that."""
-        log.info("A reader of the %s %s is stuck, and is cut off.", self._topic.kind, self._topic.id)
+        """Abort the connection, because an orderly end would wait for the reader."""
+        log.info(
+            "A follower of the %s %s does not read and is disconnected.", self._topic.kind, self._topic.id
+        )
         cut_off(scope)
 
-    async def _go_on(self, events: Subscription, receive: Receive, send: Send) -> bool:
-        """Until the end; whether it came because too much waits for the reader."""
+    async def _go_on(self, events: Following, receive: Receive, send: Send) -> bool:
+        """Send until the end. Return whether the reader lags too far."""
         overrun = False
 
         async def too_much() -> None:
@@ -214,12 +216,12 @@ class EventStream(StreamingResponse):
                         self._over = True
                         return
         except StoreError as error:
-            log.info("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
+            log.info("The stream of the %s %s ended early: %s", self._topic.kind, self._topic.id, error)
 
     def _frame(self, event: Event) -> bytes:
-        """Frame of an event, made once for all readers of a kind; one that differs for people is not kept."""
+        """Encode an event as an SSE frame. Frames are cached per audience unless they depend on the viewer."""
         presented = self._caller.presentation.event(event)
-        return self._frames.of(event) if presented is event else self._frames.made(presented)
+        return self._frames.frame(event) if presented is event else self._frames.made(presented)
 
     def _notice(self, type_: EventType, content: JSONObject | None = None) -> bytes:
         return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, content))

@@ -87,7 +87,7 @@ def reference_from_json(written: JSONObject) -> AttachmentRef:
     try:
         read = attachment_from_json(written)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("this is no reference to a file") from error
+        raise ValueError("this is not a reference to a file") from error
     if not isinstance(read, AttachmentRef):
         raise ValueError("this is a file, not a reference to one")
     return read

@@ -49,7 +49,7 @@ def usage_from_json(usage: JSONObject) -> UsageRow:
             cache_write_tokens=_count(usage["cacheWriteTokens"]),
         )
     except (KeyError, TypeError) as error:
-        raise ValueError("this is no usage of tokens") from error
+        raise ValueError("this is not a usage of tokens") from error
 
 
 _Usage = Annotated[UsageRow, PlainValidator(usage_from_json), documented(Usage)]

@@ -65,7 +65,7 @@ class RunEvents:
         self._begun: set[str] = set()
         self._asked_for: set[str] = set()  # calls that wait for an approval, as was told
 
-    async def of(
+    async def values(
         self, thread_id: str, run_id: str | None, type_: str, payload: JSONObject
     ) -> AsyncGenerator[RunEvent]:
         """Return the values of one event: none for most types, several if events were missed."""
@@ -149,7 +149,7 @@ class RunEvents:
         result = None if payload.get("truncated") else _result(type_, payload)
         if result is None:
             call = await self._records.call(call_id)
-            name, result = call.name, call.result or ToolResult.fail("The result is not there any more.")
+            name, result = call.name, call.result or ToolResult.fail("The result no longer exists.")
         return CallDone(call_id, name, result)
 
     async def _waiting(self, payload: JSONObject) -> list[CallWaiting]:

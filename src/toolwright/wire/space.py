@@ -210,7 +210,7 @@ def space_message_json(
     }
 
 
-def said_event(
+def message_event(
     message: SpaceMessageRow, entity: EntityRow | None, stream_id: str | None = None
 ) -> EventDraft:
     """`space.message {message, streamId?}`."""

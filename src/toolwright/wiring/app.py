@@ -46,11 +46,11 @@ def checked_lifespan(lifespan: Lifespan | None) -> Lifespan | None:
     if lifespan is None:
         return None
     if inspect.isasyncgenfunction(lifespan) or inspect.isgeneratorfunction(lifespan):
-        raise DefinitionError("App: the lifespan yields; decorate it with @contextlib.asynccontextmanager.")
-    if isinstance(lifespan, AbstractAsyncContextManager):
         raise DefinitionError(
-            "App: the lifespan is the function itself, not what it returns: leave out its ()."
+            "App: the lifespan is a generator. Decorate it with @contextlib.asynccontextmanager."
         )
+    if isinstance(lifespan, AbstractAsyncContextManager):
+        raise DefinitionError("App: the lifespan must be the function itself. Leave out its ().")
     if not callable(lifespan) or inspect.iscoroutinefunction(lifespan) or not takes_one(lifespan):
         raise DefinitionError(
             "App: the lifespan must be a function of the app that gives an async context manager, not "
@@ -144,7 +144,7 @@ class App:
         """Return the app with that model for all prompts, settings and configured agents."""
         if not is_model(model) or model is None:
             raise DefinitionError(
-                f"with_model takes a name such as 'openai:gpt-5' or a model object, not {model!r}."
+                f"with_model needs a name such as 'openai:gpt-5' or a model object, not {model!r}."
             )
         check_model("with_model: the model", model)
         made = copy(self)
@@ -232,7 +232,7 @@ def _servers(mcp: object) -> list[McpServer]:
     servers = declared_servers(mcp, "App")
     named = next((each for each in servers if isinstance(each, str)), None)
     if named is not None:
-        raise DefinitionError(f"App: mcp names the server {named!r}, and an app has configurations.")
+        raise DefinitionError(f"App: mcp names the server {named!r}. An app needs configurations, not names.")
     return [each for each in servers if isinstance(each, McpServer)]
 
 

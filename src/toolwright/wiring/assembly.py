@@ -146,7 +146,7 @@ def assemble(
         motor=motor,
         drainer=drainer,
         timers=Timers(
-            store, drainer, {CALL: pending.expire, PLAN: plans.fire, TASK: mcp_tasks.look}, clock, ids
+            store, drainer, {CALL: pending.expire, PLAN: plans.fire, TASK: mcp_tasks.poll}, clock, ids
         ),
         mcp=AgentServers(
             services,
@@ -320,7 +320,7 @@ def _drainer(
     subagents = Subagents(shared.services, shared.agents, shared.child_start, settings.max_subagent_depth)
     delegates = Delegates(shared.catalog, shared.agents, shared.request_agents, subagents)
     executors: Mapping[Kind, Executor] = {"agent": subagents, "delegate": delegates, **parts.executors}
-    calls = Calls(parts.inline_executors, keeper)
+    calls = Calls(parts.instants, keeper)
     handlers = Handlers(executors, parts.bus, keeper, environment, store, parts.sandbox, parts.abort_grace)
     model_answers, windows = shared.model_answers, shared.model_answers.windows
     nested = Nested(store, windows.with_reader)

@@ -18,13 +18,13 @@ from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.config import Fault, Form, Identity, length_faults, read_agent
 from toolwright.core.errors import (
-    AlreadyThere,
+    AlreadyExists,
     DefinitionError,
     InvalidConfiguration,
     InvalidRequest,
     NotFound,
 )
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.journal.store import Store
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON
@@ -69,7 +69,7 @@ def load_app(target: str) -> App:
     name, _, path = target.partition(":")
     if name.endswith(".py") or "/" in name:
         raise DefinitionError(
-            f"{target!r} is a path: name the module, as in {Path(name).stem + ':app'!r}, from its folder."
+            f"{target!r} is a path. Name the module, as in {Path(name).stem + ':app'!r}, from its folder."
         )
     if not all(part.isidentifier() for part in name.split(".")):
         raise DefinitionError(f"{target!r} is not of the form MODULE:APP, as in 'app:app'.")
@@ -93,7 +93,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _broken(name: str, error: BaseException) -> DefinitionError:
-    """Error of a module's own fault: where it is and what it says, without the frames of others."""
+    """Return the error of a module's own fault: where it is and what it says, without the frames of others."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -191,14 +191,14 @@ class ConfigFile(Form):
 
 
 def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
-    """Reads the file. Raises `DefinitionError`, one line that names every fault by its path."""
+    """Read the file. Raises `DefinitionError`, one line that names every fault by its path."""
     try:
         given: object = json.loads(
             path.read_text(encoding="utf-8-sig"), parse_constant=_constant, object_pairs_hook=_once
         )
         refuse_halves(cast("JSON", given))  # as it was parsed
     except HalfCharacter as error:
-        raise faulty_file(path, [_fault(error.path, HALF)]) from None
+        raise file_error(path, [_fault(error.path, HALF)]) from None
     except OSError as error:
         raise DefinitionError(sentence(f"{str(path)!r} cannot be read: {error.strerror}")) from error
     except UnicodeDecodeError as error:
@@ -208,22 +208,22 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
     try:
         found = ConfigFile.model_validate(given)
     except ValidationError as error:
-        raise faulty_file(path, [_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
+        raise file_error(path, [_fault(each["loc"], form_error(each)) for each in error.errors()]) from None
     found, unread = _with_apis(found, path.parent)
-    faults = [*_twice(found), *(unread or _agent_faults(found.agents, tools)), *_crowded(found.spaces)]
-    if faults:
-        raise faulty_file(path, faults)
+    errors = [*_twice(found), *(unread or _agent_faults(found.agents, tools)), *_crowded(found.spaces)]
+    if errors:
+        raise file_error(path, errors)
     return found
 
 
-def faulty_file(path: Path, faults: Sequence[Fault]) -> DefinitionError:
+def file_error(path: Path, errors: Sequence[Fault]) -> DefinitionError:
     """Return all errors as one line."""
-    said = "; ".join(f"{fault['path']} {fault['message']}".strip().rstrip(".") for fault in faults)
+    said = "; ".join(f"{error['path']} {error['message']}".strip().rstrip(".") for error in errors)
     return DefinitionError(sentence(f"{path.name}: {' '.join(said.split())}"))
 
 
 def _agent_faults(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fault]:
-    faults: list[Fault] = []
+    errors: list[Fault] = []
     for number, entry in enumerate(entries):
         found = length_faults(entry.config)
         try:
@@ -231,16 +231,16 @@ def _agent_faults(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> l
         except InvalidConfiguration as error:
             found += error.details
         place = f"agents.{number}.config"
-        faults += [
+        errors += [
             {"path": f"{place}.{fault['path']}".rstrip("."), "message": fault["message"]} for fault in found
         ]
-    return faults
+    return errors
 
 
 def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]]:
     """Return the file with the tools of the OpenAPI documents that its agents name, and the errors of these."""
     agents: list[AgentEntry] = []
-    faults: list[Fault] = []
+    errors: list[Fault] = []
     for number, entry in enumerate(found.agents):
         try:
             config = cast(
@@ -249,10 +249,10 @@ def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]
             agents.append(entry.model_copy(update={"config": config}))
         except InvalidConfiguration as error:
             place = f"agents.{number}.config"
-            faults += [
+            errors += [
                 {"path": f"{place}.{each['path']}", "message": each["message"]} for each in error.details
             ]
-    return (found, faults) if faults else (found.model_copy(update={"agents": agents}), [])
+    return (found, errors) if errors else (found.model_copy(update={"agents": agents}), [])
 
 
 def _crowded(spaces: Sequence[SpaceEntry]) -> list[Fault]:
@@ -273,12 +273,12 @@ def _twice(found: ConfigFile) -> list[Fault]:
 
 def _repeated(noun: str, what: str, given: Iterable[str]) -> list[Fault]:
     seen: set[str] = set()
-    faults: list[Fault] = []
+    errors: list[Fault] = []
     for number, name in enumerate(given):
         if name in seen:
-            faults.append({"path": f"{noun}.{number}.{what}", "message": f"is given twice: {name!r}"})
+            errors.append({"path": f"{noun}.{number}.{what}", "message": f"is given twice: {name!r}"})
         seen.add(name)
-    return faults
+    return errors
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:
@@ -348,7 +348,7 @@ async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
             await runtime.agents.save(agent.name, agent.config, agent.description, trusted=True)
         for number, person in enumerate(config.entities):
             place = f"entities.{number}"
-            known = await runtime.entities.get_by_external_id(person.external_id)
+            known = await runtime.entities.named(person.external_id)
             if known is None or known.display_name != person.display_name:
                 await runtime.entities.create(
                     external_id=person.external_id, display_name=person.display_name
@@ -356,8 +356,8 @@ async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
         for number, space in enumerate(config.spaces):
             place = f"spaces.{number}"
             await _space(space, runtime)
-    except (InvalidRequest, NotFound, AlreadyThere, DefinitionError) as error:
-        raise faulty_file(path, [{"path": f"{place}:", "message": error.message}]) from error
+    except (InvalidRequest, NotFound, AlreadyExists, DefinitionError) as error:
+        raise file_error(path, [{"path": f"{place}:", "message": error.message}]) from error
 
 
 async def _check_space(entry: SpaceEntry, config: ConfigFile, runtime: Runtime) -> None:
@@ -367,7 +367,7 @@ async def _check_space(entry: SpaceEntry, config: ConfigFile, runtime: Runtime) 
             await _member(name, runtime)
     space = await _find_space(entry, runtime)
     if space is not None and space.kind != entry.kind:
-        raise DefinitionError(f"The space {space.id!r} is {space.kind}, which cannot become {entry.kind}.")
+        raise DefinitionError(f"The space {space.id!r} is {space.kind} and cannot become {entry.kind}.")
 
 
 async def _space(entry: SpaceEntry, runtime: Runtime) -> None:
@@ -395,4 +395,4 @@ async def _find_space(entry: SpaceEntry, runtime: Runtime) -> Space | None:
 
 async def _member(name: str, runtime: Runtime) -> Entity:
     """Return the person with that external id, or the agent of that name."""
-    return await runtime.entities.get_by_external_id(name) or await runtime.entities.find(name)
+    return await runtime.entities.named(name) or await runtime.entities.find(name)

@@ -70,7 +70,7 @@ class Connections:
 
     def _close_idle(self, connections: "OrderedDict[Connection, None]") -> bool:
         """Close the connection that has been idle for longest; False if all are in use."""
-        self._say(len(connections), next(iter(connections), None))
+        self._warn(len(connections), next(iter(connections), None))
         idle = next((each for each in connections if each.is_idle), None)
         if idle is None:
             return False
@@ -78,7 +78,7 @@ class Connections:
         idle.transport.abort()
         return True
 
-    def _say(self, count: int, one: "Connection | None") -> None:
+    def _warn(self, count: int, one: "Connection | None") -> None:
         now = monotonic()
         if now - self._said >= LOG_EVERY:
             self._said = now
@@ -112,7 +112,7 @@ class Connection(H11Protocol):
         self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Somebody calls: now a request must come."""
+        """Start waiting for a request of a new connection."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         if not self._bounds.add(self):
@@ -122,24 +122,24 @@ class Connection(H11Protocol):
         self._patience = self.loop.call_later(self._head_grace, self._lose_patience)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is expected any more."""
+        """Stop the timeouts of a closed connection."""
         self._bounds.remove(self)
         self._expect_nothing()
         self._let_read()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """More waits for the reader than may: nothing is written until it reads, which it must."""
+        """Pause writing until the client reads, within a timeout."""
         super().pause_writing()
         self._look_later()
 
     def resume_writing(self) -> None:
-        """The reader has taken nearly all of it."""
+        """Resume writing after the client has read."""
         self._let_read()
         super().resume_writing()
 
     def handle_events(self) -> None:
-        """Between two requests uvicorn's keep-alive counts; within a head, our patience."""
+        """Apply our timeout while a request head is received; between requests uvicorn's keep-alive applies."""
         super().handle_events()
         if self.conn.their_state is not h11.IDLE:
             self._expect_nothing()
@@ -148,7 +148,7 @@ class Connection(H11Protocol):
             self._patience = self.loop.call_later(self._head_grace, self._lose_patience)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """A web socket is not one of these connections any more."""
+        """Hand a web socket over; it is no longer limited as an HTTP connection."""
         self._bounds.remove(self)
         self._expect_nothing()
         self._let_read()
@@ -161,7 +161,7 @@ class Connection(H11Protocol):
         return not begun
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what is no HTTP as all errors are."""
+        """Answer what is no HTTP as all errors are."""
         refusal = answer({"error": msg, "code": InvalidRequest.code}, 400, {"connection": "close"})
         head = h11.Response(status_code=400, headers=refusal.raw_headers, reason=b"Bad Request")
         for event in (head, h11.Data(data=bytes(refusal.body)), h11.EndOfMessage()):
@@ -188,7 +188,7 @@ class Connection(H11Protocol):
             self._look_later()
             return
         self._stuck = None
-        log.info("A reader at %s does not read its answer, and is cut off.", self.address or "-")
+        log.info("A client at %s does not read its response and is disconnected.", self.address or "-")
         self._cut()
 
     def _let_read(self) -> None:
@@ -207,7 +207,7 @@ class Connection(H11Protocol):
 
 
 def _send_at_once(transport: asyncio.Transport) -> None:
-    """No small answer waits for the caller's acknowledgement of its head.
+    """Disable Nagle's algorithm, so that small responses are sent at once.
 
     asyncio sets this only on sockets that say they are TCP; those that a listener was made for by
     `socket.create_server` do not.

@@ -63,7 +63,7 @@ async def upgrade(settings: Settings) -> str:
     return await revision(settings) or HEAD
 
 
-def goes_on(found: str) -> bool:
+def remains_usable(found: str) -> bool:
     """Return whether processes of the version at that revision can use the database once it is upgraded."""
     return found >= LEAST
 
@@ -141,7 +141,7 @@ async def cluster(settings: Settings) -> Cluster:
         return Cluster(now=datetime.now(UTC))  # an empty database stays empty
 
     def ignore(_: Sequence[Event]) -> None:
-        """Nothing is committed."""
+        """Do nothing: no unit is committed."""
 
     opening = _postgres("opening")
     store: Store = await opening.open_postgres(settings.database_url, ignore, is_node=True)
@@ -177,7 +177,7 @@ def _postgres(part: str) -> Any:  # a module loaded by name has no static type
 
 def _sqlite_revision(path: Path) -> tuple[str | None, str | None]:
     if not path.absolute().parent.is_dir():
-        raise StoreError(f"The database {str(path)!r} cannot be made: its folder is not there.")
+        raise StoreError(f"The database {str(path)!r} cannot be created: its folder does not exist.")
     try:
         return sqlite_revision(path)
     except sqlite3.Error as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toolwright.core.errors import MissingExtra, missing_extra
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.mcp.listing import McpFault, McpListing, McpPrompts
+from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompts
 from toolwright.core.mcp.servers import McpPromptText, McpServers, McpTaskState, McpUnavailable
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.state.sandbox import CodeHandle, CodeLimits, CodeOptions, Sandbox, read_options
@@ -98,7 +98,9 @@ class LazyMcp:
         try:
             servers = await self._load()
         except MissingExtra as error:
-            return McpListing(server=target.server, status="down", faults=(McpFault(message=error.message),))
+            return McpListing(
+                server=target.server, status="down", faults=(ListingError(message=error.message),)
+            )
         return await servers.listing(target, seconds)
 
     async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
@@ -106,7 +108,7 @@ class LazyMcp:
         try:
             servers = await self._load()
         except MissingExtra as error:
-            return McpPrompts(faults=(McpFault(message=error.message),))
+            return McpPrompts(faults=(ListingError(message=error.message),))
         return await servers.prompts(target, seconds)
 
     async def prompt(self, target: McpTarget, name: str, arguments: Mapping[str, str]) -> McpPromptText:

@@ -58,7 +58,7 @@ def settle_memory() -> None:
 
 
 def _give_back() -> None:
-    """Large blocks go back to the system when they are freed. glibc would keep those of up to 32 MB after the first
+    """Return freed large blocks to the system. glibc would keep those of up to 32 MB after the first
     large body: a process stays as large as the largest bodies that it ever had at once.
     """
     if sys.platform == "linux":
@@ -141,7 +141,7 @@ async def serve(
 
 @asynccontextmanager
 async def _watching_agents(runtime: Runtime, settings: Settings) -> AsyncGenerator[None]:
-    """Beside the server's own work, which it does not hold up: who could not run is named in the log."""
+    """Log the agents that cannot run, in the background."""
     models = NamedModels()
     task = asyncio.create_task(warn_of_agents(runtime, models, settings.model))
     try:
@@ -150,7 +150,7 @@ async def _watching_agents(runtime: Runtime, settings: Settings) -> AsyncGenerat
         task.cancel()
         [ended] = await asyncio.gather(task, return_exceptions=True)
         if isinstance(ended, Exception):
-            log.warning("Not every agent could be looked at: %s", ended)
+            log.warning("Some agents could not be checked: %s", ended)
         await models.aclose()
 
 
@@ -200,13 +200,13 @@ class Server(uvicorn.Server):
             self._ready(url_of(self._listener))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Streams first: they would hold everything up."""
+        """End the streams first, because the shutdown would wait for them."""
         self._closing.set()
         await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Signals stop the server, and are not raised again then: the runtime is to stop too."""
+        """Stop the server on signals without raising them again, so that the runtime stops too."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -218,13 +218,13 @@ class Server(uvicorn.Server):
                 signal.signal(each, handler)
 
     def _stop(self, number: int, _: FrameType | None) -> None:
-        """A second Ctrl-C does not wait for requests any more."""
+        """Stop the server; a second Ctrl-C does not wait for requests."""
         self.force_exit = self.should_exit and number == signal.SIGINT
         self.should_exit = True
 
 
 def url_of(listener: socket.socket) -> str:
-    """URL of a listening socket on this machine."""
+    """Return the URL of a listening socket on this machine."""
     if listener.family == socket.AF_UNIX:
         return f"unix:{listener.getsockname()}"
     host, port = str(listener.getsockname()[0]), int(listener.getsockname()[1])
@@ -255,7 +255,7 @@ def _mcp(app: App) -> OpenPart:
 
 
 def _scripts(settings: Settings) -> frozenset[str] | None:
-    """Any where every caller is of this machine; else the one that the operator has chosen."""
+    """Return any where every caller is of this machine; else the one that the operator has chosen."""
     return frozenset({settings.model or ""}) if settings.keyed else None
 
 
@@ -277,7 +277,7 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno == EADDRINUSE:
             raise CannotServe(
-                f"Port {port} of {host!r} is in use: choose another port, or stop what listens there."
+                f"Port {port} of {host!r} is in use. Choose another port, or stop the process that listens there."
             ) from error
         raise CannotServe(sentence(f"The server cannot listen on {host!r}, port {port}: {error}")) from error
     listener.setblocking(False)
@@ -285,7 +285,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _check_reach(listener: socket.socket, settings: Settings) -> None:
-    """Without keys everybody who reaches the server has all rights: then it is reached from here only."""
+    """Refuse to listen beyond this machine without keys, because every caller would have all rights."""
     if settings.keyed:
         return
     name = listener.getsockname()

@@ -47,7 +47,7 @@ from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.openapi import ReadApi
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor
+from toolwright.runtime.calls.calls import INSTANTS, Instant
 from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.executors import CodeSandbox, HttpTools, LazyMcp, api_reader
@@ -87,7 +87,7 @@ class Parts:
     executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
     embedder: Embedder | None = None
     close: Sequence[Callable[[], Awaitable[None]]] = ()
-    inline_executors: Mapping[Kind, InlineExecutor] = field(default_factory=lambda: INLINE_EXECUTORS)
+    instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
     telemetry: Telemetry | None = None
     outage: Outage | None = None  # that the motor tells of too; else one of the runtime's own
     lifespan: object = None  # what the app's lifespan has yielded
@@ -281,15 +281,17 @@ async def _living(store: Store, clock: Clock) -> list[Node]:
 def warn_without_work(settings: Settings) -> None:
     """Log that this process executes no runs, and which one does."""
     if not settings.work:
-        log.warning("This process executes no runs (its work is off): other processes on the database do.")
+        log.warning(
+            "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on the database do."
+        )
     elif settings.cluster is None:  # a node says by itself why it cannot join
         log.warning(
-            "Another process executes the runs of this database: this one takes over when it has ended."
+            "Another process executes the runs of this database. This one takes over when that one ends."
         )
 
 
 async def _check_key(settings: Settings, store: Store) -> None:
-    """A key that is lost must not be replaced in silence: what it has sealed could never be read again."""
+    """Raise an error if the key file is lost: values encrypted with it could not be read with a new key."""
     file = key_file(settings)
     if file is None or file.exists():
         return
@@ -297,7 +299,7 @@ async def _check_key(settings: Settings, store: Store) -> None:
     if sealed or broken_of(sealed):
         await store.close()
         raise CannotUnseal(
-            f"The journal holds secrets, but their key file {str(file)!r} is not there: put it back, or set "
+            f"The journal contains secrets, but their key file {str(file)!r} does not exist. Restore it, or set "
             "TOOLWRIGHT_ENCRYPTION_KEYS to go on without them."
         )
 
@@ -339,7 +341,7 @@ async def _check_nodes(
     try:
         return await files.put(f"The files of a cluster: {new_id('files')}\n".encode())
     except StoreError as error:
-        log.warning("Files cannot be kept at the moment: %s", error.message)
+        log.warning("Files cannot be stored at the moment: %s", error.message)
         return ""
 
 
@@ -350,7 +352,7 @@ async def node_faults(
 
     The files have the bytes of the digest `known`.
     """
-    faults: list[str] = []
+    errors: list[str] = []
     markers = [*{node.files for node in living} - {"", known}]
     found = dict(
         zip(markers, await asyncio.gather(*[_has_file(files, each) for each in markers]), strict=True)
@@ -358,26 +360,26 @@ async def node_faults(
     for node in living:
         theirs = node.keys.split(",") if node.keys else []
         if theirs and theirs[0] not in keys:
-            faults.append(
+            errors.append(
                 f"The node {node.id} seals secrets with an encryption key that this process does not have: set the "
                 "same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
             )
         elif keys and not theirs:
-            faults.append(
+            errors.append(
                 f"The node {node.id} has no encryption keys, and this process seals secrets with one, which that node "
                 "could not read: set the same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
             )
         elif keys and keys[0] not in theirs:
-            faults.append(
+            errors.append(
                 f"This process seals secrets with an encryption key that the node {node.id} does not have: give it to "
                 "all processes of the cluster as the second of TOOLWRIGHT_ENCRYPTION_KEYS before it becomes the first."
             )
         if not found.get(node.files, True):
-            faults.append(
+            errors.append(
                 f"The files of the node {node.id} are not those of this process: set the same TOOLWRIGHT_FILES_URL at "
                 "all processes of the cluster, s3://… or a folder that they share."
             )
-    return faults
+    return errors
 
 
 def alike(settings: Settings) -> str:
@@ -422,7 +424,7 @@ async def _has_file(files: Files, digest: str) -> bool:
 
 
 def file_store(settings: Settings) -> Files:
-    """File store of the settings."""
+    """Return the file store of the settings."""
     folder = settings.files_folder
     if folder is None and not (settings.files_url or "").startswith("s3://"):
         return MemoryFiles()
@@ -449,12 +451,12 @@ def cipher_of(settings: Settings) -> Cipher:
 
 
 def key_file(settings: Settings) -> Path | None:
-    """Path of the key of an SQLite journal for which none is configured; None for any other."""
+    """Return the path of the key of an SQLite journal for which none is configured; None for any other."""
     path = settings.sqlite_path
     return None if path is None or settings.encryption_keys else beside(path, "key")
 
 
-def check_there(database: Path) -> None:
+def check_exists(database: Path) -> None:
     """Raise `NotFound` if there is no such database yet, where making an empty one would help nobody."""
     if not database.is_file():
         raise NotFound(f"There is no database {str(database)!r}: name it in TOOLWRIGHT_DATABASE_URL.")
@@ -499,11 +501,11 @@ async def warn_of_agents(runtime: Runtime, models: Models, default_model: str | 
         if count <= MOST_TOLD:
             log.warning(said)
     if count > MOST_TOLD:
-        log.warning("%s more agents cannot run for want of a usable model.", count - MOST_TOLD)
+        log.warning("%s more agents cannot run because their models cannot be used.", count - MOST_TOLD)
 
 
 async def _unusable(runtime: Runtime, models: Models, default_model: str | None) -> AsyncGenerator[str]:
-    faults: dict[str, str | None] = {}
+    errors: dict[str, str | None] = {}
     offset = 0
     while agents := await runtime.agents.list(PAGE, offset):
         offset += len(agents)
@@ -518,9 +520,9 @@ async def _unusable(runtime: Runtime, models: Models, default_model: str | None)
             if model is None:
                 yield f"The agent {agent.name!r} has no model: name one in its prompt, or set TOOLWRIGHT_MODEL."
             elif isinstance(model, str):
-                if model not in faults:
-                    faults[model] = await _fault(model, models)
-                if (fault := faults[model]) is not None:
+                if model not in errors:
+                    errors[model] = await _fault(model, models)
+                if (fault := errors[model]) is not None:
                     yield f"The agent {agent.name!r} cannot run: {fault}"
 
 

@@ -40,11 +40,11 @@ def check_saved_requests(catalog: Catalog) -> None:
     """Raise `DefinitionError` for a saved request that does not fit the app."""
     if ANONYMOUS in catalog.requests:
         raise DefinitionError(
-            f"No saved request may be called {ANONYMOUS!r}: that is the one without a file."
+            f"No saved request may be named {ANONYMOUS!r}, which is reserved for requests without a file."
         )
     twice = next((agent.name for agent in catalog.agents if agent.name in catalog.requests), None)
     if twice is not None:
-        raise DefinitionError(f"{twice!r} is an agent and a saved request: rename one.")
+        raise DefinitionError(f"{twice!r} is both an agent and a saved request. Rename one.")
     for name, request in catalog.requests.items():
         try:
             request_agent(catalog, request, Output(request.output), request.config.model, _AT)

@@ -23,7 +23,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from toolwright.core.agents.prompt import LEAST_TOKENS
 from toolwright.core.errors import DefinitionError
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.limits import (
     MAX_ATTACHMENT,
     MAX_HTTP_ANSWER,
@@ -51,10 +51,10 @@ def file_variable(setting: str) -> str:
     return f"{variable(setting)}_FILE"
 
 
-def told(error: ValidationError, settings: Sequence[str]) -> str:
+def setting_errors(error: ValidationError, settings: Sequence[str]) -> str:
     """Faults, a sentence for each setting; never with its value, which may be a secret."""
     return " ".join(
-        _sentence(fault["loc"], fault["type"], form_fault(fault), settings) for fault in error.errors()
+        _sentence(fault["loc"], fault["type"], form_error(fault), settings) for fault in error.errors()
     )
 
 
@@ -129,7 +129,7 @@ def _secret_in(path: Path, setting: str, environment: Mapping[str, str]) -> str:
     if environment.get(variable(setting), "").strip():
         raise DefinitionError(f"Set {variable(setting)} or {name}, not both.")
     if path.exists() and not (path.is_file() or path.is_dir()):  # opening a FIFO would wait for its writer
-        raise DefinitionError(f"{name}: {str(path)!r} is no file.")
+        raise DefinitionError(f"{name}: {str(path)!r} is not a file.")
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST_SECRET + 1)
@@ -151,7 +151,7 @@ def _by_name(cls: type[S]) -> type[S]:
     def init(self: S, *given: object, **named: Any) -> None:  # whatever the caller gave
         if given:
             raise DefinitionError(
-                "Settings are given by their names, as in tw.Settings(database_url='sqlite:///journal.db')."
+                "Settings must be given by name, as in tw.Settings(database_url='sqlite:///journal.db')."
             )
         made(self, **named)
 
@@ -254,7 +254,7 @@ class Settings(BaseSettings):
         try:
             return handler(given)
         except ValidationError as error:
-            raise DefinitionError(told(error, list(cls.model_fields))) from None
+            raise DefinitionError(setting_errors(error, list(cls.model_fields))) from None
 
     @property
     def executes_in_cluster(self) -> bool:
@@ -285,9 +285,7 @@ class Settings(BaseSettings):
                 "A cluster needs a Postgres database: set TOOLWRIGHT_DATABASE_URL to postgresql://…"
             )
         if given is False and url.startswith(MEMORY):
-            raise ValueError(
-                "A process without work needs a database that others share: set TOOLWRIGHT_DATABASE_URL"
-            )
+            raise ValueError("A process without work needs a shared database: set TOOLWRIGHT_DATABASE_URL")
         return given
 
     @field_validator("node_url")
@@ -360,7 +358,7 @@ class Settings(BaseSettings):
         if value is None:
             return None
         if "-----BEGIN" in value:
-            raise ValueError("a secret is wanted, not a key in PEM form: publish public keys at jwt_jwks_url")
+            raise ValueError("must be a secret, not a key in PEM form: publish public keys at jwt_jwks_url")
         if len(value.encode("utf-8", "surrogateescape")) < SHORTEST_SECRET:
             raise ValueError(
                 f"the secret that tokens are signed with must have {SHORTEST_SECRET} bytes or more"
@@ -396,9 +394,7 @@ class Settings(BaseSettings):
                 "jwt_secret and jwt_jwks_url are for people, who need one of the public_keys: give some"
             )
         if set(value) & {ServiceKey.read(entry).key for entry in given.get("secret_keys", ())}:
-            raise ValueError(
-                "a public key must not be a secret key too: whoever has it would have all rights"
-            )
+            raise ValueError("a public key must not be a secret key too: its holder would have all rights")
         return value
 
     @field_validator("database_url")
@@ -443,7 +439,7 @@ class Settings(BaseSettings):
     @field_validator("log", "log_format", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:  # whatever the caller gave
-        """`INFO` is what Python's own logging calls it."""
+        """Accept level names in upper case, as Python's logging has them."""
         return value.strip().lower() if isinstance(value, str) else value
 
     @field_validator("embedder")

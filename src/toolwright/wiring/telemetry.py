@@ -33,7 +33,7 @@ class TelemetryChoice:
 
     @classmethod
     def read(cls, settings: Settings, environment: Mapping[str, str]) -> "TelemetryChoice":
-        """As the settings and OpenTelemetry's own variables say."""
+        """Return the choice made by the settings and by OpenTelemetry's own variables."""
         if _is_true(environment.get("OTEL_SDK_DISABLED")):
             return cls(disabled=True)
         sentry_dsn = settings.sentry_dsn or environment.get("SENTRY_DSN") or None
@@ -106,7 +106,7 @@ def open_telemetry(
 
 @cache
 def _warn_of_missing_extra() -> None:
-    """Once a process: the endpoint may be set for all programs of this host."""
+    """Warn once per process: the endpoint may be set for all programs of this host."""
     log.warning(
         "An OTLP endpoint is set, but opentelemetry-sdk is not installed, so nothing is exported: %s, or set "
         "OTEL_SDK_DISABLED=true.",

@@ -19,7 +19,7 @@ from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.store.locks import FileLock, beside
 from toolwright.adapters.store.sqlite.backup import copy_database, merge_wal
 from toolwright.adapters.system import SystemClock, new_id
-from toolwright.core.errors import AlreadyThere, InvalidRequest, NotFound, StoreError
+from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, StoreError
 from toolwright.core.journal.store import Store
 from toolwright.core.ports import Files
 from toolwright.core.text import sentence
@@ -29,7 +29,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.wiring.app import App
 from toolwright.wiring.assembly import assemble
-from toolwright.wiring.parts import Parts, check_there, file_store, key_file, open_journal
+from toolwright.wiring.parts import Parts, check_exists, file_store, key_file, open_journal
 from toolwright.wiring.settings import MEMORY, Settings
 
 POSTGRES = (
@@ -52,7 +52,7 @@ class Backup:
 async def back_up(settings: Settings, target: Path, *, force: bool) -> Backup:
     """Copy the settings' journal to `target`. What is there is replaced only with `force`.
 
-    Raises `InvalidRequest` for a journal that is no file, `AlreadyThere` for what is in the way, `StoreError` for what
+    Raises `InvalidRequest` for a journal that is no file, `AlreadyExists` for what is in the way, `StoreError` for what
     cannot be read or written.
     """
     source = _source(settings)
@@ -69,13 +69,11 @@ def _source(settings: Settings) -> Path:
     path = settings.sqlite_path
     if path is None:
         if settings.database_url.startswith(MEMORY):
-            raise InvalidRequest(
-                "A journal in memory is that of one process alone: there is nothing to back up."
-            )
+            raise InvalidRequest("A journal in memory belongs to one process: there is nothing to back up.")
         raise InvalidRequest(
             POSTGRES.format(files=settings.files_url or f"the folder {settings.files_folder}")
         )
-    check_there(path)
+    check_exists(path)
     return path
 
 
@@ -85,12 +83,14 @@ def _check_journal_is_kept(settings: Settings, source: Path, target: Path) -> No
     folder = None if settings.files_folder is None else settings.files_folder.resolve()
     parts = {database.with_name(f"{database.name}{ending}") for ending in _PARTS} | {folder}
     if place in parts or folder in place.parents or beside(target, "files") == folder:
-        raise InvalidRequest(f"{str(target)!r} belongs to the journal that is backed up: name another file.")
+        raise InvalidRequest(
+            f"{str(target)!r} belongs to the journal that is being backed up. Name another file."
+        )
 
 
 def _check_target(source: Path, target: Path, *, force: bool) -> None:
     if not target.parent.is_dir():
-        raise InvalidRequest(f"The backup {str(target)!r} cannot be made: its folder is not there.")
+        raise InvalidRequest(f"The backup {str(target)!r} cannot be created: its folder does not exist.")
     if target.is_dir():
         raise InvalidRequest(f"The backup {str(target)!r} is a folder: name a file.")
     if target.resolve() == source.resolve():
@@ -98,8 +98,8 @@ def _check_target(source: Path, target: Path, *, force: bool) -> None:
     unfinished = beside(target, "partial").exists()  # what was moved before the end of its process is ours
     in_the_way = [each for each in (target, beside(target, "files"), beside(target, "key")) if each.exists()]
     if in_the_way and not force and (target.exists() or not unfinished):
-        raise AlreadyThere(
-            f"{str(in_the_way[0])!r} is there already: name another file, or replace it with --force."
+        raise AlreadyExists(
+            f"{str(in_the_way[0])!r} already exists. Name another file, or replace it with --force."
         )
 
 
@@ -118,13 +118,15 @@ def _partial(target: Path) -> Generator[Path]:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     except BlockingIOError as error:
-        raise AlreadyThere(f"Another backup to {str(target)!r} is at work: let it end.") from error
+        raise AlreadyExists(
+            f"Another backup to {str(target)!r} is in progress. Wait for it to finish."
+        ) from error
     finally:
         os.close(opened)
 
 
 async def _copy(settings: Settings, source: Path, target: Path, partial: Path) -> Backup:
-    """Files come before the database and after it: what it names was there at one of these moments."""
+    """Return files come before the database and after it: what it names was there at one of these moments."""
     kept, placed = file_store(settings), beside(target, "files")
     folder = str(placed if placed.is_dir() else partial / "files")
     copies = _Copies(file_store(settings.model_copy(update={"files_url": folder})))
@@ -186,7 +188,7 @@ async def _place(target: Path, partial: Path, *, has_key: bool) -> None:
     """Move the parts to their places, the database last. One that is there must be nobody's who serves it."""
     lock, was_there = FileLock(target), beside(target, "lock").exists()
     if not await lock.acquire():
-        raise AlreadyThere(f"A process serves {str(target)!r}: end it, or name another file.")
+        raise AlreadyExists(f"A process is serving {str(target)!r}. Stop it, or name another file.")
     try:
         await asyncio.to_thread(move_parts, target, partial, has_key=has_key)
     finally:
@@ -253,11 +255,9 @@ async def opened_runtime(settings: Settings, app: App) -> AsyncGenerator[Runtime
 async def _opened(settings: Settings) -> AsyncGenerator[Store]:
     """Yield the journal, which must exist. Raises `InvalidRequest` for one in memory."""
     if settings.database_url.startswith(MEMORY):
-        raise InvalidRequest(
-            "A journal in memory is that of one process alone: it cannot be reached from here."
-        )
+        raise InvalidRequest("A journal in memory belongs to one process: it cannot be reached from here.")
     if settings.sqlite_path is not None:
-        check_there(settings.sqlite_path)
+        check_exists(settings.sqlite_path)
     store, _ = await open_journal(settings, _tell_nobody)
     try:
         yield store
@@ -266,4 +266,4 @@ async def _opened(settings: Settings) -> AsyncGenerator[Store]:
 
 
 def _tell_nobody(_: str | Sequence[Event]) -> None:
-    """Who executes runs finds wakes in the journal, and so do followers their events."""
+    """Do nothing: workers and followers read wake-ups and events from the journal."""

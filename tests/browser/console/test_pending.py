@@ -9,7 +9,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 import toolwright as tw
 from tests.browser.console.asking import asked, asking, card
 from tests.browser.console.rig import house
-from toolwright.core.errors import VariablesLacking
+from toolwright.core.errors import VariablesRequired
 from toolwright.testing import ScriptedModel
 from toolwright.web.console.pages.pending import PAGE
 
@@ -166,7 +166,7 @@ async def test_typed_text_stays_when_another_value_is_given_elsewhere(context: B
         page = await opened.enter(context, "/pending")
         await page.get_by_label("CITY").fill("Tokyo")
         [request] = await opened.rt.requests.list(thread.id)
-        with pytest.raises(VariablesLacking):
+        with pytest.raises(VariablesRequired):
             await opened.rt.requests.answer(thread.id, request.id, {"UNIT": "K"})
         await expect(page.get_by_text("There already:")).to_be_visible()
         await expect(page.get_by_label("UNIT")).to_have_count(0)

@@ -342,7 +342,7 @@ async def test_a_thread_at_work_is_deleted_only_with_what_is_at_work_in_it(conte
         await page.get_by_role("button", name="Delete", exact=True).click()
         await page.get_by_role("button", name="Delete it").click()
         await expect(page.locator(".q-notification.bg-negative")).to_be_visible()
-        await page.get_by_text("Cancel first what is at work in it").click()
+        await page.get_by_text("Cancel its runs in progress first").click()
         await page.get_by_role("button", name="Delete it").click()
         await expect(page.get_by_role("heading", name="Threads", exact=True)).to_be_visible()
         await expect(page.get_by_text("There are no threads here yet.")).to_be_visible()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolwright.core.arguments.faults import ArgumentFault
+from toolwright.core.arguments.errors import InvalidArguments
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import Path
 from toolwright.web.console.schema_form import (
@@ -149,7 +149,7 @@ def test_values_that_nobody_has_changed_are_given_back_as_they_were(values: dict
 
 def test_what_cannot_be_read_is_told_by_its_field() -> None:
     made = form({"n": {"type": "integer"}, "f": {"type": "number"}, "j": {}})
-    with pytest.raises(ArgumentFault) as fault:
+    with pytest.raises(InvalidArguments) as fault:
         entered(made, n="1.5", f="nan", j="{")
     told = {each.path: each.text.split(":")[0] for each in fault.value.faults}
     assert told == {
@@ -194,7 +194,7 @@ def test_an_object_of_too_many_fields_is_entered_as_json() -> None:
     made = form({f"p{number}": {"type": "string"} for number in range(MOST_FIELDS + 1)})
     assert made.kind == "json"
     assert gather(made, {(): '{"p1": "x"}'}) == {"p1": "x"}
-    with pytest.raises(ArgumentFault, match="must be a JSON object"):
+    with pytest.raises(InvalidArguments, match="must be a JSON object"):
         gather(made, {(): "[]"})
 
 

@@ -16,7 +16,7 @@ from toolwright.adapters.system import new_id
 from toolwright.core.env.logs import logger
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.ports import NotConnected
-from toolwright.core.text import words
+from toolwright.core.text import error_text
 from toolwright.core.threads.event import GROWN, Event, Topic
 from toolwright.core.value import changed
 
@@ -205,7 +205,7 @@ class ClusterBus(MemoryBus):
                 self._queue_part()
             sent = _now()
             try:
-                await self._relay.send([*self._texts(self._take())])
+                await self._relay.send([*self._texts(self._pop_messages())])
             except Exception as error:  # noqa: BLE001 - the client of a broker can raise anything; all of it is lost
                 self._on_failure(error)
             else:
@@ -232,10 +232,10 @@ class ClusterBus(MemoryBus):
             elif each in self._own:
                 self._queue(["share", each, self._own[each]])
 
-    def _take(self) -> list[Message]:
+    def _pop_messages(self) -> list[Message]:
         """Return the queued messages, and empty the queues."""
         self._has_messages.clear()
-        messages = [*self._messages, *map(_message, self._events.take())]
+        messages = [*self._messages, *map(_message, self._events.pop_events())]
         self._messages.clear()
         self._grown.clear()
         return messages
@@ -265,14 +265,14 @@ class ClusterBus(MemoryBus):
         if not self._is_logged and _now() - self._failing_since > patience:
             self._is_logged = True
             log.warning(
-                "Other processes are not reached; changes there are seen after 0.25 s: %s",
-                self._unheard or words(error),
+                "Messages to other processes are not sent, so they see changes after 0.25 s: %s",
+                self._unheard or error_text(error),
             )
 
     def _on_success(self) -> None:
         if self._is_logged:
             # At the level of the loss: otherwise a log of warnings would not show the recovery.
-            log.warning("Other processes are reached again.")
+            log.warning("Messages to other processes are sent again.")
         self._failing_since, self._is_logged = 0.0, False
 
     def _expire(self) -> None:
@@ -294,8 +294,8 @@ class ClusterBus(MemoryBus):
             try:
                 await self._relay.listen(self._receive, self._connected)
             except Exception as error:  # noqa: BLE001 - of sockets, of TLS, of the client of a broker
-                self._unheard = words(error)
-                log.debug("Other processes are not heard: %s", self._unheard)
+                self._unheard = error_text(error)
+                log.debug("Messages of other processes are not received: %s", self._unheard)
             await asyncio.sleep(RETRY)
 
     def _connected(self) -> None:

@@ -64,7 +64,7 @@ class QueueFollower:
         self._came.set()
 
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
-        """Events that have come, or nothing after `timeout` seconds."""
+        """Return events that have come, or nothing after `timeout` seconds."""
         if timeout is None:
             await self._came.wait()
         elif not self._came.is_set():
@@ -75,10 +75,10 @@ class QueueFollower:
                 await self._came.wait()
             finally:
                 deadlines.remove(number)
-        return self.take()
+        return self.pop_events()
 
-    def take(self) -> Sequence[Event]:
-        """Events that have come."""
+    def pop_events(self) -> Sequence[Event]:
+        """Return events that have come."""
         self._came.clear()
         self._flush_live()
         taken = tuple(self._waiting)
@@ -163,14 +163,16 @@ class MemoryBus:
                 self._count(event.n)
             if about != (event.thread_id, event.run_id, event.space_id):  # those of one commit share it
                 about = event.thread_id, event.run_id, event.space_id
-                followers = self._of(*about)
+                followers = self._followers_of(*about)
             size: int | None = RECORDED if event.n is not None else None
             for follower in followers:
                 if follower.types is None or (event.n is not None and event.type in follower.types):
                     size = _size(event) if size is None else size
                     follower.put(event, size)
 
-    def _of(self, thread_id: str | None, run_id: str | None, space_id: str | None) -> list[QueueFollower]:
+    def _followers_of(
+        self, thread_id: str | None, run_id: str | None, space_id: str | None
+    ) -> list[QueueFollower]:
         found = self._followers.get
         if space_id is not None:
             return [*found(("space", space_id), []), *found(("spaces", ""), [])]
@@ -178,7 +180,7 @@ class MemoryBus:
         return followers if run_id is None else [*followers, *found(("run", run_id), [])]
 
     def _count(self, n: int) -> None:
-        """Events of all spaces are numbered together: a number left out is another process's event, in any of them."""
+        """Count an event of a space. Spaces share one numbering: a missing number is an event of another process."""
         if n > self._last_number + 1:
             for (kind, _), followers in self._followers.items():
                 if kind in ("space", "spaces"):

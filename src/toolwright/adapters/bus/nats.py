@@ -17,7 +17,7 @@ from toolwright.adapters.system import new_id
 from toolwright.core.env.logs import logger
 from toolwright.core.json_value import dumps
 from toolwright.core.ports import NotConnected
-from toolwright.core.text import words
+from toolwright.core.text import error_text
 
 log = logger("toolwright.bus")
 
@@ -42,13 +42,13 @@ class NatsRelay:
 
     async def fault(self) -> str | None:
         """Return why no server can be used, or None if one of them carries messages."""
-        faults = await asyncio.gather(*map(self._fault_of, self._servers))
-        if None in faults:
+        errors = await asyncio.gather(*map(self._fault_of, self._servers))
+        if None in errors:
             return None
-        reasons = dict.fromkeys(map(str, faults))
+        reasons = dict.fromkeys(map(str, errors))
         if len(reasons) == 1:
             return next(iter(reasons))
-        return "; ".join(f"{host}: {fault}" for host, fault in zip(self._hosts, faults, strict=True))
+        return "; ".join(f"{host}: {error}" for host, error in zip(self._hosts, errors, strict=True))
 
     async def _fault_of(self, server: str) -> str | None:
         """Return why this server carries no messages, or None. Sends one to itself, which other processes ignore."""
@@ -108,7 +108,7 @@ class NatsRelay:
             # The connection stays, and everything that is sent is lost: nothing else would report it.
             if _is_denied(error) and not self._is_denied:
                 self._is_denied = True
-                log.warning("NATS refuses the messages between processes: %s", _reason(error))
+                log.warning("NATS rejected a message to other processes: %s", _reason(error))
 
         failures.reason = None
         try:
@@ -161,7 +161,7 @@ class _Failures:
 
     async def note(self, error: Exception) -> None:
         """Take an error of the client, which would print it with its traceback."""
-        log.debug("NATS: %s", words(error))
+        log.debug("NATS: %s", error_text(error))
         # A server that rejects a password ends the connection: the end says less than what came before.
         if self.reason is None or not isinstance(
             error, (ConnectionResetError, BrokenPipeError, UnexpectedEOF)

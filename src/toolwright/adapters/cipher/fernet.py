@@ -82,7 +82,7 @@ class KeyFileCipher:
             raise CannotUnseal(error.message) from error
 
     def _read(self) -> FernetCipher:
-        """Cipher of the file's keys, read once it is there. Raises `CannotSeal`."""
+        """Return the cipher of the file's keys, read once it is there. Raises `CannotSeal`."""
         if self._cipher is not None:
             return self._cipher
         try:
@@ -94,7 +94,7 @@ class KeyFileCipher:
         if not kept:
             raise CannotSeal(f"The key file {str(self._path)!r} is empty: put its key back.")
         if self._path.stat().st_mode & 0o077:
-            log.warning("The key file %s can be read by other users: chmod 600 it.", self._path)
+            log.warning("The key file %s can be read by other users. Run chmod 600 on it.", self._path)
         self._cipher = FernetCipher(kept)
         return self._cipher
 
@@ -113,7 +113,7 @@ def _make(path: Path) -> None:
                 _sync_folder(path.parent)
                 log.warning("Made the key file %s for secrets: keep it with the database, and private.", path)
     except OSError as error:
-        raise CannotSeal(sentence(f"The key file {str(path)!r} cannot be made: {error}")) from error
+        raise CannotSeal(sentence(f"The key file {str(path)!r} cannot be created: {error}")) from error
 
 
 def _sync_folder(folder: Path) -> None:

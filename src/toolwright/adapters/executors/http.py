@@ -38,7 +38,7 @@ from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, pub
 from toolwright.core.tools.http.body import FileContent, read_fields, trimmed
 from toolwright.core.tools.http.execution import HttpExecution, HttpRequest, request_for
 from toolwright.core.tools.http.url_template import Unfillable
-from toolwright.core.tools.pipeline import PreparedCall, lacks_variables
+from toolwright.core.tools.pipeline import PreparedCall, missing_variables_error
 
 _OF_A_HEAD = ("content-type", "content-length", "last-modified", "etag")
 MOST_OF_AN_ERROR = 2_048  # bytes of a body that an error result shows
@@ -213,7 +213,7 @@ class HttpExecutor:
         env = await _variables(tool.execution, state)
         missing = [name for name, text in env.items() if text is None]
         if missing:
-            return lacks_variables(tool.name, missing)
+            return missing_variables_error(tool.name, missing)
         known = {name: text for name, text in env.items() if text is not None}
         try:
             files = await _files(tool.execution.file_paths(prepared.arguments, tool.parameters), state)
@@ -247,7 +247,7 @@ def open_exchange(
     network: httpcore.AsyncNetworkBackend | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Exchange:
-    """Pools of connections for requests whose answers have so many bytes at most; `aclose` ends them."""
+    """Return pools of connections for requests whose answers have so many bytes at most; `aclose` ends them."""
     inner: httpcore.AsyncNetworkBackend = network or httpcore.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
     context = tls or httpx.create_ssl_context()
     return Exchange(

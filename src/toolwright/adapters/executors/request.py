@@ -9,9 +9,8 @@ import hashlib
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 from itertools import count
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -19,8 +18,8 @@ from urllib.parse import unquote_to_bytes
 import httpcore
 import httpx
 
-from toolwright.core.text import sentence, words
-from toolwright.core.tools.http.addresses import Judge, Resolve
+from toolwright.core.text import error_text, sentence
+from toolwright.core.tools.http.addresses import AddressRefused, AllowsAddress, Resolve, connect_allowed
 from toolwright.core.tools.http.body import MULTIPART, Body, Part
 from toolwright.core.tools.http.execution import HttpRequest
 from toolwright.core.value import changed
@@ -33,10 +32,6 @@ class HttpFailure(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-
-
-class AddressRefused(Exception):
-    """The host resolves to an address that is not allowed."""
 
 
 MAX_REDIRECTS = 5
@@ -227,7 +222,7 @@ def _reason(error: httpcore.ConnectError) -> str:
         if isinstance(cause, ssl.SSLError):
             return f"TLS failed ({cause.reason})"
         cause = cause.__cause__ or cause.__context__
-    return words(error)
+    return error_text(error)
 
 
 def redirected(ask: Ask, status: int, location: str) -> Ask:
@@ -271,9 +266,9 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 class Dialer(httpcore.AsyncNetworkBackend):
     """Connects to validated addresses only. Raises `AddressRefused` if one of a name's addresses is refused."""
 
-    def __init__(self, resolve: Resolve, judge: Judge, inner: httpcore.AsyncNetworkBackend) -> None:
+    def __init__(self, resolve: Resolve, allows: AllowsAddress, inner: httpcore.AsyncNetworkBackend) -> None:
         self._resolve = resolve
-        self._judge = judge
+        self._allows = allows
         self._inner = inner
 
     async def connect_tcp(
@@ -285,22 +280,12 @@ class Dialer(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,  # as the library has it
     ) -> httpcore.AsyncNetworkStream:
         """Return a connection to the first of the name's addresses that answers."""
-        addresses = await self._addresses(host, port)
-        if not all(self._judge(host, port, ip_address(address)) for address in addresses):
-            raise AddressRefused
-        failed: Exception = httpcore.ConnectError("its name has no address")
-        for address in addresses:
-            try:
-                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failed = error
-        raise failed
 
-    async def _addresses(self, host: str, port: int) -> Sequence[str]:
-        try:
-            return await self._resolve(host, port)
-        except (OSError, UnicodeError) as error:
-            raise httpcore.ConnectError("its name cannot be resolved") from error
+        def connect(address: str) -> Awaitable[httpcore.AsyncNetworkStream]:
+            return self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
+
+        errors = (httpcore.ConnectError, httpcore.ConnectTimeout)
+        return await connect_allowed(host, port, self._resolve, self._allows, connect, *errors)
 
     async def connect_unix_socket(
         self,

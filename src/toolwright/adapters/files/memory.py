@@ -26,7 +26,7 @@ class MemoryFiles:
         return self._contents[digest] if part is None else self._contents[digest][part]
 
     async def probe(self) -> None:
-        """There is always room."""
+        """Do nothing: memory always has room."""
 
     async def tidy(self, before: datetime) -> int:
         """Do nothing: there are no partial files."""

@@ -238,7 +238,7 @@ class ObjectFiles:
 
 
 def open_folder(folder: Path) -> ObjectFiles:
-    """Files in a folder, which is made, for its owner alone, when the first one is written."""
+    """Return files in a folder, which is made, for its owner alone, when the first one is written."""
 
     def made() -> LocalStore:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -253,7 +253,7 @@ def open_bucket(url: str) -> ObjectFiles:
 
 
 def _sync(path: Path) -> None:
-    """See to it that a file and its place in its folder outlast a loss of power."""
+    """Flush a file and its folder entry to disk, so that they survive a power loss."""
     for each in (path, path.parent):
         opened = os.open(each, os.O_RDONLY)
         try:

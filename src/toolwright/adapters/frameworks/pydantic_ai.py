@@ -58,7 +58,7 @@ def tool_of(native: object, deps: object = None) -> OurTool:
     schema = theirs.function_schema
     if theirs.prepare is not None:
         raise DefinitionError(
-            f"The tool {theirs.name!r} of pydantic-ai is prepared anew at each step, which only its own agent does."
+            f"The tool {theirs.name!r} of pydantic-ai has a `prepare` function, which only its own agent calls."
         )
 
     async def call(state: ThreadState, arguments: JSONObject) -> object:
@@ -76,10 +76,10 @@ def tool_of(native: object, deps: object = None) -> OurTool:
                 await checked if checked is not None else None
             return _returned(await schema.call(values, context))
         except ValidationError as error:
-            faults = "; ".join(
+            errors = "; ".join(
                 f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in error.errors()
             )
-            return ToolResult.fail(f"Invalid arguments: {faults}", error_code="invalid_arguments")
+            return ToolResult.fail(f"Invalid arguments: {errors}", error_code="invalid_arguments")
         except (ModelRetry, ToolFailed) as error:
             return ToolResult.fail(error.message)
 
@@ -122,7 +122,7 @@ def _has_files(value: object) -> bool:
 
 
 async def _refuse(_: list[ModelMessage], __: AgentInfo) -> NoReturn:
-    raise ModelRetry("A tool that was taken from pydantic-ai has no model of its own.")
+    raise ModelRetry("A tool converted from pydantic-ai has no model of its own.")
 
 
 _NO_MODEL = FunctionModel(_refuse)

@@ -12,13 +12,19 @@ from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import listen
 from mcp.shared.exceptions import MCPError
 
-from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, Peer, nobody, said
+from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, Peer, error_line, nobody
 from toolwright.adapters.mcp.session import Callbacks, OpenClient, OpenSession, open_session
 from toolwright.core.backoff import nth
 from toolwright.core.env.logs import logger, logging_without
 from toolwright.core.env.redact import Redactor
 from toolwright.core.json_value import JSON, utf8_size
-from toolwright.core.mcp.listing import MOST_INSTRUCTIONS, McpFault, McpListing, read_listed, resource_tool
+from toolwright.core.mcp.listing import (
+    MOST_INSTRUCTIONS,
+    ListingError,
+    McpListing,
+    read_listed,
+    resource_tool,
+)
 from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.mcp import McpServer, McpTarget
@@ -44,7 +50,7 @@ class _Listed:
 
     number: int = 0
     entries: Sequence[JSON] = ()
-    faults: Sequence[McpFault] = ()
+    faults: Sequence[ListingError] = ()
     protocol: str | None = None
     instructions: str | None = None
     has_resources: bool = False
@@ -66,7 +72,7 @@ class Connection:
         self._numbers = numbers
         self.used_at = self._begun_at = clock()
         self._listed = _Listed()
-        self._fault: McpFault | None = None  # why the server is not there
+        self._fault: ListingError | None = None  # why the server is not there
         self._views: OrderedDict[McpServer, McpListing] = OrderedDict()
         self._session: OpenSession | None = None
         self._changed = asyncio.Event()  # set at every change of the session or of its list
@@ -109,17 +115,17 @@ class Connection:
             return McpListing(server=server, status="connecting")
         view = self._views.get(server)
         if view is None or view.number != listed.number:
-            tools, faults = await asyncio.to_thread(read_listed, server, listed.entries)
+            tools, errors = await asyncio.to_thread(read_listed, server, listed.entries)
             if server.resources and listed.has_resources:
                 tools = (*tools, resource_tool(server))
             elif server.resources:
-                faults = (*faults, McpFault(message="The server has no resources."))
+                errors = (*errors, ListingError(message="The server has no resources."))
             view = McpListing(
                 server=server,
                 status="ready",
                 number=listed.number,
                 tools=tools,
-                faults=(*listed.faults, *faults),
+                faults=(*listed.faults, *errors),
                 protocol=listed.protocol,
                 instructions=listed.instructions if server.instructions else None,
             )
@@ -164,7 +170,7 @@ class Connection:
         self._task.cancel()
         await asyncio.wait([self._task])
         self._session = None
-        self._tell()
+        self._notify_changes()
 
     # ── the task that keeps it ──────────────────────────────────────────────────────────────────────────────
 
@@ -192,7 +198,7 @@ class Connection:
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     raise
-                fault = said(error)
+                fault = error_line(error)
             failures = 1 if self._session is not None else failures + 1
             self._down(fault)
             self._wanted.clear()
@@ -207,14 +213,14 @@ class Connection:
         callbacks = Callbacks(
             elicit=self._elicit,
             sample=self._sample if self.target.server.sampling else None,
-            hear=self._hear,
+            hear=self._receive,
         )
         async with asyncio.timeout(CONNECT_TIMEOUT) as limit:
             async with open_session(self.target, self._open_client, callbacks) as session:
                 await self._read_list(session)
                 limit.reschedule(None)
                 self._session = session
-                self._tell()
+                self._notify_changes()
                 watch = asyncio.create_task(self._watch(session), name="mcp-list-changes")
                 try:
                     await self._keep_list(session)
@@ -259,13 +265,15 @@ class Connection:
                     async for _ in changes:
                         self._stale.set()
             except (MCPError, RuntimeError, TimeoutError) as error:
-                why = self.redactor.text(said(error))
-                log.debug("MCP server %r: its changes are not told: %s", self.target.server.name, why)
+                why = self.redactor.text(error_line(error))
+                log.debug(
+                    "MCP server %r: changes of its lists cannot be followed: %s", self.target.server.name, why
+                )
             failures += 1
             await asyncio.sleep(nth(failures - 1))
 
     async def _read_list(self, session: OpenSession) -> None:
-        entries, faults = await _entries(session)
+        entries, errors = await _entries(session)
         if self.redactor:
             entries = cast("list[JSON]", await asyncio.to_thread(self.redactor.json, entries))
         said_of_itself = self.redactor.text(
@@ -274,25 +282,25 @@ class Connection:
         self._listed = _Listed(
             next(self._numbers),
             entries,
-            faults,
+            errors,
             session.client.protocol_version,
             brief(said_of_itself, MOST_INSTRUCTIONS) or None,
             getattr(session.client.server_capabilities, "resources", None) is not None,
         )
         self._fault = None
-        self._tell()
+        self._notify_changes()
 
-    def _down(self, fault: str) -> None:
+    def _down(self, error: str) -> None:
         """Record that the server is unavailable. Its tools are kept: it can be back when one of them is called."""
-        fault = self.redactor.text(fault)  # a server may tell back what it was sent
-        reason = McpFault(message=sentence(f"The server cannot be used: {fault}"))
+        error = self.redactor.text(error)  # a server may tell back what it was sent
+        reason = ListingError(message=sentence(f"The server cannot be used: {error}"))
         if self._fault != reason:
-            log.warning("The MCP server %r cannot be used: %s", self.target.server.name, fault)
+            log.warning("The MCP server %r cannot be used: %s", self.target.server.name, error)
         self._session = None
         self._fault = reason
-        self._tell()
+        self._notify_changes()
 
-    def _tell(self) -> None:
+    def _notify_changes(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -328,21 +336,21 @@ class Connection:
         caller = self._caller()
         return nobody() if caller is None else await caller.sample(params)
 
-    async def _hear(self, message: IncomingMessage) -> None:
+    async def _receive(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._stale.set()
 
 
-async def _entries(session: OpenSession) -> tuple[list[JSON], list[McpFault]]:
+async def _entries(session: OpenSession) -> tuple[list[JSON], list[ListingError]]:
     """Return all entries of the list, page by page, and the errors of the list as a whole."""
     entries: list[JSON] = []
-    faults: list[McpFault] = []
+    errors: list[ListingError] = []
     cursor, cursors, size = None, set[str](), 0
     for _ in range(MOST_PAGES):
         params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
         page = await session.client.list_tools(params=params)
         refused = session.dispatcher.marked - {tool.name for tool in page.tools}
-        entries += _usable(session.dispatcher.listed, refused, faults)
+        entries += _usable(session.dispatcher.listed, refused, errors)
         cursor = page.next_cursor
         if not cursor or len(entries) > MOST_ENTRIES:
             break
@@ -350,18 +358,20 @@ async def _entries(session: OpenSession) -> tuple[list[JSON], list[McpFault]]:
         if size > MAX_MESSAGE:
             break
         if cursor in cursors:
-            faults.append(McpFault(message="The server's list of tools has no end: a page comes twice."))
-            return entries, faults
+            errors.append(ListingError(message="The server's list of tools has no end: a page comes twice."))
+            return entries, errors
         cursors.add(cursor)
     if cursor:
-        faults.append(McpFault(message=f"The server's list of tools is too long: {len(entries)} were read."))
-    return entries, faults
+        errors.append(
+            ListingError(message=f"The server's list of tools is too long: {len(entries)} were read.")
+        )
+    return entries, errors
 
 
-def _usable(listed: list[Any], refused: set[str], faults: list[McpFault]) -> list[JSON]:
+def _usable(listed: list[Any], refused: set[str], errors: list[ListingError]) -> list[JSON]:
     """Return the entries except those with headers that the SDK rejects. Other errors are reported later."""
-    fault = "Its x-mcp-header annotations are not valid."
-    faults += [McpFault(message=fault, tool=brief(name, 60)) for name in sorted(refused)]
+    error = "Its x-mcp-header annotations are not valid."
+    errors += [ListingError(message=error, tool=brief(name, 60)) for name in sorted(refused)]
     return [each for each in listed if _name(each) not in refused]
 
 

@@ -12,8 +12,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.adapters.mcp.connection import Connection
 from toolwright.adapters.mcp.messages import CREATED, CreatedTask
-from toolwright.adapters.mcp.peer import SILENCE, nobody, said
-from toolwright.adapters.mcp.results import judged
+from toolwright.adapters.mcp.peer import SILENCE, error_line, nobody
+from toolwright.adapters.mcp.results import validated_result
 from toolwright.adapters.mcp.servers import McpConnections, read_resource, with_linked_files
 from toolwright.adapters.mcp.session import OpenSession
 from toolwright.adapters.mcp.transport import BROKEN_OFF, NOT_SENT
@@ -29,7 +29,7 @@ from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.mcp import McpCall, McpServer, McpTarget, target_of
-from toolwright.core.tools.pipeline import PreparedCall, lacks_variables
+from toolwright.core.tools.pipeline import PreparedCall, missing_variables_error
 from toolwright.core.value import changed
 
 log = logger("toolwright.mcp")
@@ -75,7 +75,7 @@ class McpExecutor:
         values = {name: await state.env(name) for name in server.variables}
         missing = [name for name, text in values.items() if text is None]
         if missing:
-            return lacks_variables(tool.name, missing)
+            return missing_variables_error(tool.name, missing)
         try:
             known = {name: text for name, text in values.items() if text is not None}
             secret = {name for name in known if await state.env_type(name) == "secret"}
@@ -109,7 +109,7 @@ class _Call:
         self.thread_id: str | None = state.thread_id
 
     async def carry_out(self, connections: McpConnections, target: McpTarget) -> Outcome:
-        connection = connections.of(target)
+        connection = connections.connection(target)
         async with connection.calling(self):
             try:
                 async with self._limit:
@@ -123,12 +123,12 @@ class _Call:
                 return _failed(error, self._relation.server)
             except (ValidationError, RuntimeError) as error:
                 return ToolResult.fail(
-                    sentence(f"The MCP server answered with what is no result: {said(error)}"),
+                    sentence(f"The MCP server answered with what is no result: {error_line(error)}"),
                     error_code="mcp_bad_answer",
                 )
         if isinstance(answer, RemoteTask):
             return self._pending(changed(answer, output=self._relation.output, place=target.place))
-        result = await judged(answer, self._relation.output)
+        result = await validated_result(answer, self._relation.output)
         if result.error is None:
             return result
         return changed(result, error=_with_way_out(result.error, self._relation.server))
@@ -161,7 +161,7 @@ class _Call:
             else:
                 answers = None
                 await asyncio.sleep(0.25)
-        raise RuntimeError("it asks again and again")
+        raise RuntimeError("it keeps asking for input")
 
     async def _send(
         self, session: OpenSession, answers: dict[str, Any] | None, state: str | None
@@ -198,7 +198,7 @@ class _Call:
         return answer
 
     def _left(self) -> float:
-        """Seconds that the call may take for the files which its result links to."""
+        """Return seconds that the call may take for the files which its result links to."""
         spent = asyncio.get_running_loop().time() - self._began
         return min(LINKS_TIMEOUT, (self._timeout or math.inf) - spent - _SPARE)
 
@@ -291,7 +291,8 @@ def _failed(error: MCPError, server: McpServer) -> ToolResult:
     code = error.error.code
     if code == types.CONNECTION_CLOSED:
         return ToolResult.fail(
-            f"The MCP server broke off without an answer; {_UNKNOWN}.", error_code="mcp_broken_off"
+            f"The MCP server closed the connection without an answer; {_UNKNOWN}.",
+            error_code="mcp_broken_off",
         )
     if code == BROKEN_OFF:
         broken = sentence(
@@ -304,7 +305,7 @@ def _failed(error: MCPError, server: McpServer) -> ToolResult:
         )
         return ToolResult.fail(unused, error_code="mcp_unavailable")
     if code == types.PARSE_ERROR:
-        unread = sentence(f"The MCP server's answer cannot be read: {said(error)}")
+        unread = sentence(f"The MCP server's answer cannot be read: {error_line(error)}")
         return ToolResult.fail(unread, error_code="mcp_bad_answer")
     refused = sentence(f"The MCP server refused the call: {brief(error.error.message, 2_000)}")
     return ToolResult.fail(_with_way_out(refused, server), error_code="mcp_error")
@@ -342,7 +343,7 @@ def _legacy_task(server: str, created: Mapping[str, Any]) -> RemoteTask:
 def _task_id(given: object) -> str:
     """Return the id that a server gives a task. Raises `RuntimeError` for one that the journal cannot keep."""
     if not isinstance(given, str) or not given:
-        raise RuntimeError("it has made a task without an id")
+        raise RuntimeError("it created a task without an id")
     if len(given) > MAX_ID or unwritable(given):
         raise RuntimeError(f"the id of a task is at most {MAX_ID} characters without NUL or lone surrogates")
     return given

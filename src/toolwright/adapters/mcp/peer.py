@@ -14,21 +14,21 @@ from pydantic import ValidationError
 
 from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.limits import MAX_JSON_VALUES
-from toolwright.core.text import brief, first_error, words
+from toolwright.core.text import brief, error_text, first_error
 
 MOST = 500  # characters
-_NO_MESSAGE = "it is no message of the protocol"
+_NO_MESSAGE = "it is not a message of the protocol"
 _PARSING = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return the text of an error, of the first one in a group, without its final full stop."""
     error = first_error(error)
     match error:
         case TimeoutError():
             return "it does not answer in time"
         case OSError(filename=str(command)):
-            return f"its command {brief(command, 200)!r} cannot be started: {error.strerror or words(error)}"
+            return f"its command {brief(command, 200)!r} cannot be started: {error.strerror or error_text(error)}"
         case ValidationError():
             return _NO_MESSAGE
         case MCPError() if error.error.code == PARSE_ERROR:
@@ -38,7 +38,7 @@ def said(error: BaseException) -> str:
         case httpx2.HTTPStatusError():
             return _of_answer(error.response)
         case _:
-            return brief(words(error), MOST)
+            return brief(error_text(error), MOST)
 
 
 def _of_answer(response: httpx2.Response) -> str:

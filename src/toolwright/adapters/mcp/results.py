@@ -8,9 +8,9 @@ from urllib.parse import unquote, urlsplit
 import mcp_types as types
 from pydantic import TypeAdapter, ValidationError
 
-from toolwright.core.arguments.faults import list_faults
-from toolwright.core.arguments.judge import faults_of
-from toolwright.core.arguments.schema import SchemaFault, compile_promise
+from toolwright.core.arguments.errors import join_errors
+from toolwright.core.arguments.schema import InvalidSchema, compile_promise
+from toolwright.core.arguments.validator import validation_errors
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_text import parse_json
 from toolwright.core.json_value import JSON, JSONObject
@@ -33,7 +33,7 @@ _MOST_FAULT = 1_000  # characters
 _ANY_KIND = "application/octet-stream"
 
 
-async def judged(answer: types.CallToolResult, output: JSONObject | None) -> ToolResult:
+async def validated_result(answer: types.CallToolResult, output: JSONObject | None) -> ToolResult:
     """Return the same as `result_of`, in a thread where it takes more than a millisecond."""
     if takes_long(answer):
         return await asyncio.to_thread(result_of, answer, output)
@@ -108,11 +108,13 @@ def _mismatch(structured: JSON, output: JSONObject, given: bool) -> list[str]:
         return [f"{_NO_MATCH}: there is no structured content."]
     try:
         validator = compile_promise(output)
-    except SchemaFault:
+    except InvalidSchema:
         return []
     if validator.is_valid(structured):
         return []
-    return [sentence(f"{_NO_MATCH}: {brief(list_faults(faults_of(validator, structured)), _MOST_FAULT)}")]
+    return [
+        sentence(f"{_NO_MATCH}: {brief(join_errors(validation_errors(validator, structured)), _MOST_FAULT)}")
+    ]
 
 
 _BLOCK_KEYS = frozenset(

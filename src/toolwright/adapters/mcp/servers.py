@@ -25,14 +25,14 @@ from toolwright.adapters.mcp.messages import (
     TaskResult,
     UpdateTask,
 )
-from toolwright.adapters.mcp.peer import NoPeer, said, within
-from toolwright.adapters.mcp.results import content_of, judged, parsed_answer
+from toolwright.adapters.mcp.peer import NoPeer, error_line, within
+from toolwright.adapters.mcp.results import content_of, parsed_answer, validated_result
 from toolwright.adapters.mcp.session import REQUEST_TIMEOUT, OpenSession
-from toolwright.adapters.mcp.transport import OF_OURS, SESSION_GONE, JudgedNetwork, Lost, client
+from toolwright.adapters.mcp.transport import OF_OURS, SESSION_GONE, AllowedNetwork, Lost, client
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.mcp.listing import MOST_LISTED, McpFault, McpListing, McpPrompts, read_prompts
+from toolwright.core.mcp.listing import MOST_LISTED, ListingError, McpListing, McpPrompts, read_prompts
 from toolwright.core.mcp.offered import FILE_NAME, OWN_FILES
 from toolwright.core.mcp.servers import (
     McpPromptMessage,
@@ -43,7 +43,7 @@ from toolwright.core.mcp.servers import (
     McpUnavailable,
     TaskStatus,
 )
-from toolwright.core.results.content import Faulty, checked_parts
+from toolwright.core.results.content import InvalidField, checked_parts
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, public_or
@@ -64,8 +64,8 @@ async def listed_prompts(connection: Connection, seconds: float) -> McpPrompts:
             entries = await asyncio.to_thread(connection.redactor.json, await _entries(session))
             return await asyncio.to_thread(read_prompts, cast("list[JSON]", entries))
     except (*_FAULTS, TimeoutError, McpUnavailable) as error:
-        why = connection.redactor.text(said(error))
-        return McpPrompts(faults=(McpFault(message=sentence(f"Its prompts cannot be listed: {why}")),))
+        why = connection.redactor.text(error_line(error))
+        return McpPrompts(faults=(ListingError(message=sentence(f"Its prompts cannot be listed: {why}")),))
 
 
 async def _entries(session: OpenSession) -> list[JSON]:
@@ -92,13 +92,13 @@ async def written_prompt(connection: Connection, name: str, arguments: Mapping[s
             assert isinstance(answer, types.GetPromptResult), "no other answer was allowed"
             return await asyncio.to_thread(_text_of, connection, answer)
         except MCPError as error:
-            words = connection.redactor.text(said(error))
+            words = connection.redactor.text(error_line(error))
             if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OF_OURS):
                 raise McpUnavailable(words) from error
             raise McpRefused(words) from error
-        except (*_FAULTS, InvalidJSON, Faulty) as error:
-            why = connection.redactor.text(said(error))
-            raise McpUnavailable(f"it answers with what is no prompt: {why}") from error
+        except (*_FAULTS, InvalidJSON, InvalidField) as error:
+            why = connection.redactor.text(error_line(error))
+            raise McpUnavailable(f"its answer is not a valid MCP prompt: {why}") from error
 
 
 def _text_of(connection: Connection, answer: types.GetPromptResult) -> McpPromptText:
@@ -205,7 +205,7 @@ async def task_state(
     told = await _asked(session, GetTask(params=TaskParams(task_id=task_id)))
     status = told.get("status")
     if status not in get_args(TaskStatus):
-        raise McpUnavailable("it tells no status of the task")
+        raise McpUnavailable("it reports no status for the task")
     message = told.get("statusMessage")
     state = McpTaskState(
         status=cast("TaskStatus", status),
@@ -266,10 +266,10 @@ async def _fetched(
 async def _result(session: OpenSession, answer: object, output: JSONObject | None) -> ToolResult:
     try:
         parsed = parsed_answer(cast("Mapping[str, Any]", answer))
-        return await judged(await with_linked_files(session, parsed, REQUEST_TIMEOUT), output)
+        return await validated_result(await with_linked_files(session, parsed, REQUEST_TIMEOUT), output)
     except (ValidationError, TypeError, ValueError, AttributeError):
         return ToolResult.fail(
-            "The MCP server gave a task a result that is none.", error_code="mcp_bad_answer"
+            "The MCP server returned an invalid result for a task.", error_code="mcp_bad_answer"
         )
 
 
@@ -322,7 +322,7 @@ async def _asked(session: OpenSession, request: Any, seconds: float = REQUEST_TI
             raise McpUnavailable(words) from error
         raise _Refused(words) from error
     except (ValidationError, RuntimeError, ValueError) as error:
-        raise McpUnavailable(f"it answers with what is no answer: {brief(str(error), 500)}") from error
+        raise McpUnavailable(f"its answer is not a valid MCP result: {brief(str(error), 500)}") from error
     return answer.fields
 
 
@@ -346,15 +346,15 @@ class McpConnections:
     ) -> None:
         self._clock = clock
         self._most = most
-        self._as_written = JudgedNetwork(resolve, anywhere)
-        self._guarded = JudgedNetwork(resolve, public_or(Allowed.read(allow)))
+        self._as_written = AllowedNetwork(resolve, anywhere)
+        self._guarded = AllowedNetwork(resolve, public_or(Allowed.read(allow)))
         self._tls: ssl.SSLContext | None = None
         self._numbers = itertools.count(1)
         self._by_key: dict[str, Connection] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._sweeping: asyncio.Task[None] | None = None
 
-    def of(self, target: McpTarget) -> Connection:
+    def connection(self, target: McpTarget) -> Connection:
         """Return the connection to that target, which is begun if there is none."""
         connection = self._by_key.get(target.key)
         if connection is None:
@@ -369,17 +369,17 @@ class McpConnections:
 
     async def listing(self, target: McpTarget, seconds: float) -> McpListing:
         """Return the tools that the server listed last; one that never did is waited for so long, in seconds."""
-        return await self.of(target).listed(target.server, seconds)
+        return await self.connection(target).listed(target.server, seconds)
 
     async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
         """Return the prompts that the server offers, asked for so long, in seconds."""
-        connection = self.of(target)
+        connection = self.connection(target)
         with connection.logging():
             return await listed_prompts(connection, seconds)
 
     async def prompt(self, target: McpTarget, name: str, arguments: Mapping[str, str]) -> McpPromptText:
         """Return a prompt with these arguments. Raises `McpUnavailable` and `McpRefused`."""
-        connection = self.of(target)
+        connection = self.connection(target)
         with connection.logging():
             return await written_prompt(connection, name, arguments)
 
@@ -387,7 +387,7 @@ class McpConnections:
         self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
     ) -> McpTaskState:
         """Return the state of a task. Raises `McpUnavailable`, and `McpTaskGone` where the server knows of none."""
-        connection = self.of(target)
+        connection = self.connection(target)
         with connection.logging(), within(session):
             nobody = connection.calling(NoPeer())
             return await task_state(await connection.session(), task_id, output, nobody)
@@ -396,13 +396,13 @@ class McpConnections:
         self, target: McpTarget, task_id: str, answers: Mapping[str, JSON], session: str | None = None
     ) -> None:
         """Hand in the answers to its questions, by their keys. Raises what `task` does."""
-        connection = self.of(target)
+        connection = self.connection(target)
         with connection.logging(), within(session):
             await answer_task(await connection.session(), task_id, answers)
 
     async def cancel_task(self, target: McpTarget, task_id: str, session: str | None = None) -> None:
         """Ask the server to stop. Raises what `task` does."""
-        connection = self.of(target)
+        connection = self.connection(target)
         with connection.logging(), within(session):
             await cancel_task(await connection.session(), task_id)
 

@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolwright.adapters.mcp.messages import TASKS, CreatedTask, ToolsDispatcher
-from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, said
+from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, error_line
 from toolwright.adapters.mcp.transport import SESSION_ID, Lost, stdio_streams
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import DISTRIBUTION
@@ -199,9 +199,9 @@ async def _agree(session: ClientSession, revision: Revision | None) -> None:
     except MCPError as error:
         if error.code not in (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION):
             raise
-        raise McpUnavailable(_other_revision(revision, said(error))) from error
+        raise McpUnavailable(_other_revision(revision, error_line(error))) from error
     except RuntimeError as error:
-        raise McpUnavailable(_other_revision(revision, said(error))) from error
+        raise McpUnavailable(_other_revision(revision, error_line(error))) from error
     if session.protocol_version != revision:
         raise McpUnavailable(_other_revision(revision, f"it answers in {session.protocol_version}"))
 

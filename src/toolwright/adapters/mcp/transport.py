@@ -6,10 +6,17 @@ import json
 import os
 import signal
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+)
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Any, TypeAlias, cast
 
 import anyio
@@ -26,8 +33,8 @@ from toolwright.core.env.logs import logger
 from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.mcp.servers import McpUnavailable
-from toolwright.core.text import brief, first_error, quantity, sentence, words
-from toolwright.core.tools.http.addresses import Judge, Resolve
+from toolwright.core.text import brief, error_text, first_error, quantity, sentence
+from toolwright.core.tools.http.addresses import AddressRefused, AllowsAddress, Resolve, connect_allowed
 
 CONNECT_TIMEOUT = 10.0  # seconds
 CONNECTIONS = 1_000  # to one server, which may keep those of calls that were given up
@@ -48,16 +55,12 @@ _NO_ANSWER_OF_ITS = frozenset(
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
 
 
-class AddressRefused(Exception):
-    """The host resolves to an address that is not allowed."""
-
-
-class JudgedNetwork(httpcore2.AsyncNetworkBackend):
+class AllowedNetwork(httpcore2.AsyncNetworkBackend):
     """Connects to addresses that are validated after the name was resolved, and to no others."""
 
-    def __init__(self, resolve: Resolve, judge: Judge) -> None:
+    def __init__(self, resolve: Resolve, allows: AllowsAddress) -> None:
         self._resolve = resolve
-        self._judge = judge
+        self._allows = allows
         self._inner: httpcore2.AsyncNetworkBackend = httpcore2.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
 
     async def connect_tcp(
@@ -69,19 +72,12 @@ class JudgedNetwork(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,  # as the library has it
     ) -> httpcore2.AsyncNetworkStream:
         """Return a connection to the first of the name's addresses that answers."""
-        try:
-            addresses = await self._resolve(host, port)
-        except (OSError, UnicodeError) as error:
-            raise httpcore2.ConnectError("its name cannot be resolved") from error
-        if not all(self._judge(host, port, ip_address(address)) for address in addresses):
-            raise AddressRefused
-        failed: Exception = httpcore2.ConnectError("its name has no address")
-        for address in addresses:
-            try:
-                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                failed = error
-        raise failed
+
+        def connect(address: str) -> Awaitable[httpcore2.AsyncNetworkStream]:
+            return self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
+
+        errors = (httpcore2.ConnectError, httpcore2.ConnectTimeout)
+        return await connect_allowed(host, port, self._resolve, self._allows, connect, *errors)
 
     async def connect_unix_socket(
         self,
@@ -104,7 +100,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     is called with the message's method if the server does not know its session.
     """
 
-    def __init__(self, network: JudgedNetwork, tls: ssl.SSLContext, lost: Lost, silence: float) -> None:
+    def __init__(self, network: AllowedNetwork, tls: ssl.SSLContext, lost: Lost, silence: float) -> None:
         self._lost = lost
         self._silence = silence
         self._pool = httpcore2.AsyncConnectionPool(
@@ -139,14 +135,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         except httpcore2.TimeoutException:
             return _fault("it does not answer in time", BROKEN_OFF)
         except (httpcore2.ConnectError, httpcore2.UnsupportedProtocol) as error:
-            return _fault(f"it cannot be reached: {words(error)}", NOT_SENT)
+            return _fault(f"it cannot be reached: {error_text(error)}", NOT_SENT)
         except (
             httpcore2.NetworkError,
             httpcore2.ProtocolError,
             OSError,
         ) as error:
             broken = "it broke off without an answer"
-            return _fault(f"{broken}: {words(error)}" if str(error) else broken, BROKEN_OFF)
+            return _fault(f"{broken}: {error_text(error)}" if str(error) else broken, BROKEN_OFF)
         answer = httpx2.Response(
             status_code=response.status,
             headers=response.headers,
@@ -193,14 +189,14 @@ class _Bounded(httpx2.AsyncByteStream):
         except TooManyValues as error:
             raise httpx2.StreamError(str(error)) from None
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
-            raise httpx2.StreamError(f"it broke off: {words(error)}") from error
+            raise httpx2.StreamError(f"the connection was lost: {error_text(error)}") from error
 
     async def aclose(self) -> None:
         await self._response.aclose()
 
 
 def client(
-    network: JudgedNetwork,
+    network: AllowedNetwork,
     tls: ssl.SSLContext,
     headers: Iterable[tuple[str, str]],
     lost: Lost,
@@ -378,7 +374,7 @@ async def _read(
                 try:
                     message = await _message(bytes(buffer))
                 except Refused as refused:
-                    log.warning("The MCP server %r is left: %s", name, refused)
+                    log.warning("The MCP server %r is disconnected: %s", name, refused)
                     return
                 buffer.clear()
                 if isinstance(message, SessionMessage):
@@ -386,7 +382,7 @@ async def _read(
                         await incoming.send(message)
                 elif message is not None and junk < MOST_JUNK:
                     junk += 1
-                    log.warning("The MCP server %r wrote what is no message: %s", name, clean(message))
+                    log.warning("The MCP server %r wrote an invalid message: %s", name, clean(message))
             buffer += rest
             if len(buffer) > MAX_MESSAGE:
                 log.warning("The MCP server %r wrote a line of more than %d bytes.", name, MAX_MESSAGE)

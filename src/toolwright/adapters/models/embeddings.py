@@ -38,7 +38,7 @@ class OpenAIEmbedder:
         try:
             return _vectors(answer.json(), len(texts))
         except (ValueError, TypeError, LookupError) as error:
-            raise ModelUnavailable(f"{self.name} has answered with something else than vectors.") from error
+            raise ModelUnavailable(f"{self.name} did not return vectors.") from error
 
     async def aclose(self) -> None:
         """Close the connections."""

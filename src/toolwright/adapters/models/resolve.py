@@ -45,7 +45,7 @@ def check_provider(name: str) -> None:
         return
     for guard in _guards:
         guard.asked.append(name)
-    raise ModelRefused(f"{name!r} is a provider's, which this test does not let anybody ask.")
+    raise ModelRefused(f"{name!r} is a provider's, and this test allows no request to a provider.")
 
 
 _PYDANTIC_AI = "toolwright.adapters.models.providers.model"

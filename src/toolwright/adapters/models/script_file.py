@@ -17,7 +17,7 @@ def read_turns(path: str | PathLike[str]) -> Sequence[object] | Mapping[str, Seq
     """
     try:
         if Path(path).exists() and not Path(path).is_file():  # a pipe or a device might never end
-            raise DefinitionError(f"The script {str(path)!r} cannot be read: it is no file.")
+            raise DefinitionError(f"The script {str(path)!r} cannot be read: it is not a file.")
         turns: object = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise DefinitionError(f"The script {str(path)!r} cannot be read: it is not UTF-8.") from error

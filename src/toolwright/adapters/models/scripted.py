@@ -19,7 +19,7 @@ from toolwright.core.errors import (
     ModelRefused,
     ModelUnavailable,
 )
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.model import (
     CallDelta,
@@ -150,7 +150,7 @@ def _form(given: object, where: str) -> TurnForm:
     if not keys.intersection(_SAYS):
         raise DefinitionError(f"{where}: needs one of {', '.join(_SAYS)}.")
     if {"text", "json"} <= keys:
-        raise DefinitionError(f"{where}: text and json are two forms of one thing; keep one of them.")
+        raise DefinitionError(f"{where}: text and json are two forms of the same answer. Keep one of them.")
     return form
 
 
@@ -159,7 +159,7 @@ def _first_fault(error: ValidationError) -> str:
     path = ".".join(str(part) for part in fault["loc"] if "[" not in str(part)) or "the turn"
     if fault["type"] == "extra_forbidden":
         return f"unknown key {path!r}; the keys of a turn are {', '.join(_KEYS.values())}."
-    return sentence(f"{path}: {form_fault(fault)}")
+    return sentence(f"{path}: {form_error(fault)}")
 
 
 def _arguments(call: CallForm, where: str) -> str:
@@ -202,7 +202,7 @@ async def stream_turn(
     sleep: Callable[[float], Awaitable[object]],
     new_id: Callable[[], str],
 ) -> AsyncGenerator[ModelEvent]:
-    """Say the turn as the answer of the model of that name.
+    """Yield the turn as the answer of the model with that name.
 
     Raises:
         ContextTooLong, ModelRefused, ModelUnavailable: the turn says so.

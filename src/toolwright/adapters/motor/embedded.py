@@ -117,7 +117,7 @@ class EmbeddedMotor:
             try:
                 await self._turn()
             except Exception:  # entry point of the scheduler: otherwise its end would go unnoticed
-                log.exception("The motor goes on in %.0f s after a fault.", backoff.FIRST)
+                log.exception("The motor failed and continues in %.0f s.", backoff.FIRST)
                 await asyncio.sleep(backoff.FIRST)
 
     async def _turn(self) -> None:
@@ -172,11 +172,9 @@ class EmbeddedMotor:
                 _, left = await asyncio.wait(left, timeout=1.0)
         for task in left - self._stubborn:  # drains can be ended from two places, each waits
             if self._outage.lasts:  # a commit under way cannot be taken back
-                log.info("The task %r ends when the journal answers it.", task.get_name())
+                log.info("The task %r ends once the journal is available.", task.get_name())
             else:
-                log.error(
-                    "The task %r does not end when it is cancelled; it is left behind.", task.get_name()
-                )
+                log.error("The task %r ignores its cancellation and is abandoned.", task.get_name())
             self._stubborn.add(task)
             task.add_done_callback(self._stubborn.discard)
 
@@ -329,7 +327,7 @@ class EmbeddedMotor:
             self._back_off(thread_id)
         except Exception:
             delay = self._failed(thread_id)
-            log.exception("The drain of thread %s failed; it is tried again in %.0f s.", thread_id, delay)
+            log.exception("Processing of the thread %s failed. It is retried in %.0f s.", thread_id, delay)
 
     def _ended(self, thread_id: str) -> None:
         """Free the slot of a drain that has ended, and queue its thread if it was woken in the meantime."""

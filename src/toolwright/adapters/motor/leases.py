@@ -174,7 +174,9 @@ class LeaseMotor(EmbeddedMotor):
             return
         if self._joined_as:
             log.warning(
-                "The node %s has lost its leases: this process goes on as the node %s.", self._joined_as, node
+                "The node %s has lost its leases. This process continues as the node %s.",
+                self._joined_as,
+                node,
             )
         self._joined_as = node
 
@@ -291,7 +293,7 @@ class LeaseMotor(EmbeddedMotor):
             locked |= dict.fromkeys(skipped)
             self._drop(wanted, {wake.thread_id for wake in wakes}.union(skipped))
             for wake in wakes:
-                self._take(wake)
+                self._claim_thread(wake)
             self._has_more = len(wakes) >= room
             if not self._has_more and not self._wanted:
                 break
@@ -330,7 +332,7 @@ class LeaseMotor(EmbeddedMotor):
                     self._tell(thread_id)
         self._from_elsewhere.difference_update(wanted)
 
-    def _take(self, wake: Wake) -> None:
+    def _claim_thread(self, wake: Wake) -> None:
         self._wanted.pop(wake.thread_id, None)
         self._from_elsewhere.discard(wake.thread_id)
         if wake.thread_id in self._running:

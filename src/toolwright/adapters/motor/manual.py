@@ -79,7 +79,7 @@ class ManualMotor:
                 await self._drain_one(name)
                 count += 1
                 if count >= limit:
-                    raise RuntimeError(f"After {limit} drains there is still something due.")
+                    raise RuntimeError(f"After {limit} drains, work is still due.")
         return count
 
     async def _next(self) -> list[str]:

@@ -193,7 +193,7 @@ def _add_parameter(request: Request, reader: SchemaReader, argument: str, parame
         style, schema = "json", entries(each).get("schema")
     if style not in styles:
         raise Refused(
-            f"the parameter {parameter.name!r} has the style {style!r}, which is none of those in {place}"
+            f"the parameter {parameter.name!r} has the style {style!r}, which is not allowed in {place}"
         )
     made = reader.read({} if schema is None else schema)
     request.properties[argument] = _described(made, parameter.description, reader)
@@ -261,7 +261,7 @@ def _add_body(request: Request, reader: SchemaReader, document: Document, operat
         request.execution["body"] = True
         return
     if kind != "json" and not _is_object(made):
-        raise Refused(f"its form {media!r} is no object")
+        raise Refused(f"its form {media!r} is not an object")
     _whole(request, _described(made, part(raw, "description"), reader), required is True)
 
 
@@ -423,7 +423,7 @@ def _scheme(document: Document, name: str) -> Any:  # the library's model
     if kind == "apiKey" and (
         not scheme.name or scheme.security_scheme_in not in ("header", "query", "cookie")
     ):
-        raise Refused(f"its security scheme {name!r} does not say where the key stands")
+        raise Refused(f"its security scheme {name!r} does not say where the key is sent")
     if kind == "apiKey" and scheme.security_scheme_in == "cookie" and not _COOKIE.fullmatch(scheme.name):
         raise Refused(f"its security scheme {name!r} names no cookie")
     if kind not in ("http", "apiKey", "oauth2", "openIdConnect"):

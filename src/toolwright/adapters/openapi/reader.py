@@ -21,7 +21,7 @@ from toolwright.adapters.openapi.operation import (
 )
 from toolwright.adapters.openapi.schemas import Inheritance, Node, Refused, entries, members, part, resolved
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
 from toolwright.core.tools.config import read_tool_config
@@ -84,13 +84,13 @@ def read_api(document: JSONObject, form: ApiForm, url: str | None) -> Api:
     wanted = [*_wanted(root, form)]
     reader = _ApiReader(whole, form, url, _prefix(title, form, url))
     tools: list[JSONObject] = []
-    faults: list[OperationFault] = []
+    errors: list[OperationFault] = []
     for operation in wanted:
         try:
             tools.append(reader.tool(operation))
         except _FAULTS as error:
-            faults.append(OperationFault(operation=operation.shown, message=brief(_words(error), 500)))
-    return Api(title=title, tools=tuple(tools), faults=tuple(faults))
+            errors.append(OperationFault(operation=operation.shown, message=brief(_words(error), 500)))
+    return Api(title=title, tools=tuple(tools), faults=tuple(errors))
 
 
 _FAULTS = (
@@ -118,7 +118,7 @@ class _ApiReader:
         form, document = self._form, self._document
         resolved(operation.broken)
         if operation.method not in METHODS:
-            raise Refused(f"there are no tools of the method {operation.method}")
+            raise Refused(f"tools cannot be made of the method {operation.method}")
         base = self._base(operation)
         made = read_request(document, base, operation.path, operation.method, operation.item, operation.node)
         execution = cast("JSONObject", made["execution"])
@@ -284,7 +284,7 @@ def _words(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        return f"{error.title} {where} {form_fault(first)}"
+        return f"{error.title} {where} {form_error(first)}"
     if isinstance(error, jsonref.JsonRefError):
         fault: Any = error  # which is untyped
         known = isinstance(fault.cause, Refused)

@@ -73,7 +73,7 @@ def members(node: Node, *path: str | int) -> list[Node]:
 
 
 def entries(node: Node, *path: str | int) -> dict[str, Node]:
-    """Return the names and values of the object at that path; none if there is no object."""
+    """Return the names and values of the object at that path; none if there is not an object."""
     found = part(node, *path)
     return (
         {str(name): each for name, each in cast("Mapping[Any, Node]", found).items()}
@@ -194,7 +194,7 @@ class SchemaReader:
             if reference == f"#{anchor}":
                 return {"$ref": f"#/$defs/{self._define(node, anchor or 'itself', False)}"}
         raise Refused(
-            f"the dynamic reference {brief(repr(reference), 60)} stands within no schema of that anchor"
+            f"the dynamic reference {brief(repr(reference), 60)} is not inside a schema with that anchor"
         )
 
     def _described_object(self, node: Mapping[str, Node], extended: bool) -> JSON:
@@ -366,7 +366,7 @@ def _old_limits(made: JSONObject) -> None:
 
 
 def _json(node: Node) -> JSON:
-    """Part of the document as it was written, with its references as texts."""
+    """Return the part of the document as it was written, with its references as texts."""
     if type(node) is JsonRef:
         return _json(cast("Node", node.__reference__))  # untyped
     if isinstance(node, Mapping):

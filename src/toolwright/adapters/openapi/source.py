@@ -190,7 +190,7 @@ class _Composer:
                 self._put(_resolved(event.value) if plainly else event.value, event.anchor)
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise yaml.YAMLError(f"the alias {event.anchor!r} names nothing that stands before it")
+                raise yaml.YAMLError(f"the alias {event.anchor!r} names no earlier anchor")
             self._put(self._anchors[event.anchor], None)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             if len(self._within) == MAX_NESTING:

@@ -85,7 +85,7 @@ class DenoSandbox:
             watched = Memory(process.pid, memory)
             talk = Talk(process, hosted, log, self._limits.result)
             async with asyncio.TaskGroup() as helpers:
-                last_words = helpers.create_task(_last_words(process))
+                last_words = helpers.create_task(_stderr_text(process))
                 watch = helpers.create_task(watched.watch())
                 await talk.begin(options, self._limits.logs)
                 outcome = await talk.outcome()
@@ -157,7 +157,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return {"DENO_DIR": str(folder), "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1"}
 
 
-async def _last_words(process: asyncio.subprocess.Process) -> bytes:
+async def _stderr_text(process: asyncio.subprocess.Process) -> bytes:
     assert process.stderr is not None
     kept = b""
     while said := await process.stderr.read(65536):
@@ -166,7 +166,7 @@ async def _last_words(process: asyncio.subprocess.Process) -> bytes:
 
 
 def _exit_result(status: int, said: bytes, exceeded: bool, memory: int) -> CodeResult:
-    """Result of a process that ended without an outcome."""
+    """Return the result of a process that ended without an outcome."""
     if exceeded or b"out of memory" in said.lower():
         message = f"The code used more memory than the {memory} bytes that it may."
         return ended(CodeError(code="memory", message=message))

@@ -114,7 +114,7 @@ class MontySandbox:
         """Run the code. Raises `InvalidRequest` if it exceeds the limits."""
         source, options = admit(source, options, self._limits)
         if options.language != "python":
-            raise InvalidRequest(f"This sandbox runs Python, and not {options.language!r}.")
+            raise InvalidRequest(f"This sandbox runs Python, not {options.language!r}.")
         log = Log(self._limits.logs, str)
         assert options.timeout is not None
         return self._runs.start(partial(self._run, source, options), log, options.timeout)
@@ -141,7 +141,7 @@ class MontySandbox:
         except (MontyRuntimeError, MontySyntaxError) as error:
             return _failed(error, source, options)
         except (MontyConversionError, ValueError, OverflowError, TypeError) as error:
-            return ended(CodeError(code="result", message=f"The result is no JSON: {brief(str(error))}"))
+            return ended(CodeError(code="result", message=f"The result is not JSON: {brief(str(error))}"))
         except MontyError:
             return ended(CodeError(code="exited", message="The process that ran the code has died."))
         finally:
@@ -159,15 +159,13 @@ class MontySandbox:
         if isinstance(value, CodeError):
             return ended(value)
         if surely_longer(value, _WRITTEN * self._limits.result):
-            message = (
-                f"The result has more than the {quantity(self._limits.result, 'byte')} that are allowed."
-            )
+            message = f"The result has more than the allowed {quantity(self._limits.result, 'byte')}."
             return ended(CodeError(code="result", message=message))
         try:
             result = read(value)
             size = len(dumps(result))
         except InvalidJSON as error:
-            return ended(CodeError(code="result", message=f"The result is no JSON: {error}"))
+            return ended(CodeError(code="result", message=f"The result is not JSON: {error}"))
         if size > self._limits.result:
             message = f"The result has {quantity(size, 'byte')}, and {self._limits.result} are allowed."
             return ended(CodeError(code="result", message=message))
@@ -181,7 +179,7 @@ async def _value(
     functions: Mapping[str, _Function],
     printed: Callable[[Literal["stdout", "stderr"], str], None],
 ) -> object:
-    """Value of the code; a `CodeError` if it is missing the function that is asked for."""
+    """Return the value of the code; a `CodeError` if it is missing the function that is asked for."""
     feed = partial(session.feed_run, external_lookup=dict(functions), print_callback=printed)
     last = await feed(source, inputs=dict(options.globals))
     execute = options.execute or Execute()
@@ -245,7 +243,7 @@ def _bounds(options: CodeOptions) -> ResourceLimits:
 
 
 def _hold(pid: int | None, options: CodeOptions) -> None:
-    """Monty counts what it allocates; the kernel holds its process to it should that fail."""
+    """Limit the memory of the process by the kernel too, in case Monty's own count fails."""
     if pid is not None and options.memory_limit_bytes is not None and options.timeout is not None:
         limit(pid, 2 * options.memory_limit_bytes + _DATA, int(2 * options.timeout) + 5)
 

@@ -66,7 +66,7 @@ class LifeLine:
 
 
 def limit(pid: int, memory: int, processor_seconds: int) -> None:
-    """Sets the kernel's limits, in bytes and seconds, which outlive us."""
+    """Set the kernel's limits, in bytes and seconds, which outlive us."""
     limits = {"RLIMIT_DATA": memory, "RLIMIT_CPU": processor_seconds, **_OTHERS}
     with contextlib.suppress(ProcessLookupError):  # it has ended
         for name, most in limits.items():

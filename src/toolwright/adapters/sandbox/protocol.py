@@ -15,7 +15,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain, surely_longer
 from toolwright.core.state.sandbox import CodeError, CodeOptions, CodeResult, HostFunction, ended
 from toolwright.core.supervision import Supervision, catch_exit
-from toolwright.core.text import brief, quantity, words
+from toolwright.core.text import brief, error_text, quantity
 
 THREADS = 64
 
@@ -46,15 +46,15 @@ class HostFunctions:
         """Call the host's function and return its result. Raises `HostError` for all its errors."""
         function = self._functions.get(name)
         if function is None:
-            raise HostError(f"There is no function {brief(name, 100)!r} to be called.")
+            raise HostError(f"There is no function {brief(name, 100)!r} to call.")
         if surely_longer((args, named), self._most):
             raise HostError(
-                f"The arguments of {name!r} have more than the {quantity(self._most, 'byte')} that are allowed."
+                f"The arguments of {name!r} have more than the allowed {quantity(self._most, 'byte')}."
             )
         try:
             given, keywords = self._read(args), self._read(named)
         except InvalidJSON as error:
-            raise HostError(f"The arguments of {name!r} are JSON: {error}") from error
+            raise HostError(f"The arguments of {name!r} must be JSON: {error}") from error
         try:
             returned = await self._returned(
                 function, cast("list[JSON]", given), cast("dict[str, JSON]", keywords)
@@ -68,7 +68,7 @@ class HostFunctions:
             raise HostError(f"{name!r} was cancelled.") from error
         except BaseException as error:
             # A function of the host may raise anything, also what would end the server.
-            raise HostError(words(error)) from error
+            raise HostError(error_text(error)) from error
 
     async def _returned(
         self, function: HostFunction, args: Sequence[JSON], named: Mapping[str, JSON]
@@ -87,7 +87,7 @@ class HostFunctions:
         try:
             value = plain(returned)
         except InvalidJSON as error:
-            raise HostError(f"What {name!r} returns is JSON: {error}") from error
+            raise HostError(f"The result of {name!r} must be JSON: {error}") from error
         size = len(dumps(value))
         if size > self._most:
             raise HostError(
@@ -97,7 +97,7 @@ class HostFunctions:
 
 
 async def _supervised(returned: Awaitable[object]) -> object:
-    """Result of an awaitable; a function that swallows its cancellation does not hold the code up."""
+    """Return the result of an awaitable; a function that swallows its cancellation does not hold the code up."""
     work = Supervision(catch_exit(returned), "function of the host")
     await work.end()
     value, error = work.result()
@@ -113,7 +113,7 @@ def _caught(
     try:
         return function(*args, **named), None
     except StopIteration as error:
-        return None, RuntimeError(words(error))
+        return None, RuntimeError(error_text(error))
     except BaseException as error:  # noqa: BLE001 - it becomes an error on the other side
         return None, error
 
@@ -136,7 +136,7 @@ _WHAT_ELSE = 65_536  # bytes of a line in addition to its value
 
 
 def longest_line(most: int) -> int:
-    """Bytes that a line has at most, for values of at most `most` bytes."""
+    """Return bytes that a line has at most, for values of at most `most` bytes."""
     return 2 * most + _WHAT_ELSE  # a character that is two bytes may be written as six
 
 
@@ -218,7 +218,7 @@ class Talk:
         try:
             result = plain(value)
         except InvalidJSON as error:
-            return ended(CodeError(code="result", message=f"The result is no JSON: {error}"))
+            return ended(CodeError(code="result", message=f"The result is not JSON: {error}"))
         size = len(json.dumps(result, ensure_ascii=False).encode(errors="replace"))
         if size > 2 * self._most:
             message = f"The result has {quantity(size, 'byte')}, and {self._most} are allowed."

@@ -39,7 +39,7 @@ def migrate(connection: Connection) -> None:
     except DBAPIError as error:
         raise StoreError(
             sentence(f"The database cannot be migrated, and stays as it was: {error.orig}")
-            + " Mend what is in the way, then run toolwright db upgrade."
+            + " Fix the cause, then run `toolwright db upgrade`."
         ) from error
 
 

@@ -100,7 +100,7 @@ def _check_place(path: Path) -> None:
     if path.is_dir():
         raise StoreError(f"The database {str(path)!r} is a folder: name a file.")
     if not path.parent.is_dir():
-        raise StoreError(f"The database {str(path)!r} cannot be made: its folder is not there.")
+        raise StoreError(f"The database {str(path)!r} cannot be created: its folder does not exist.")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise StoreError(f"The database {str(path)!r} cannot be written by this user.")
 

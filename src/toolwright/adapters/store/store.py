@@ -99,7 +99,7 @@ class SqlStore:
     async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
         page: Params = {"thread_id": thread_id, "before": MOST if seq is None else seq, "limit": limit}
         found = await read_rows(self._driver, MESSAGES.each, self._sql.messages_before, page)
-        return found.made_of(found[::-1])
+        return found.with_rows(found[::-1])
 
     async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
         page: Params = {"run_id": run_id, "limit": limit}
@@ -295,7 +295,7 @@ def _view(thread_id: str, known: KnownMessages | None, sql: Queries) -> Reading[
     compactions: tuple[Compaction, ...] = ()
     if thread.compacted:
         compactions = tuple(COMPACTIONS.all((yield Op(sql.compactions_in_force, {**here, "within": ""}))))
-    if known is not None and known.of(thread):
+    if known is not None and known.matches(thread):
         messages = known.messages
     else:
         messages = tuple(MESSAGES.all((yield _messages(thread, compactions, sql))))

@@ -41,7 +41,7 @@ class Waiting:
         self._calls: OrderedDict[str, tuple[str | None, str]] = OrderedDict()
 
     def put(self, call_id: str, traceparent: str | None, agent: str) -> None:
-        """A call of the agent waits."""
+        """Count a waiting call of the agent."""
         self._calls[call_id] = traceparent, agent
         if len(self._calls) > MOST_WAITING:
             self._calls.popitem(last=False)
@@ -169,7 +169,7 @@ def suppress_errors() -> Generator[None]:
     try:
         yield
     except Exception:
-        log.exception("A run goes on that cannot be watched.")
+        log.exception("Telemetry failed. The run continues without it.")
 
 
 class Metrics:
@@ -218,7 +218,7 @@ class Metrics:
         return name
 
     def call(self, call: Call, outcome: str, seconds: float | None, agent: str) -> None:
-        """A call has come to this; `seconds` from its start, None if that is not known."""
+        """Record a call's outcome; `seconds` since its start, or None if unknown."""
         labels = {"tool": call.name, "kind": call.kind, "outcome": outcome, "agent": agent}
         if outcome in ("unknown_tool", "not_begun"):  # whose name may not have been looked up
             labels["tool"] = UNKNOWN
@@ -227,7 +227,7 @@ class Metrics:
             self._call_seconds.record(seconds, labels)
 
     def compaction(self, told: JSONObject, agent: str) -> None:
-        """A conversation was made shorter, as the event `context.compacted` tells."""
+        """Record a compaction, given the event `context.compacted`."""
         labels = {"cause": str(told["cause"]), "measure": str(told["measure"]), "agent": agent}
         self._compactions.add(1, labels)
         for when, tokens in (("before", told["tokensBefore"]), ("after", told["tokensAfter"])):
@@ -235,17 +235,17 @@ class Metrics:
                 self._compacted_tokens.add(tokens, labels | {"when": when})
 
     def step(self, seconds: float, agent: str) -> None:
-        """A step is over."""
+        """Record a finished step."""
         self._step_seconds.record(seconds, {"agent": agent})
 
     def run(self, status: str, seconds: float, agent: str) -> None:
-        """A run is over."""
+        """Record a finished run."""
         self._run_seconds.record(seconds, {"status": status, "agent": agent})
 
     def answer(
         self, model: str, seconds: float, usage: Usage | None, cost: float | None, agent: str = UNKNOWN
     ) -> None:
-        """A model has answered, or failed: then it has no usage."""
+        """Record a model's answer or failure; a failure has no usage."""
         labels = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model, "gen_ai.agent.name": agent}
         self._answer_seconds.record(
             seconds, labels if usage is not None else labels | {"error.type": "model"}
@@ -257,7 +257,7 @@ class Metrics:
             self._cost.add(cost, labels)
 
     def gauge(self, name: Gauge, value: float) -> None:
-        """So it stands now."""
+        """Set the current value of a gauge."""
         self._values[name] = value
 
     def _reading(self, name: Gauge) -> Callable[[CallbackOptions], Iterable[Observation]]:

@@ -40,7 +40,7 @@ def begin(dsn: str) -> None:
 
 
 def report(failure: Failure) -> None:
-    """An exception of a handler becomes an event of the current trace."""
+    """Report a handler's exception as an event of the current trace."""
     frames = [
         {
             "filename": frame["file"],

@@ -21,7 +21,7 @@ from toolwright.adapters.telemetry.instruments import (
 from toolwright.core.journal.units import Advance, Claim
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse, window_of
-from toolwright.core.text import brief, words
+from toolwright.core.text import brief, error_text
 from toolwright.core.threads.call import Call, CallChange
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
@@ -57,7 +57,7 @@ class CallSpan:
         self.context = set_span_in_context(self._span, parent)
 
     def end(self, call: Call, outcome: str | None = None) -> None:
-        """The call stands so now: its result is in it, or it has none yet, and has come to `outcome`."""
+        """End the span with the call's current state and `outcome`."""
         result = call.result or {}
         code = result.get("error_code")
         if result.get("status") == "error":
@@ -189,7 +189,7 @@ class WatchedModel:
             self._instruments.metrics.answer(model, seconds, usage, cost, self._instruments.agent)
 
     def _fail(self, span: Span, error: Exception) -> None:
-        message = brief(self._redact(words(error)))
+        message = brief(self._redact(error_text(error)))
         span.set_status(Status(StatusCode.ERROR, message))
         code = getattr(error, "code", None)
         span.set_attribute("error.type", code if isinstance(code, str) else type(error).__name__)
@@ -241,7 +241,7 @@ class OpenSpan:
         self._commits, self._seconds = 0, 0.0
 
     def committed(self, seconds: float) -> None:
-        """A commit has taken so long."""
+        """Record the duration of a commit."""
         self._commits += 1
         self._seconds += seconds
 
@@ -394,7 +394,7 @@ class RunSpans:
         self._waiting.put(call.id, context, self._instruments.agent)
 
     def _deliver(self, unit: Advance) -> None:
-        """Calls that somebody else has ended, and whose results the model reads now."""
+        """Record calls that were settled elsewhere, and whose results the model reads now."""
         moved = {change.id for change in unit.changes} | {call.id for call in unit.calls}
         for message in unit.messages:
             if message.call_id is None or message.call_id in moved:

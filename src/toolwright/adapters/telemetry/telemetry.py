@@ -113,15 +113,15 @@ class OpenTelemetry:
                 span.end()
 
     def incoming(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Within the block the caller's span is the current one, if the headers name one."""
+        """Make the caller's span current within the block, if the headers name one."""
         return _incoming(headers)
 
     def settled(self, call: Call, outcome: str) -> None:
-        """A pending call's end from outside is counted."""
+        """Count a pending call that was settled from outside."""
         self._metrics.call(call, outcome, None, self._waiting.agent(call.id) or UNKNOWN)
 
     def gauge(self, name: Gauge, value: float) -> None:
-        """A figure that is read now and then."""
+        """Register a gauge that is read periodically."""
         self._metrics.gauge(name, value)
 
     def streams(self, change: int) -> None:
@@ -163,7 +163,7 @@ class _Handover:
                 try:
                     each()
                 except Exception:
-                    log.exception("The end of the telemetry failed.")
+                    log.exception("Telemetry could not be shut down.")
             ends, self._again = self._again, ()
 
     def _finish(self) -> None:
@@ -218,9 +218,7 @@ def exporter_of(signal: str, name: str) -> Any:  # as the library whose it is ha
         name = "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
     found = [*entry_points(group=f"opentelemetry_{signal}_exporter", name=name)]
     if not found:
-        raise DefinitionError(
-            f"There is no exporter of {signal} called {name!r} here: install it, or name another."
-        )
+        raise DefinitionError(f"No exporter for {signal} called {name!r} here: install it, or name another.")
     make: Callable[[], object] = found[0].load()
     return make()
 

@@ -147,7 +147,7 @@ class Conversation:
     async def _watch(self) -> int:
         """Show all that happens in the thread, forever."""
         async for event in self._runtime.events.follow(Topic(kind="thread", id=self._thread.id), after=0):
-            self._view.take(event.type, await self._full_payload(event), event.at.astimezone(UTC))
+            self._view.show(event.type, await self._full_payload(event), event.at.astimezone(UTC))
             call_id = str(event.payload.get("toolCallId"))
             if event.type in ("tool.started", "tool.waiting"):
                 self._settled.pop(call_id, None)  # an approved call may wait again

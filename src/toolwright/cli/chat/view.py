@@ -31,7 +31,7 @@ class Lines:
         try:
             asyncio.get_running_loop().add_reader(self._file, self._read)
         except OSError:  # a file or /dev/null, which cannot be waited for and need not be
-            while self._take():
+            while self._read_some():
                 pass
 
     def stop(self) -> None:
@@ -46,10 +46,10 @@ class Lines:
         return line
 
     def _read(self) -> None:
-        if not self._take():
+        if not self._read_some():
             self.stop()
 
-    def _take(self) -> bool:
+    def _read_some(self) -> bool:
         """Read some; false at the end."""
         try:
             chunk = os.read(self._file, _CHUNK)
@@ -138,7 +138,7 @@ class View:
         self._stream: str | None = None
         self._written = ""
 
-    def take(self, type_: str, payload: JSONObject, at: datetime) -> None:
+    def show(self, type_: str, payload: JSONObject, at: datetime) -> None:
         """Show one event."""
         match type_:
             case "message.delta":

@@ -40,7 +40,7 @@ async def book(console: Console, url: str, key: str) -> None:
             await client.spaces.create("Travel desk", id=SPACE)
             for member in (you, "host"):
                 await client.spaces.add_member(SPACE, member)
-            _say(console, "\nA space, with you and the agent host in it:\n", "dim")
+            _print(console, "\nA space, with you and the agent host in it:\n", "dim")
             async with aclosing(client.spaces.follow(SPACE, after=0)) as events:
                 await client.spaces.say(SPACE, WISH, entity_id=you)
                 async for event in events:
@@ -56,7 +56,7 @@ async def _print_calls(console: Console, client: Client) -> None:
         if call.name in CARRIERS:
             result = json.dumps(call.result, ensure_ascii=False)
             say.append(f" → {call.name}  {CARRIERS[call.name]}: {result}")
-    _say(console, "\n".join(say))
+    _print(console, "\n".join(say))
 
 
 async def _show(console: Console, client: Client, event: Event) -> bool:
@@ -70,7 +70,7 @@ async def _show(console: Console, client: Client, event: Event) -> bool:
         return False
     mine = message["role"] == "user"
     console.print("you  " if mine else "host ", style="bold green" if mine else "bold cyan", end="")
-    _say(console, str(message["content"]))
+    _print(console, str(message["content"]))
     return "booked" in str(message["content"]) and not mine
 
 
@@ -83,7 +83,7 @@ async def _answer(console: Console, client: Client, shown: JSONObject) -> None:
     said = await _line() if sys.stdin.isatty() else ""
     confirmed = (said or "y").strip().lower()[:1] != "n"
     if not sys.stdin.isatty():
-        _say(console, "y (nobody sits here)")
+        _print(console, "y (nobody sits here)")
     await client.calls.submit(str(shown["runId"]), str(shown["toolCallId"]), {"confirmed": confirmed})
 
 
@@ -107,7 +107,7 @@ def _worker(url: str, key: str) -> Generator[None]:
             process.terminate()
 
 
-def _say(console: Console, text: str, style: str | None = None) -> None:
+def _print(console: Console, text: str, style: str | None = None) -> None:
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 

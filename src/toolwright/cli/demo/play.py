@@ -201,7 +201,7 @@ async def _watch(caller: Caller, view: View, console: Console) -> str | None:
                 console.print("you  ", style="bold green", end="")
                 console.print(QUESTION, markup=False, highlight=False, soft_wrap=True)
                 run_id = await caller.send(thread_id, QUESTION)
-            view.take(event.type, event.payload, event.at)
+            view.show(event.type, event.payload, event.at)
             if event.run_id == run_id and event.type.removeprefix("run.") in OVER:
                 return event.type
     return None

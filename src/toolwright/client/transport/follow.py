@@ -50,7 +50,7 @@ class SseParser:
     def feed(self, chunk: bytes) -> Iterator[Sse]:
         """Yield the events that are complete with `chunk`; the iterator must be read to its end before the next."""
         for line in self._lines(self._after_mark(chunk)):
-            made = self._take(line)
+            made = self._read_line(line)
             if made is not None:
                 yield made
 
@@ -87,7 +87,7 @@ class SseParser:
         if len(self._line) + self._size > self._largest:
             raise BadAnswer(f"The stream has an event of more than {quantity(self._largest, 'byte')}.")
 
-    def _take(self, line: bytes) -> Sse | None:
+    def _read_line(self, line: bytes) -> Sse | None:
         if not line:
             return self._dispatch()
         name, _, value = line.partition(b":")
@@ -141,7 +141,7 @@ class Place:
             self._last = self._head if self._last is None and self._asked is None else self._last
         if event.type == RESET and event.n is None:
             raise Reset(
-                "The events behind the place to resume from are not all there any more: read anew what you need, "
+                "Some events after the resume position were deleted. Read the current state again, "
                 f"then follow after {self._head}.",
                 self._head,
             )
@@ -180,7 +180,7 @@ async def signals(http: Http, path: str, after: int | None = None) -> AsyncGener
             if not begun and failed >= TRIES:
                 raise
             loss = error
-        log.info("The stream %s is taken up again: %s", path, loss or "it has ended.")
+        log.info("The stream %s is resumed: %s", path, loss or "it has ended.")
         await http.pause(delay(loss, failed) if failed else 0.0)
         failed += 1
 

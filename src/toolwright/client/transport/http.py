@@ -19,10 +19,10 @@ from toolwright.core.errors import (
     AnswerLost,
     BadAnswer,
     InvalidRequest,
-    TenvsLacking,
+    TenvsRequired,
     ToolwrightError,
     Unreachable,
-    VariablesLacking,
+    VariablesRequired,
 )
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.text import brief, quantity, sentence
@@ -57,7 +57,7 @@ def _carried(name: str, text: str) -> str:
     """Return the text if a header can contain it. It is a secret, so error messages do not repeat it."""
     if not isinstance(text, str) or not text.isascii() or not text.isprintable() or not text.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise InvalidRequest(
-            f"What is sent as the header {name} must be text of printable ASCII characters, and not empty."
+            f"The value of the header {name} must be text of printable ASCII characters, and not empty."
         )
     return text
 
@@ -118,9 +118,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _error(kind: Kind, message: str, fields: JSONObject, later: float | None) -> ToolwrightError:
     missing = [name for name in _listed(fields.get("missing")) if isinstance(name, str)]
-    if issubclass(kind, VariablesLacking):
+    if issubclass(kind, VariablesRequired):
         return kind(message, missing)
-    if issubclass(kind, TenvsLacking):
+    if issubclass(kind, TenvsRequired):
         return kind(message, missing, _pairs(fields.get("invalid")))
     if issubclass(kind, InvalidRequest | errors.InvalidConfiguration):
         return kind(message, _pairs(fields.get("details")))
@@ -182,7 +182,7 @@ class Answer:
 
     @property
     def json(self) -> JSONObject:
-        """The body; `BadAnswer` if it is no JSON object."""
+        """The body; `BadAnswer` if it is not JSON object."""
         try:
             parsed = json.loads(self.body)
         except (ValueError, RecursionError):
@@ -252,7 +252,7 @@ class Http:
                 if failed >= TRIES or not (repeat == "lost" or refused):
                     raise
                 lost = lost or not refused
-                log.info("%s %s is tried again: %s", method, path, error)
+                log.info("%s %s is retried: %s", method, path, error)
                 await self.pause(delay(error, failed))
 
     async def once(
@@ -276,7 +276,7 @@ class Http:
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != _STREAM or response.headers.get("content-encoding", "identity") != "identity":
                 raise BadAnswer(
-                    f"The server answers {path} with {brief(repr(kind), 60)}, which is no stream of events."
+                    f"The server answers {path} with {brief(repr(kind), 60)}, which is not an event stream."
                 )
             yield response.aiter_raw()
 
@@ -326,7 +326,7 @@ class Http:
             ) from error
         except httpx.TransportError as error:
             raise AnswerLost(
-                f"The connection to {self._display_url} was lost before the answer was there ({_reason(error)}): "
+                f"The connection to {self._display_url} was lost before the answer arrived ({_reason(error)}): "
                 "whether the request took effect is unknown."
             ) from error
         except (httpx.DecodingError, httpx.InvalidURL) as error:
@@ -338,11 +338,11 @@ class Http:
 def segment(text: str) -> str:
     """Return an id as one segment of a path. Raises `InvalidRequest` if it cannot be one."""
     if not text:
-        raise InvalidRequest("An id is text, and not empty.")
+        raise InvalidRequest("An id must be non-empty text.")
     try:
         quoted = quote(text, safe="")
     except UnicodeEncodeError:
-        raise InvalidRequest(f"{text!r} holds half a character (a lone surrogate): it is no id.") from None
+        raise InvalidRequest(f"{text!r} contains a lone surrogate and is not a valid id.") from None
     return quoted if text.strip(".") else quoted.replace(".", "%2E")  # `..` would go up in the path
 
 
@@ -371,7 +371,7 @@ def _checked(base_url: str) -> tuple[str, str]:
         raise InvalidRequest(f"The base URL {brief(repr(base_url), 100)} is not a URL.") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise InvalidRequest(
-            "The base URL is one such as https://example.org or http://127.0.0.1:8000/path, without a query."
+            "The base URL must look like https://example.org or http://127.0.0.1:8000/path, without a query."
         )
     named = f"{parts.scheme}://{parts.hostname}" + (f":{port}" if port else "")
     return base_url.rstrip("/"), named

@@ -39,8 +39,8 @@ def check_below(prompt: Prompt, callees: Sequence[Tool | AgentCall]) -> None:
         config = relation.config if isinstance(relation, AgentCall) else None
         if config is not None and (config.resumable or config.immediate or config.optional is not None):
             raise DefinitionError(
-                f"Prompt {prompt.name!r} is called as a tool: there the agent {config.name!r} can be neither "
-                "resumable, nor immediate, nor optional."
+                f"Prompt {prompt.name!r} is called as a tool: the agent {config.name!r} cannot be resumable, "
+                "immediate or optional there."
             )
 
 
@@ -164,7 +164,7 @@ class _Activation:
             return made
         if self._agent.type == "dual_ai":
             raise DefinitionError(
-                f"Agent {self._agent.name!r} talks with itself, and so its prompt {prompt.name!r} can have no output."
+                f"Agent {self._agent.name!r} talks with itself, so its prompt {prompt.name!r} can have no output."
             )
         return changed(made, form=OutputForm(prompt.output))
 
@@ -240,7 +240,7 @@ class _Activation:
             raise DefinitionError(self._unknown(name, prompt))
         if isinstance(declared, Tool):
             if not isinstance(callee, str):
-                raise DefinitionError(f"Prompt {prompt.name!r}: {name!r} is a tool, and is called as it is.")
+                raise DefinitionError(f"Prompt {prompt.name!r}: {name!r} is a tool and is called directly.")
             return declared
         if isinstance(declared, Prompt):
             return _prompt_tool(declared, _config(SubpromptConfig, callee, name))
@@ -273,13 +273,13 @@ class _Activation:
             description=agent.tool_description,
             kind="agent",
             parameters=parameters,
-            judge=self._prompt_of(agent).judge(parameters),
+            judge=self._prompt_of(agent).argument_validator(parameters),
             relation=Handoff(agent_id=agent.id),
         )
 
     def _child(self, agent: Agent, config: SubagentToolConfig, description: str) -> Tool | AgentCall:
         spoken_to = self._prompt_of(agent)
-        own = spoken_to.judge(spoken_to.parameters())
+        own = spoken_to.argument_validator(spoken_to.parameters())
         relation = AgentCall(config=config, agent_id=agent.id, about=description, judge=own)
         immediate = config.immediate
         named = isinstance(immediate, Immediate) and immediate.name_env is not None
@@ -304,7 +304,7 @@ class _Activation:
             description=description,
             kind="agent",
             parameters=parameters,
-            judge=spoken_to.judge(parameters),
+            judge=spoken_to.argument_validator(parameters),
             relation=relation,
             requires_approval=config.requires_approval,
         )
@@ -341,7 +341,7 @@ def _prompt_tool(prompt: Prompt, config: SubpromptConfig) -> Tool:
         description=prompt.tool_description,
         kind="prompt",
         parameters=parameters,
-        judge=prompt.judge(parameters),
+        judge=prompt.argument_validator(parameters),
         relation=PromptCall(config=config),
         requires_approval=config.requires_approval,
     )
@@ -361,7 +361,7 @@ def _name_in(callee: Callee, prompt: Prompt) -> str:
     named = cast("Mapping[str, JSON]", callee).get("name") if isinstance(callee, Mapping) else None
     name = getattr(cast("object", callee), "name", named)
     if not isinstance(name, str):
-        raise DefinitionError(f"Prompt {prompt.name!r}: what it calls needs a name.")
+        raise DefinitionError(f"Prompt {prompt.name!r}: a called agent or prompt needs a name.")
     return name
 
 

@@ -16,7 +16,7 @@ from toolwright.core.threads.run import Run, StopReason
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.relations import AgentCall, AgentTool, Handoff, SubagentToolConfig, SubpromptConfig
-from toolwright.core.tools.tenvs_needed import MissingTenvs, Needs, lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs, Needs, merged_errors
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import changed
@@ -85,13 +85,13 @@ class ActiveAgent:
     @property
     def missing_home_tenvs(self) -> MissingTenvs:
         """The tenvs that the agent's tools require and its home thread cannot provide (D4)."""
-        return self.lacking({})
+        return self.missing_tenvs({})
 
-    def lacking(self, brought: Mapping[str, JSON]) -> MissingTenvs:
+    def missing_tenvs(self, brought: Mapping[str, JSON]) -> MissingTenvs:
         """Return the required tenvs that a thread with these tenvs does not provide, for each prompt (D4)."""
         total = MissingTenvs()
         for active in self.voices:
-            total |= lacking(active.needs, {**active.tenvs, **brought})
+            total |= merged_errors(active.needs, {**active.tenvs, **brought})
         return total
 
     @property

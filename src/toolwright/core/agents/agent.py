@@ -32,7 +32,7 @@ from toolwright.core.model import Model, ModelSettings
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.relations import AgentTool, SubagentToolConfig
-from toolwright.core.tools.toolkits import faulty_toolkits
+from toolwright.core.tools.toolkits import toolkits_error
 from toolwright.core.tools.toolset import Toolset
 
 AgentType: TypeAlias = Literal["ai_human", "dual_ai"]
@@ -185,9 +185,9 @@ class Agent:
         check_values(whose, self.tenvs, self.env)
         check_list(f"{whose}: user_env", self.user_env, str, "names")
         check_list(f"{whose}: toolkits", self.toolkits, str, "names of toolkits")
-        fault = faulty_toolkits(self.toolkits)
-        if fault is not None:
-            raise DefinitionError(f"{whose}: toolkits {fault}.")
+        error = toolkits_error(self.toolkits)
+        if error is not None:
+            raise DefinitionError(f"{whose}: toolkits {error}.")
         self._check_people(whose)
         keep(self, "user_env", "toolkits", "tenvs", "env", "tool_env", "open_to")
         check_kind(f"{whose}: context", self.context, (Context, NoneType), "a tw.Context")

@@ -134,7 +134,7 @@ class Catalog:
         twice = next((name for name in named if named.count(name) > 1), None)
         if twice is not None:
             raise DefinitionError(
-                f"The app has two things named {twice!r} that are called as a tool: rename one."
+                f"The app has two tools, agents or prompts named {twice!r} that are called as tools. Rename one."
             )
 
     def _check_immediate(self) -> None:
@@ -162,9 +162,7 @@ class Catalog:
     def agent(self, name_or_id: str) -> Agent:
         """Return the agent with a name or id. Raises `NotFound`."""
         if not isinstance(name_or_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise NotFound(
-                f"An agent is named by its name or id, which is text, not {brief_value(name_or_id)}."
-            )
+            raise NotFound(f"An agent's name or id must be text, not {brief_value(name_or_id)}.")
         agent = self._by_id.get(name_or_id) or self._agents.get(name_or_id)
         if agent is None:
             raise NotFound(f"There is no agent {name_or_id!r}.{hint(name_or_id, self._agents)}")
@@ -363,6 +361,6 @@ def _check_meta(tool: Tool) -> None:
         return
     if meta.activity is not None and tool.handler is None:
         raise DefinitionError(
-            f"The tool {tool.name!r} names the handler {meta.activity!r} as its _activity, and none is bound to it: "
-            "register both with a Registry."
+            f"The tool {tool.name!r} names the handler {meta.activity!r} as its _activity, but no handler is bound to "
+            "it. Register both with a Registry."
         )

@@ -36,7 +36,7 @@ from toolwright.core.forms import (
     Form,
     Names,
     Words,
-    form_fault,
+    form_error,
     kind_of,
 )
 from toolwright.core.json_value import JSON, JSONObject
@@ -48,7 +48,7 @@ from toolwright.core.text import sentence
 from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, read_variables, too_long
 from toolwright.core.tools.http.url_template import LONGEST
 from toolwright.core.tools.tool import Tool
-from toolwright.core.tools.toolkits import CONFIGURED, configured, faulty_toolkits, reserved
+from toolwright.core.tools.toolkits import CONFIGURED, configured, reserved, toolkits_error
 from toolwright.core.value import changed, value
 
 Fault: TypeAlias = dict[str, str]
@@ -186,19 +186,19 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
     try:
         form = AgentForm.model_validate(config)
     except ValidationError as error:
-        raise invalid_value([_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
-    faults: list[Fault] = []
+        raise invalid_value([_fault(each["loc"], form_error(each)) for each in error.errors()]) from None
+    errors: list[Fault] = []
     toolkits = configured(form.toolkits)
     if toolkits is None:
         mixed = "must be 'spaces' and 'mind', or 'channels' and 'memory'"
-        raise invalid_value([{"path": "toolkits", "message": faulty_toolkits(form.toolkits) or mixed}])
-    chosen, tool_env = _tools(form, tools, reserved(toolkits), faults, trusted=trusted)
+        raise invalid_value([{"path": "toolkits", "message": toolkits_error(form.toolkits) or mixed}])
+    chosen, tool_env = _tools(form, tools, reserved(toolkits), errors, trusted=trusted)
     variables = read_variables(
-        form.variables, lambda path, message: faults.append({"path": path, "message": message})
+        form.variables, lambda path, message: errors.append({"path": path, "message": message})
     )
-    output = _output(form.output, faults)
-    if faults:
-        raise invalid_value(faults)
+    output = _output(form.output, errors)
+    if errors:
+        raise invalid_value(errors)
     model, settings = form.model, form.model_settings
     try:
         prompt = Prompt(
@@ -242,19 +242,19 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
         raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
 
 
-def _output(schema: JSONObject | None, faults: list[Fault]) -> Output | None:
+def _output(schema: JSONObject | None, errors: list[Fault]) -> Output | None:
     """Return the declared output, or None. Errors of its schema are added to `faults`."""
     try:
         return None if schema is None else Output(schema, "output")
     except InvalidConfiguration as error:
-        faults += [_within("output", each) for each in error.details]
+        errors += [_within("output", each) for each in error.details]
     except DefinitionError as error:
-        faults.append({"path": "output", "message": error.message})
+        errors.append({"path": "output", "message": error.message})
     return None
 
 
-def _within(place: str, fault: Fault) -> Fault:
-    return {**fault, "path": f"{place}.{fault['path']}" if fault["path"] else place}
+def _within(place: str, error: Fault) -> Fault:
+    return {**error, "path": f"{place}.{error['path']}" if error["path"] else place}
 
 
 LENGTHS: Mapping[str, int] = {
@@ -276,7 +276,7 @@ LENGTHS: Mapping[str, int] = {
 
 def length_faults(config: JSON) -> list[Fault]:
     """Return errors for texts that are too long for a new configuration. A stored one is still accepted."""
-    faults = [
+    errors = [
         _too_long(path, most)
         for places, most in LENGTHS.items()
         for path, text in _at(config, places.split("."))
@@ -284,10 +284,10 @@ def length_faults(config: JSON) -> list[Fault]:
     ]
     for path, entry in _at(config, ["tools", "*"]):
         if isinstance(entry, dict) and "executionType" in entry:
-            faults += [_too_long(f"{path}.{name}", most) for name, most in too_long(entry)]
+            errors += [_too_long(f"{path}.{name}", most) for name, most in too_long(entry)]
         elif isinstance(entry, dict) and len(str(entry.get("name"))) > MAX_ID:
-            faults.append(_too_long(f"{path}.name", MAX_ID))
-    return faults[:MOST_FAULTS]
+            errors.append(_too_long(f"{path}.name", MAX_ID))
+    return errors[:MOST_FAULTS]
 
 
 def _too_long(path: str, most: int) -> Fault:
@@ -320,16 +320,16 @@ def check_script(config: JSON, allowed: Set[str]) -> None:
             named[f"config.context.{name}"] = context.get(name)
     for path, script in named.items():
         if isinstance(script, str) and script.startswith("scripted:") and script not in allowed:
-            fault = "names a script, which is a file of the server"
+            error = "names a script, which is a file of the server"
             how = "name it in TOOLWRIGHT_MODEL, or configure this agent in a file"
-            raise invalid_value([{"path": path, "message": f"{fault}: {how}"}])
+            raise invalid_value([{"path": path, "message": f"{error}: {how}"}])
 
 
 def _tools(
     form: AgentForm,
     tools: Mapping[str, Tool],
     built_in: frozenset[str],
-    faults: list[Fault],
+    errors: list[Fault],
     *,
     trusted: bool,
 ) -> tuple[list[Tool], dict[str, dict[str, str | JSONObject]]]:
@@ -341,15 +341,15 @@ def _tools(
         try:
             tool, own = _tool(entry, tools, path, trusted=trusted)
         except InvalidConfiguration as error:
-            faults += error.details
-            if len(faults) >= MOST_FAULTS:
+            errors += error.details
+            if len(errors) >= MOST_FAULTS:
                 break
             continue
         if tool.name in taken:
             what = (
                 "is the name of a built-in tool" if tool.name in built_in else "is the name of another tool"
             )
-            faults.append({"path": f"{path}.name", "message": f"{tool.name!r} {what}"})
+            errors.append({"path": f"{path}.name", "message": f"{tool.name!r} {what}"})
         taken.add(tool.name)
         chosen.append(tool)
         if own:
@@ -376,7 +376,7 @@ def _tool(
         form = AppToolForm.model_validate({"name": entry} if isinstance(entry, str) else entry)
     except ValidationError as error:
         raise invalid_value(
-            [_fault((path, *each["loc"]), form_fault(each)) for each in error.errors()]
+            [_fault((path, *each["loc"]), form_error(each)) for each in error.errors()]
         ) from None
     if form.name not in tools:
         message = (
@@ -399,11 +399,11 @@ def _env(env: EnvForm) -> dict[str, str | JSONObject]:
     }
 
 
-def invalid_value(faults: list[Fault]) -> InvalidConfiguration:
+def invalid_value(errors: list[Fault]) -> InvalidConfiguration:
     """Return the error of an invalid configuration. The message has its first error, the details have all of them."""
-    first = faults[0]
+    first = errors[0]
     where = f"{first['path']} " if first["path"] else ""
-    return InvalidConfiguration(sentence(f"{where}{first['message']}"), [*faults])
+    return InvalidConfiguration(sentence(f"{where}{first['message']}"), [*errors])
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:

@@ -82,13 +82,13 @@ def check_block(blocks: Iterable[Block], agent_id: str, label: str, content: str
         return
     if any(block.label == label for block in seen):
         raise InvalidRequest(
-            f"The block {label!r} is another agent's, who shares it with you: only its owner changes it.",
-            [{"path": "label", "message": "is that of another agent's block"}],
+            f"The block {label!r} is shared with you by another agent. Only its owner can change it.",
+            [{"path": "label", "message": "is the label of another agent's block"}],
         )
     if len(own) >= MOST_BLOCKS:
         raise InvalidRequest(
-            f"There are {quantity(len(own), 'block')} already, and {MOST_BLOCKS} are allowed: "
-            "put this into one of them.",
+            f"There are {quantity(len(own), 'block')} already, which is the maximum. "
+            "Add this to one of them.",
             [{"path": "label", "message": f"would make more than {MOST_BLOCKS} blocks"}],
         )
 
@@ -152,14 +152,14 @@ class Query:
 def read_query(text: str) -> Query:
     """Parse a search text. Raises `InvalidRequest` if it has no keywords, or too many."""
     if len(text) > LONGEST_QUERY:
-        fault = f"has {quantity(len(text), 'character')}; {LONGEST_QUERY} are allowed: give a few words"
-        raise invalid_value("query", fault)
+        error = f"has {quantity(len(text), 'character')}; {LONGEST_QUERY} are allowed: give a few words"
+        raise invalid_value("query", error)
     words = tuple(folded(text).split())
     if not words:
         raise invalid_value("query", "is needed: give a few words")
     if len(words) > MOST_QUERY_WORDS:
-        fault = f"has {quantity(len(words), 'word')}; {MOST_QUERY_WORDS} are allowed: give fewer"
-        raise invalid_value("query", fault)
+        error = f"has {quantity(len(words), 'word')}; {MOST_QUERY_WORDS} are allowed: give fewer"
+        raise invalid_value("query", error)
     return Query(words=words)
 
 

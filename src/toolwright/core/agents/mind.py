@@ -240,11 +240,11 @@ def _ids(noun: str, given: Sequence[str | None], new_id: Callable[[int], str]) -
 
 def _id(where: str, given: str) -> str:
     if not isinstance(given, str) or _ID.fullmatch(given) is None:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        fault = f"must be up to {LONGEST_ID} letters, digits, '-' and '_'"
+        error = f"must be up to {LONGEST_ID} letters, digits, '-' and '_'"
         raise InvalidRequest(
-            f"An id is up to {LONGEST_ID} letters, digits, '-' and '_', not {brief(repr(given), 200)}: leave it out, "
-            "and a new one is made.",
-            [{"path": where, "message": fault}],
+            f"An id must be at most {LONGEST_ID} letters, digits, '-' and '_', not {brief(repr(given), 200)}. "
+            "Leave it out to create a new one.",
+            [{"path": where, "message": error}],
         )
     return given
 
@@ -264,10 +264,10 @@ def _check_once(noun: str, paths: Sequence[str], names: Sequence[str]) -> None:
 def _check_count(plural: str, most: int, items: Mapping[str, object]) -> None:
     """Refuse to keep more of them."""
     if len(items) > most:
-        fault = f"makes {len(items)} {plural}; {most} are allowed"
+        error = f"makes {len(items)} {plural}; {most} are allowed"
         raise InvalidRequest(
-            f"That {fault}. Delete some first.",
-            [{"path": plural, "message": fault}],
+            f"That {error}. Delete some first.",
+            [{"path": plural, "message": error}],
         )
 
 

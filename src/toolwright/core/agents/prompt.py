@@ -7,8 +7,8 @@ from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel
 
-from toolwright.core.arguments.judge import Judge
 from toolwright.core.arguments.signature import Handler, read_required
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.checks import (
     brief_value,
     check_callee,
@@ -18,7 +18,7 @@ from toolwright.core.checks import (
     is_number,
     refuse_fields,
 )
-from toolwright.core.env.env import EnvVar, Variable, declared_variables, faulty_name, read_env, stored_only
+from toolwright.core.env.env import EnvVar, Variable, declared_variables, name_error, read_env, stored_only
 from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import Model, ModelSettings, Reasoning, ToolChoice, check_model
@@ -260,7 +260,7 @@ class Prompt:
         if self.output is None:
             return
         if self.expose_as_tool:
-            raise DefinitionError(f"{whose} is exposed as a tool, and so can have no output.")
+            raise DefinitionError(f"{whose} is exposed as a tool, so it cannot have an output.")
         if not isinstance(self.output, Output):
             output = Output(self.output, f"The output schema of the prompt {self.name!r}")
             object.__setattr__(self, "output", output)
@@ -278,13 +278,15 @@ class Prompt:
             "additionalProperties": False,
         }
 
-    def judge(self, parameters: JSONObject) -> Judge | None:
+    def argument_validator(self, parameters: JSONObject) -> ArgumentValidator | None:
         """Return the validator of arguments by the declared model, or None if there is no model."""
         if self.required_schema is None:
             return None
-        judge = Judge(parameters, self.name, complete=read_required(self.required_schema, self.name)[1])
-        judge.compile()
-        return judge
+        validator = ArgumentValidator(
+            parameters, self.name, complete=read_required(self.required_schema, self.name)[1]
+        )
+        validator.compile()
+        return validator
 
 
 def keep(declared: object, *names: str) -> None:
@@ -306,7 +308,7 @@ def check_values(whose: str, tenvs: object, env: object) -> None:
         named = plain_names(tenvs)
         if not isinstance(named, dict):
             raise DefinitionError(f"{whose}: tenvs must be a dict of names and values.")
-        fault = next((fault for fault in map(faulty_name, named) if fault is not None), None)
+        fault = next((fault for fault in map(name_error, named) if fault is not None), None)
         if fault is not None:
             raise DefinitionError(f"{whose}: tenvs has the name {fault}.")
         stored_only(read_env(env))

@@ -84,15 +84,13 @@ def read_schedule(
 
 
 def read_duration(value: float | str) -> timedelta:
-    """Milliseconds, or a text of numbers and units, from a microsecond to ten years. Raises `InvalidRequest`."""
+    """Return milliseconds, or a text of numbers and units, from a microsecond to ten years. Raises `InvalidRequest`."""
     try:
         seconds = _seconds_of(value) if isinstance(value, str) else value / 1_000
     except OverflowError:  # a whole number that no float can come near
         seconds = inf
     if not 0 < seconds <= FURTHEST.total_seconds() or not (duration := timedelta(seconds=seconds)):
-        raise InvalidRequest(
-            f"runAfter must be more than nothing and at most ten years, not {_brief_repr(value)}."
-        )
+        raise InvalidRequest(f"runAfter must be positive and at most ten years, not {_brief_repr(value)}.")
     return duration
 
 
@@ -113,7 +111,7 @@ def next_run(cron: str, timezone: str | None, after: datetime) -> datetime:
             sentence(f"The cron {_brief_repr(cron)} is not valid: {str(error).lower()}")
         ) from error
     if upcoming is None:
-        raise InvalidRequest(f"The cron {_brief_repr(cron)} never comes.")
+        raise InvalidRequest(f"The cron {_brief_repr(cron)} never matches a date.")
     return upcoming
 
 
@@ -122,7 +120,8 @@ def _fields(cron: str) -> str:
     count = len(fields.split())
     if count != 5 or len(fields) > LONGEST_SCHEDULE:
         raise InvalidRequest(
-            f"A cron has five fields (minute, hour, day of month, month, day of week), not {_brief_repr(cron)}."
+            "A cron expression must have five fields (minute, hour, day of month, month, day of week), "
+            f"not {_brief_repr(cron)}."
         )
     return fields
 
@@ -131,7 +130,7 @@ def _seconds_of(text: str) -> float:
     lowered = text.strip().lower()
     if len(lowered) > LONGEST_SCHEDULE or _DURATION.fullmatch(lowered) is None:
         raise InvalidRequest(
-            f"runAfter is a number of milliseconds, or text such as '5 hours' or '1h30m', not {_brief_repr(text)}."
+            f"runAfter must be a number of milliseconds, or text such as '5 hours' or '1h30m', not {_brief_repr(text)}."
         )
     counted: list[tuple[str, str]] = _COUNTED.findall(lowered)
     return sum((1.0 if number in ("a", "an") else float(number)) * _SECONDS[unit] for number, unit in counted)
@@ -145,7 +144,7 @@ def _instant(text: str, timezone: str | None, now: datetime) -> datetime:
         at = at.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise InvalidRequest(
-            f"scheduledAt must be an instant such as '2030-05-01T09:00:00+02:00', not {_brief_repr(text)}."
+            f"scheduledAt must be a timestamp such as '2030-05-01T09:00:00+02:00', not {_brief_repr(text)}."
         ) from error
     if at <= now:
         raise InvalidRequest(

@@ -10,13 +10,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, to_json, to_jsonable_python
 
-from toolwright.core.arguments.faults import ArgumentFault, Fault
+from toolwright.core.arguments.errors import FieldError, InvalidArguments
 from toolwright.core.checks import brief_value
 from toolwright.core.dependencies.depends import Dependency
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path, plain, spell
-from toolwright.core.text import words
+from toolwright.core.text import error_text
 
 _UNCHANGING = (str, int, float, bool, Enum, type(None))
 _SCALARS: dict[object, Callable[[object], bool]] = {
@@ -97,9 +97,9 @@ def misfit_default(value: object, error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     within = spell(place_in(plain(value), first["loc"]))
     if within:
-        return f"has a default whose part {within} {form_fault(first)}"
+        return f"has a default whose part {within} {form_error(first)}"
     mended = "; if it may be None, annotate it so (`int | None`)" if value is None else ""
-    return f"has the default {brief_value(value)}, but it {form_fault(first)}{mended}"
+    return f"has the default {brief_value(value)}, but it {form_error(first)}{mended}"
 
 
 def place_in(value: JSON, location: tuple[int | str, ...]) -> Path:
@@ -164,7 +164,7 @@ class Binding:
         self._as_is = not self._changed and model is None and not self.injects
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:
-        """Return the keyword arguments. Raises `ArgumentFault` if one of the user's own validators rejects a value."""
+        """Return the keyword arguments. Raises `InvalidArguments` if a validator of the user's rejects a value."""
         if self._as_is:
             return arguments  # type: ignore[return-value]  # the values of JSON are objects
         if self._model is not None:
@@ -189,24 +189,24 @@ def _made(key: str, default: Callable[[], object]) -> object:
     try:
         return default()
     except (Exception, SystemExit) as error:  # a default factory of the user's own may raise anything
-        raise ArgumentFault([Fault((key,), f"has no default: {words(error)}")]) from error
+        raise InvalidArguments([FieldError((key,), f"has no default: {error_text(error)}")]) from error
 
 
 def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
-    """Return an instance of a type of the user's. Raises `ArgumentFault` for values that the type rejects."""
+    """Return an instance of a type of the user's. Raises `InvalidArguments` for values that the type rejects."""
     try:
         return builder.build(value)
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
-        raise ArgumentFault([_fault(detail, value, path) for detail in details]) from error
+        raise InvalidArguments([_fault(detail, value, path) for detail in details]) from error
     except (Exception, SystemExit) as error:  # a validator of the user's model may raise anything
-        raise ArgumentFault([Fault(path, words(error))]) from error
+        raise InvalidArguments([FieldError(path, error_text(error))]) from error
 
 
 def complete(builder: Builder, fields: Mapping[str, str], arguments: JSONObject) -> JSONObject:
     """Return the arguments as the model has them: validated by it, with its defaults. None is not filled in.
 
-    `fields` are the names of the model's fields by their names in JSON. Raises `ArgumentFault`.
+    `fields` are the names of the model's fields by their names in JSON. Raises `InvalidArguments`.
     """
     built = build_model(builder, arguments)
     values = {key: getattr(built, name) for key, name in fields.items()}
@@ -214,5 +214,5 @@ def complete(builder: Builder, fields: Mapping[str, str], arguments: JSONObject)
     return {**arguments, **to_jsonable_python(made, by_alias=True)}
 
 
-def _fault(detail: ErrorDetails, value: JSON, path: Path) -> Fault:
-    return Fault((*path, *place_in(value, detail["loc"])), form_fault(detail))
+def _fault(detail: ErrorDetails, value: JSON, path: Path) -> FieldError:
+    return FieldError((*path, *place_in(value, detail["loc"])), form_error(detail))

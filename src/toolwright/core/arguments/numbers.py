@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 
 import jsonschema_rs
 
-from toolwright.core.arguments.faults import ArgumentFault, Fault
+from toolwright.core.arguments.errors import FieldError, InvalidArguments
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path
 
@@ -31,7 +31,7 @@ class Numbers:
         self._validators: dict[str, jsonschema_rs.Validator] = {}
 
     def normalize(self, value: JSONObject) -> JSONObject:
-        """Return the value with normalized numbers. Raises `ArgumentFault` for a number that no float can hold."""
+        """Return the value with normalized numbers. Raises `InvalidArguments` for a number that no float can hold."""
         normal = _Normalization(self).at(value, (self._root, "#"), ())
         assert isinstance(normal, dict), "an object stays one"
         return normal
@@ -101,13 +101,13 @@ class _Normalization:
 
     def _chosen(self, value: JSON, members: list[Place], path: Path) -> JSON:
         first: list[JSON] = []
-        fault: ArgumentFault | None = None
+        fault: InvalidArguments | None = None
         for member in members:
             if not self._numbers.accepts(member[1], value):
                 continue
             try:
                 normal = self.at(value, member, path)
-            except ArgumentFault as error:
+            except InvalidArguments as error:
                 fault = fault or error
                 continue
             if normal is value:
@@ -145,16 +145,16 @@ class _Normalization:
 def _number(value: float, schema: JSONObject, path: Path) -> JSON:
     types = types_of(schema)
     if "integer" in types and "number" not in types:
-        return int(value) if isinstance(value, float) and float_is_whole(value) else value
+        return int(value) if isinstance(value, float) and is_whole_number(value) else value
     if "number" in types and "integer" not in types and isinstance(value, int):
         try:
             float(value)
         except OverflowError:
-            raise ArgumentFault([Fault(path, "is out of the range of numbers")]) from None
+            raise InvalidArguments([FieldError(path, "is out of the range of numbers")]) from None
     return value
 
 
-def float_is_whole(value: float) -> bool:
+def is_whole_number(value: float) -> bool:
     """Return whether a number has no fraction."""
     return isinstance(value, int) or (math.isfinite(value) and value.is_integer())
 
@@ -247,7 +247,7 @@ def compile_number_check(schema: JSONObject, numbers: Numbers) -> NumberCheck:
 
 
 def _levels(name: str, numbers: JSONObject) -> JSONObject:
-    """Definitions of JSON that is nested so deep, whose numbers are such: `name-0` to `name-6`."""
+    """Return definitions of JSON that is nested so deep, whose numbers are such: `name-0` to `name-6`."""
     levels: JSONObject = {f"{name}-0": {**numbers, "maxItems": 0, "maxProperties": 0}}
     for level in range(1, _LEVELS + 1):
         below: JSON = {"$ref": f"#/definitions/{name}-{level - 1}"}

@@ -14,7 +14,7 @@ _MOST_PLACE = 200  # characters of a path, or of a name
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema"})
 
 
-class SchemaFault(Exception):
+class InvalidSchema(Exception):
     """An invalid schema: the `path` of the error, empty if unknown, and a short reason."""
 
     def __init__(self, path: Path, why: str) -> None:
@@ -31,15 +31,15 @@ def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
     """
     try:
         return _compiled(schema, formats=True)
-    except SchemaFault as fault:
+    except InvalidSchema as error:
         shown = brief(repr(name), _MOST_PLACE)
         raise DefinitionError(
-            sentence(f"Tool {shown}: its parameters are not a valid JSON Schema: {fault}")
-        ) from fault
+            sentence(f"Tool {shown}: its parameters are not a valid JSON Schema: {error}")
+        ) from error
 
 
 def compile_promise(schema: JSONObject) -> jsonschema_rs.Validator:
-    """Return a validator of results for a third-party schema, such as an MCP server's. Raises `SchemaFault`.
+    """Return a validator of results for a third-party schema, such as an MCP server's. Raises `InvalidSchema`.
 
     `format` in it is an annotation.
     """
@@ -52,7 +52,7 @@ def _compiled(schema: JSONObject, *, formats: bool) -> jsonschema_rs.Validator:
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
         why = getattr(error, "message", None) or str(error).split("\n")[0]
         path: Path = tuple(getattr(error, "instance_path", ())) or _referring(schema, why)
-        raise SchemaFault(path, why) from error
+        raise InvalidSchema(path, why) from error
 
 
 def _referring(schema: JSON, why: str) -> Path:

@@ -15,9 +15,9 @@ from pydantic import BaseModel, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from toolwright.core.arguments.binding import Argument, Binding, Builder, complete, is_plain_scalar
-from toolwright.core.arguments.judge import Complete
 from toolwright.core.arguments.schema import closed, with_definitions
 from toolwright.core.arguments.types import Annotation, TypeReader, adapter_of, model_fields, noted
+from toolwright.core.arguments.validator import Complete
 from toolwright.core.dependencies.depends import (
     Dependency,
     DependencyReader,
@@ -50,7 +50,7 @@ def first_paragraph(doc: str | None) -> str:
 
 
 def parameter_descriptions(doc: str | None) -> dict[str, str]:
-    """Parameter name → its description on one line, from the sections `Args:` and their like."""
+    """Return the parameter name → its description on one line, from the sections `Args:` and their like."""
     descriptions: dict[str, str] = {}
     inside, indent, name = False, -1, ""
     for line in inspect.cleandoc(doc or "").splitlines():
@@ -107,7 +107,9 @@ def read_signature(
     of the place of definition, for annotations that are text.
     """
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
-        raise DefinitionError(f"Tool {name!r}: its function yields; a tool returns its one result.")
+        raise DefinitionError(
+            f"Tool {name!r}: its function is a generator. A tool must return a single result."
+        )
     parameters = _Parameters(handler, name, scope)
     parameters.check_docstring(args is not None)
     if args is None:
@@ -151,7 +153,7 @@ class _Parameters:
         """Return the single parameter other than the state, which receives the model."""
         if len(self.others) != 1:
             raise DefinitionError(
-                f"Tool {self._tool!r}: with args= the function takes one parameter besides the state, "
+                f"Tool {self._tool!r}: with args= the function must take one parameter besides the state, "
                 f"not {len(self.others)} ({', '.join(self.others) or 'none'})."
             )
         return next(iter(self.others))
@@ -242,7 +244,7 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
         description = field.description or noted(hint) or described_by
         if description:
             argument_schema["description"] = description
-        reader.judge_defaults()
+        reader.check_defaults()
         builder = _builder(adapter, reader) if adapter is not None and reader.builds else None
         default = _default(reader, key, seen, field, parameter)
         arguments.append(
@@ -266,7 +268,7 @@ def _default(
     own = parameter.default is not parameter.empty and not isinstance(parameter.default, FieldInfo)
     if own and is_plain_scalar(seen, field.default):
         return None
-    make = reader.judge_default(_with_field(seen, parameter), field.default, key)
+    make = reader.check_default(_with_field(seen, parameter), field.default, key)
     return make if own or make is not None else lambda: field.default
 
 
@@ -319,13 +321,13 @@ def _json_schemas(
 def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject, Builder]:
     """Return the schema of `args=Model` or `tenvs=Model`; a model that refers to itself is written out at the top."""
     if not (isinstance(model, type) and issubclass(model, BaseModel)):  # type: ignore[redundant-expr]  # user input
-        raise DefinitionError(f"Tool {tool!r}: {what}= takes a pydantic model, not {model!r}.")
+        raise DefinitionError(f"Tool {tool!r}: {what}= must be a pydantic model, not {model!r}.")
     if model is BaseModel:
-        raise DefinitionError(f"Tool {tool!r}: {what}= takes a model of your own, not BaseModel itself.")
+        raise DefinitionError(f"Tool {tool!r}: {what}= must be a model of your own, not BaseModel itself.")
     reader = TypeReader(tool)
     reader.read_model(model)
     adapter = adapter_of(model, f"Tool {tool!r}: parameter {what!r}")
-    reader.judge_defaults()
+    reader.check_defaults()
     builder = _builder(adapter, reader)
     generated, shared = _json_schemas([(what, "validation", adapter)], tool)
     schema = generated[what]

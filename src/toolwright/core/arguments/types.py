@@ -311,7 +311,7 @@ class TypeReader:
             plain(value)
         except InvalidJSON as error:
             raise self._fault(
-                path, f"has a default that is no JSON value: {error.message.rstrip('.')}"
+                path, f"has a default that is not JSON value: {error.message.rstrip('.')}"
             ) from error
 
     def _field_default(self, annotation: Annotation | None, value: object, path: str) -> None:
@@ -321,13 +321,13 @@ class TypeReader:
         if annotation is not None and not is_plain_scalar(annotation, value):
             self._defaults.append((annotation, value, path))
 
-    def judge_defaults(self) -> None:
+    def check_defaults(self) -> None:
         """Refuse the defaults of fields read so far that their own types refuse."""
         for annotation, value, path in self._defaults:
-            self.judge_default(annotation, value, path)
+            self.check_default(annotation, value, path)
         self._defaults.clear()
 
-    def judge_default(
+    def check_default(
         self, annotation: Annotation, value: object, path: str
     ) -> typing.Callable[[], object] | None:
         """Return a factory of the default for each call, or None if all calls can share it.

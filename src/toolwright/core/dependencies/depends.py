@@ -92,7 +92,7 @@ class Depends:
                 f"Depends takes a function that gives the value, not {brief_value(self.fn)}."
             )
         if self.cached not in (True, False):
-            raise DefinitionError(f"Depends: cached is True or False, not {brief_value(self.cached)}.")
+            raise DefinitionError(f"Depends: cached must be True or False, not {brief_value(self.cached)}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -133,7 +133,7 @@ def mark_of(hint: object, default: object, what: str) -> Depends | None:
         raise DefinitionError(f"{what}: Depends needs the function that gives the value: Depends(open_pool).")
     marks = [each for each in extras if isinstance(each, Depends)]
     if len(marks) > 1:
-        raise DefinitionError(f"{what} has two Depends; a value comes from one function.")
+        raise DefinitionError(f"{what} has two Depends. Keep one.")
     if not marks and _mentions(typed):
         raise _misplaced(what, hint, "has Depends in a part of its type")
     return marks[0] if marks else None
@@ -184,11 +184,13 @@ class DependencyReader:
             if inner is None and not is_state(hint):
                 if parameter.default is parameter.empty:
                     raise DefinitionError(
-                        f"{where}: nothing gives its value; annotate it as ThreadState or "
+                        f"{where}: it has no source for its value. Annotate it as ThreadState or "
                         "Annotated[…, Depends(…)], or give it a default."
                     )
             elif parameter.kind is parameter.POSITIONAL_ONLY:
-                raise DefinitionError(f"{where} is positional-only, but values come by name; remove the '/'.")
+                raise DefinitionError(
+                    f"{where} is positional-only, but values are passed by name. Remove the '/'."
+                )
             elif inner is None:
                 state.append(parameter.name)
             else:

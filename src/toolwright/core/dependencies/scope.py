@@ -21,7 +21,7 @@ from toolwright.core.dependencies.depends import (
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.state.state import ThreadState
-from toolwright.core.supervision import GRACE, leave
+from toolwright.core.supervision import GRACE, abandon
 from toolwright.core.value import changed
 
 Opening: TypeAlias = AbstractAsyncContextManager[Any]
@@ -40,7 +40,7 @@ class Kept:
         self.name = name
         self.waiting = 0
         self.opened: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self.opened.add_done_callback(_look)
+        self.opened.add_done_callback(_retrieve_exception)
         self._over = asyncio.Event()
         self._cleans_up = cleans_up
         self.task = asyncio.create_task(self._keep(opening), name=f"the dependency {name!r}")
@@ -72,7 +72,7 @@ class Kept:
         await asyncio.wait([self.task], timeout=CLEAN_UP)
         if not self.task.done():
             log.error(
-                "The clean-up of the dependency %r takes more than %.0f s: it is cancelled.",
+                "The clean-up of the dependency %r took more than %.0f s and was cancelled.",
                 self.name,
                 CLEAN_UP,
             )
@@ -86,10 +86,10 @@ async def end(kept: list[Kept]) -> None:
     if kept:
         _, left = await asyncio.wait([each.task for each in kept], timeout=GRACE)
         for task in left:
-            leave(task)
+            abandon(task)
 
 
-def _look(opened: "asyncio.Future[object]") -> None:
+def _retrieve_exception(opened: "asyncio.Future[object]") -> None:
     """Retrieve the exception, so that asyncio does not log it if all callers were cancelled."""
     if not opened.cancelled():
         opened.exception()
@@ -117,7 +117,7 @@ class Scope:
         kept = self._kept.get(key)
         if kept is None:
             if self._closed:
-                raise InvalidRequest(f"What needs {name!r} is over: no dependency is opened any more.")
+                raise InvalidRequest(f"The call that needs {name!r} has ended, so no dependency is opened.")
             kept = self._kept[key] = Kept(name, opening(), cleans_up)
             self._opening.add(kept)
             kept.opened.add_done_callback(lambda _: self._on_opened(key, kept))
@@ -164,7 +164,7 @@ class Scope:
                 cancelled = error
             left = None if cancelled is None else max(0.0, ends - loop.time())
         if not work.done():
-            log.error("There is no more time for the clean-up of dependencies: it is cancelled.")
+            log.error("The clean-up of dependencies took too long and was cancelled.")
             work.cancel()
             for kept in self._open:
                 kept.task.cancel()
@@ -270,7 +270,7 @@ class Opener:
         try:
             value = _or_raise(*await self._in_thread(lambda: context.run(steps.open), {}))
         except BaseException:
-            steps.give_up()
+            steps.abandon()
             raise
         try:
             yield value
@@ -300,7 +300,7 @@ class _Steps:
             self.close()
         return _checked(self._name, value)
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Mark the value as abandoned: a thread that is still opening it closes it then."""
         with self._lock:
             self._given_up = True
@@ -339,12 +339,12 @@ def _or_raise(value: object, error: BaseException | None) -> object:
 
 def _checked(name: str, value: object) -> object:
     if value is _NOTHING:
-        raise DefinitionError(f"The dependency {name!r} has yielded no value: let it yield one, once.")
+        raise DefinitionError(f"The dependency {name!r} yielded no value. It must yield exactly once.")
     return value
 
 
 def _log_second(name: str) -> None:
-    log.error("The dependency %r yields twice; only its first value is used: let it yield once.", name)
+    log.error("The dependency %r yields twice; only its first value is used. It must yield once.", name)
 
 
 @contextmanager
@@ -357,7 +357,7 @@ def overriding(
     """
     for each in (dependency, other):
         if not callable(each):
-            raise DefinitionError(f"App.override takes two functions, not {brief_value(each)}.")
+            raise DefinitionError(f"App.override needs two functions, not {brief_value(each)}.")
     read = DependencyReader("App.override", {}).read(Depends(other))
     _check(read, {**overrides, dependency: read}, [dependency])
     before = overrides.get(dependency)
@@ -376,7 +376,5 @@ def _check(node: Dependency, overrides: dict[Function, Dependency], path: list[F
     for each in node.below.values():
         if each.fn in path:
             names = " → ".join(name_of(fn) for fn in [*path, each.fn])
-            raise DefinitionError(
-                f"App.override: {name_of(path[0])!r} would be needed for its own value: {names}."
-            )
+            raise DefinitionError(f"App.override: {name_of(path[0])!r} would depend on itself: {names}.")
         _check(overrides.get(each.fn, each), overrides, [*path, each.fn])

@@ -93,7 +93,7 @@ def stored_only(variables: Mapping[str, EnvVar | None], path: str = "env") -> di
     return {name: each for name, each in variables.items() if each is not None}
 
 
-def faulty_name(name: object) -> str | None:
+def name_error(name: object) -> str | None:
     """Return the reason why a name is invalid, to follow "the name", or None if it is valid."""
     if isinstance(name, str) and name.strip() and len(name) <= LONGEST_NAME and name.isprintable():
         return None
@@ -102,9 +102,9 @@ def faulty_name(name: object) -> str | None:
 
 def checked_name(name: str, path: str = "env") -> str:
     """Return a valid variable name. Raises `InvalidRequest` if it is invalid."""
-    fault = faulty_name(name)
-    if fault is not None:
-        raise _invalid_value(path, f"has the name {fault}")
+    error = name_error(name)
+    if error is not None:
+        raise _invalid_value(path, f"has the name {error}")
     return name
 
 
@@ -130,7 +130,7 @@ def _value(text: object, path: str) -> str:
     if len(text) > LONGEST_VALUE:
         raise _invalid_value(path, f"must have at most {LONGEST_VALUE} characters")
     if not _writes(text):
-        raise _invalid_value(path, "must not hold NUL characters or lone surrogates")
+        raise _invalid_value(path, "must not contain NUL characters or lone surrogates")
     return text
 
 
@@ -138,8 +138,8 @@ def _writes(text: str) -> bool:
     return not unwritable(text)
 
 
-def _invalid_value(path: str, fault: str) -> InvalidRequest:
-    return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+def _invalid_value(path: str, error: str) -> InvalidRequest:
+    return InvalidRequest(f"{path} {error}.", [{"path": path, "message": error}])
 
 
 @value
@@ -170,7 +170,7 @@ class EnvTypes:
     flags: frozenset[str] = frozenset()
     shown: tuple[Shown, ...] = ()
 
-    def of(self, name: str, among: Collection[str] = ()) -> EnvType:
+    def type_of(self, name: str, among: Collection[str] = ()) -> EnvType:
         """Return the type of a value given without one, next to values of the names `among`."""
         if name in self.flags or any(each.has(name, among) for each in self.shown):
             return "text"
@@ -178,16 +178,16 @@ class EnvTypes:
 
     def hides(self, name: str, among: Collection[str] = ()) -> bool:
         """Return whether the name is declared as a secret, and models are not shown its value all the same."""
-        return self.declared.get(name) == "secret" and self.of(name, among) == "secret"
+        return self.declared.get(name) == "secret" and self.type_of(name, among) == "secret"
 
     def read(self, env: object, path: str = "env") -> dict[str, EnvVar | None]:
-        """Env of a caller, checked.
+        """Return the env of a caller, checked.
 
         Raises `InvalidRequest`, also for a secret that models would be shown or that is a flag, and for a declared
         secret given as text.
         """
         names = cast("Mapping[str, object]", env) if isinstance(env, Mapping) else ()
-        variables = read_env(cast("object", env), path, lambda name: self.of(name, names))
+        variables = read_env(cast("object", env), path, lambda name: self.type_of(name, names))
         for name, var in variables.items():
             self.check(name, var, names, path)
         return variables
@@ -232,12 +232,14 @@ class Variable:
     description: str = ""
 
     def __post_init__(self) -> None:
-        fault = faulty_name(self.name)
-        if fault is not None:
-            raise DefinitionError(f"A variable has the name {fault}.")
+        error = name_error(self.name)
+        if error is not None:
+            raise DefinitionError(f"A variable has the invalid name {error}.")
         what = f"The variable {self.name!r}"
         if self.type not in get_args(EnvType):
-            raise DefinitionError(f"{what} is of the type 'text' or 'secret', not {brief_value(self.type)}.")
+            raise DefinitionError(
+                f"{what} must be of the type 'text' or 'secret', not {brief_value(self.type)}."
+            )
         check_kind(f"{what}: required", self.required, bool, "true or false")
         check_kind(f"{what}: scoped", self.scoped, bool, "true or false")
         check_kind(f"{what}: description", self.description, str, "text")

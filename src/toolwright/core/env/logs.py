@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import ServerFailed, ToolwrightError
-from toolwright.core.text import escaped, sentence, spelled_out, words
+from toolwright.core.text import error_text, escaped, sentence, spelled_out
 
 
 class _Secrets:
@@ -90,7 +90,7 @@ class WithoutSecrets(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Always true: the record is kept, without secrets."""
+        """Remove secrets from the record. Always returns True."""
         secrets = _SECRETS.get()
         redactor = None if secrets is None else secrets.redactor()
         if redactor:
@@ -119,7 +119,7 @@ _log = logger("toolwright.internal")
 def internal_error(doing: str, error: BaseException) -> ServerFailed:
     """Log an internal error with its traceback and return the error that reports it. `doing` is the failed activity."""
     _log.error("Internal error while %s.", doing, exc_info=error)
-    return ServerFailed(sentence(f"Internal error while {doing}: {words(error)}"))
+    return ServerFailed(sentence(f"Internal error while {doing}: {error_text(error)}"))
 
 
 @contextmanager
@@ -186,7 +186,7 @@ class JsonFormatter(logging.Formatter):
 
 @contextmanager
 def logging_without(secrets: Callable[[], Redactor], run: LogPlace | None = None) -> Generator[None]:
-    """Within the block, and in the tasks that it starts, nothing of these secrets is logged, and `run` is named."""
+    """Redact these secrets from log records of the block and its tasks, and add `run` to them."""
     block = _Secrets(secrets)
     token, placed = _SECRETS.set(block), _PLACE.set(run)
     try:

@@ -26,7 +26,7 @@ ENCODED = 12  # characters from which its base64 is looked for
 _LOST, _LEGIBLE = "\ufffd", 4  # characters that must be left of a text for it to be worth a search
 
 
-def forms_of(value: str) -> Iterator[str]:
+def encodings(value: str) -> Iterator[str]:
     """Yield all forms of a secret that are searched literally.
 
     Other JSON spellings are decoded first (`json_escapes`).
@@ -121,7 +121,7 @@ class Unescaped:
         self.text = "".join(parts)
 
     def place(self, inner: int) -> int:
-        """Index in the original text."""
+        """Return the index in the original text."""
         last = bisect_right(self._inner, inner) - 1
         return min(self._outer[last] + inner - self._inner[last], self.whole)
 
@@ -194,7 +194,7 @@ def _read(text: str) -> JSON:
 
 
 def _refuse(constant: str) -> JSON:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 _SEED = 8  # characters by which a beginning is looked for
@@ -256,7 +256,7 @@ class Redactor:
             if len(value) < LONG:
                 self._short.setdefault(value, name)
                 continue
-            for form in forms_of(value):
+            for form in encodings(value):
                 self._long.setdefault(form, name)
         least = LONG + len(CUT)  # the beginning of a long one, where a text was cut
         self._shortest = min(

@@ -35,7 +35,7 @@ class KnownFiles(Protocol):
         """Return all known files."""
         ...
 
-    async def taken(self, folded: Sequence[str]) -> Set[str]:
+    async def existing_paths(self, folded: Sequence[str]) -> Set[str]:
         """Return the paths that already exist."""
         ...
 
@@ -49,7 +49,7 @@ class NoFiles:
     async def all(self) -> Sequence[File]:
         return ()
 
-    async def taken(self, folded: Sequence[str]) -> Set[str]:
+    async def existing_paths(self, folded: Sequence[str]) -> Set[str]:
         return frozenset()
 
 
@@ -71,10 +71,10 @@ class FileDrafts:
 
     async def free_path(self, name: str) -> str:
         """Return the path of a new file of that name: also one that this call has deleted is not free yet."""
-        return await free_path(safe_name(name), self._taken_paths)
+        return await free_path(safe_name(name), self._existing_paths)
 
-    async def _taken_paths(self, folded: Sequence[str]) -> Set[str]:
-        return {path for path in folded if path in self._changes} | await self._files.taken(folded)
+    async def _existing_paths(self, folded: Sequence[str]) -> Set[str]:
+        return {path for path in folded if path in self._changes} | await self._files.existing_paths(folded)
 
     async def files(self) -> list[File]:
         """Return all files as the call sees them, by path."""
@@ -107,10 +107,10 @@ class FileDrafts:
         """Write a new file, which must be the first at its path."""
         self._changes[fold(file.path)] = FileChange(path=file.path, file=file, new=True)
 
-    async def rename_taken(self) -> None:
+    async def rename_existing(self) -> None:
         """Rename new files whose paths were taken in the meantime; `now` returns their new names."""
         new = {folded: change.file for folded, change in self._changes.items() if change.new and change.file}
-        for folded in await self._files.taken([*new]) if new else ():
+        for folded in await self._files.existing_paths([*new]) if new else ():
             file = new[folded]
             del self._changes[folded]
             path = await self.free_path(file.name)
@@ -131,7 +131,7 @@ class FileDrafts:
     async def below(self, folder: str) -> Sequence[AttachmentRef]:
         """Return the files in a folder and below."""
         if not isinstance(folder, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise InvalidRequest(f"A folder is text, not {brief_value(folder)}.")
+            raise InvalidRequest(f"A folder must be text, not {brief_value(folder)}.")
         if folder.strip("/") == "":
             return [file.ref for file in await self.files()]
         start = fold(f"{checked_path(folder.rstrip('/'))}/")
@@ -140,7 +140,7 @@ class FileDrafts:
     async def matching(self, pattern: str) -> Sequence[AttachmentRef]:
         """Return the files whose path, or name if the pattern has no slash, matches."""
         if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise InvalidRequest(f"A pattern is text, not {brief_value(pattern)}.")
+            raise InvalidRequest(f"A pattern must be text, not {brief_value(pattern)}.")
         folded = fold(pattern)
         if "/" not in pattern:
             return [file.ref for file in await self.files() if fnmatchcase(fold(file.name), folded)]
@@ -161,7 +161,7 @@ def written_file(
     """Return the row of a file that a program writes. A missing MIME type is derived from its name."""
     full_path = checked_path(path)
     if not isinstance(mime_type, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise InvalidRequest(f"A MIME type is text, not {brief_value(mime_type)}.")
+        raise InvalidRequest(f"A MIME type must be text, not {brief_value(mime_type)}.")
     kind = mime_type or mimetypes.guess_type(full_path)[0] or ANY_TYPE
     return File(
         thread_id=thread_id,
@@ -176,14 +176,14 @@ def written_file(
 
 
 def as_bytes(content: object, limit: int) -> bytes:
-    """Content of a file as bytes. Raises `TooLarge` beyond `limit` bytes, `InvalidRequest`."""
+    """Return the content of a file as bytes. Raises `TooLarge` beyond `limit` bytes, `InvalidRequest`."""
     if isinstance(content, str):
         try:
             content = content.encode()
         except UnicodeEncodeError:
             raise InvalidRequest("The text of a file must not hold lone surrogates.") from None
     if not isinstance(content, bytes | bytearray):
-        raise InvalidRequest(f"A file is bytes or text, not a {type(content).__name__}.")
+        raise InvalidRequest(f"A file must be bytes or text, not a {type(content).__name__}.")
     if len(content) > limit:
-        raise TooLarge(f"A file has at most {quantity(limit, 'byte')}, not {len(content)}.")
+        raise TooLarge(f"A file must have at most {quantity(limit, 'byte')}, not {len(content)}.")
     return bytes(content)

@@ -73,7 +73,7 @@ class FileChange:
 
 
 def fold(path: str) -> str:
-    """Paths that are equal after Unicode and case folding are equal."""
+    """Return paths that are equal after Unicode and case folding are equal."""
     folded = unicodedata.normalize("NFKC", path).casefold()
     return unicodedata.normalize("NFKC", folded)
 
@@ -131,7 +131,7 @@ def _numbered(name: str, number: int, folder: str) -> str:
 def checked_path(path: object) -> str:
     """Return a program's path, made absolute. Raises `InvalidRequest` if it is not plain and safe."""
     if not isinstance(path, str):
-        raise _invalid_value(path, "a path is text")
+        raise _invalid_value(path, "a path must be text")
     full_path = unicodedata.normalize("NFC", path if path.startswith("/") else f"/{path}")
     segments = full_path[1:].split("/")
     if len(full_path.encode("utf-8", "surrogatepass")) > LONGEST_PATH:

@@ -72,7 +72,7 @@ class Report(ChildEffect):
     files: tuple[FileChange, ...] = ()
 
     @property
-    def told(self) -> tuple[EventDraft, ...]:
+    def followers_events(self) -> tuple[EventDraft, ...]:
         """Events for the parent's followers once the call that waited is settled."""
         return (self.finished,) if self.outcome is None else (self.outcome, self.finished)
 

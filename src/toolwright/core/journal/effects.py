@@ -263,7 +263,7 @@ class SpaceEffect:
 
 
 @value
-class Tell(SpaceEffect):
+class Announce(SpaceEffect):
     """Events for the space's followers, without any change."""
 
 
@@ -382,7 +382,7 @@ class Deliver:
 
 
 Effect: TypeAlias = (
-    Tell
+    Announce
     | Post
     | Edit
     | Erase
@@ -446,7 +446,7 @@ MAY_FIND_NOTHING = frozenset[type](
         # They follow the state of something else, which may have changed in the meantime.
         *(SetVector, HoldMcpTool, UnholdMcpTool),
         # Of these there may be any number, also none: followers, children in progress, and plans.
-        *(Tell, CancelChildren, MovePlans),
+        *(Announce, CancelChildren, MovePlans),
     }
 )
 """Effects that do nothing if there is no row for them. Every other one that needs a row fails a guard without it."""

@@ -37,10 +37,10 @@ class Outage:
         self._last_failure = now
         if not self._told and now - self._last_line >= FLAPPING:
             self._told, self._last_line = True, now
-            log.warning("The journal does not answer; what needs it waits: %s", error)
+            log.warning("The journal is unavailable. Work that needs it waits: %s", error)
         elif self._told and now - self._last_line >= SELDOM:
             self._last_line = now
-            log.warning("The journal has not answered for %s: %s", _seconds(now - self._since), error)
+            log.warning("The journal did not answer for %s: %s", _seconds(now - self._since), error)
 
     def over(self) -> None:
         """Record that the journal has answered a caller for whom it had failed."""
@@ -49,7 +49,7 @@ class Outage:
         now = self._clock.monotonic()
         if self._told:
             self._last_line = now
-            log.warning("The journal answers again, after %s.", _seconds(now - self._since))
+            log.warning("The journal is available again after %s.", _seconds(now - self._since))
         self._since = None
 
 

@@ -119,7 +119,7 @@ class ChildReads(Protocol):
         ...
 
     async def within(self, call_id: str) -> Sequence[Message]:
-        """Messages within this call of a prompt tool, in order."""
+        """Return messages within this call of a prompt tool, in order."""
         ...
 
     async def request(self, request_id: str) -> VariablesRequest | None:
@@ -250,7 +250,7 @@ class OfferReads(Protocol):
         ...
 
     async def lapsed(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
-        """Calls on offer at `at` again, whose lease was over at `since` or later: the longest free first."""
+        """Return calls on offer at `at` again, whose lease was over at `since` or later: the longest free first."""
         ...
 
 
@@ -266,7 +266,7 @@ class SpaceReads(Protocol):
         ...
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
-        """Memberships of an entity, by space."""
+        """Return memberships of an entity, by space."""
         ...
 
     async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
@@ -278,7 +278,7 @@ class SpaceReads(Protocol):
         ...
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        """Members of a space, the first to come first."""
+        """Return members of a space, the first to come first."""
         ...
 
     async def member(self, space_id: str, entity_id: str) -> Member | None: ...

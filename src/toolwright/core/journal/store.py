@@ -63,7 +63,7 @@ class KnownMessages:
     seq: int
     messages: tuple[Message, ...]
 
-    def of(self, thread: Thread) -> bool:
+    def matches(self, thread: Thread) -> bool:
         """Return whether these are the thread's messages now."""
         return (self.epoch, self.seq) == (thread.epoch, thread.seq)
 
@@ -139,7 +139,7 @@ class Store(Protocol):
         ...
 
     async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
-        """View of a thread for a drain, from one consistent read. Messages that are `known` need not be read again."""
+        """Return a thread's state for a worker, from one consistent read. `known` messages need not be read again."""
         ...
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
@@ -196,7 +196,7 @@ class Store(Protocol):
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Run]:
-        """Runs, the newest first."""
+        """Return runs, the newest first."""
         ...
 
     async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]: ...
@@ -222,11 +222,11 @@ class Store(Protocol):
         ...
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
-        """Env and tenvs of the thread, and the env of its user."""
+        """Return env and tenvs of the thread, and the env of its user."""
         ...
 
     async def env_of(self, owner: str) -> Sequence[EnvRow]:
-        """Env of one thread or person, by name."""
+        """Return the env of one thread or person, by name."""
         ...
 
     async def now(self) -> datetime:
@@ -238,7 +238,7 @@ class Store(Protocol):
         ...
 
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
-        """Values that another key than this one has sealed."""
+        """Return values that another key than this one has sealed."""
         ...
 
     async def files(self, thread_id: str) -> Sequence[File]:
@@ -256,7 +256,7 @@ class Store(Protocol):
     async def events(
         self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
     ) -> Sequence[Event]:
-        """Committed events with a number above `after`, in order, without the first `offset` of them."""
+        """Return committed events with a number above `after`, in order, without the first `offset` of them."""
         ...
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:

@@ -121,7 +121,7 @@ class Telemetry(Protocol):
         ...
 
     def streams(self, change: int) -> None:
-        """So many readers of streams have come, or, below zero, gone."""
+        """Add to the number of open streams; a negative number for closed ones."""
         ...
 
     def exposition(self) -> str | None:

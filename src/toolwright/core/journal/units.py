@@ -222,7 +222,7 @@ class Settle(Unit):
     @property
     def outcome(self) -> Literal["resolved", "expired", "cancelled"]:
         """The status that the call gets."""
-        raise TypeError("Settle is made as Submit, Expire or CancelCall.")
+        raise TypeError("Settle is abstract: use Submit, Expire or CancelCall.")
 
 
 @value

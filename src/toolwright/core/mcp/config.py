@@ -8,12 +8,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.forms import MOST_TOOLS, Form, Words, form_fault
+from toolwright.core.forms import MOST_TOOLS, Form, Words, form_error
 from toolwright.core.plain import NOT_ONE_LINE, one_line
 from toolwright.core.text import sentence
 from toolwright.core.tools.approval import Approval
 from toolwright.core.tools.http.execution import execution_faults
-from toolwright.core.tools.http.url_template import TemplateFault, read_header, read_url
+from toolwright.core.tools.http.url_template import InvalidTemplate, read_header, read_url
 from toolwright.core.tools.mcp import McpServer, McpToolOptions, Revision
 
 MOST_SERVERS = 1_000
@@ -90,20 +90,20 @@ def read_servers(entries: Iterable[object], path: str, *, trusted: bool) -> list
 def _read(entries: Iterable[tuple[str, object]], *, trusted: bool) -> list[McpServer | str]:
     """Return the servers of the configurations, each given with its path."""
     servers: list[McpServer | str] = []
-    faults: list[Fault] = []
+    errors: list[Fault] = []
     names: set[str] = set()
     for where, entry in entries:
-        server = entry if isinstance(entry, McpServer | str) else _server(entry, where, faults, trusted)
+        server = entry if isinstance(entry, McpServer | str) else _server(entry, where, errors, trusted)
         if server is None:
             continue
         name = server if isinstance(server, str) else server.name
         if name in names:
-            faults.append({"path": f"{where}.name", "message": f"{name!r} is the name of another server"})
+            errors.append({"path": f"{where}.name", "message": f"{name!r} is the name of another server"})
         names.add(name)
         servers.append(server)
-    if faults:
-        first = faults[0]
-        raise InvalidConfiguration(sentence(f"{first['path']} {first['message']}"), [*faults])
+    if errors:
+        first = errors[0]
+        raise InvalidConfiguration(sentence(f"{first['path']} {first['message']}"), [*errors])
     return servers
 
 
@@ -152,22 +152,22 @@ def _named(name: str, entry: object) -> object:
     return entry
 
 
-def _server(entry: object, path: str, faults: list[Fault], trusted: bool) -> McpServer | None:
+def _server(entry: object, path: str, errors: list[Fault], trusted: bool) -> McpServer | None:
     try:
         form = _form().validate_python(_camel(entry))
     except ValidationError as error:
         for each in error.errors():
             named = ".".join([path, *map(str, each["loc"])])
-            faults.append({"path": named, "message": form_fault(each)})
+            errors.append({"path": named, "message": form_error(each)})
         return None
     found = [*_faults(form, trusted)]
-    faults += [{"path": f"{path}.{field}", "message": message} for field, message in found]
+    errors += [{"path": f"{path}.{field}", "message": message} for field, message in found]
     return None if found else _made(form, trusted)
 
 
 @cache
 def _form() -> TypeAdapter[McpServerForm]:
-    """Built once, when the first configuration is read: it takes milliseconds."""
+    """Return the validator, built when the first configuration is read."""
     return TypeAdapter(McpServerForm)
 
 
@@ -203,8 +203,8 @@ def _faults(form: McpServerForm, trusted: bool) -> Iterable[tuple[str, str]]:
     else:
         try:
             slots = read_url(form.url).slots
-        except TemplateFault as fault:
-            yield "url", str(fault)
+        except InvalidTemplate as error:
+            yield "url", str(error)
         else:
             for slot in slots:
                 if slot.kind == "argument":
@@ -220,8 +220,8 @@ def _env_faults(form: McpServerForm) -> Iterable[tuple[str, str]]:
     for name, text in form.env.items():
         try:
             read_header(text)
-        except TemplateFault as fault:
-            yield f"env.{name}", str(fault)
+        except InvalidTemplate as error:
+            yield f"env.{name}", str(error)
         if not name or "=" in name or "\0" in name or "\0" in text:
             yield f"env.{name}", "is no variable that a process can have"
 

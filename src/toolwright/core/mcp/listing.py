@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Literal, TypeAlias
 
-from toolwright.core.arguments.schema import SchemaFault, compile_promise
+from toolwright.core.arguments.schema import InvalidSchema, compile_promise
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_NESTING, MAX_SCHEMA_VALUES
@@ -26,7 +26,7 @@ Status: TypeAlias = Literal["connecting", "ready", "down"]
 
 
 @value
-class McpFault:
+class ListingError:
     """Something that is wrong with a server, or with one of its tools."""
 
     message: str
@@ -46,7 +46,7 @@ class McpListing:
     status: Status
     number: int = 0
     tools: tuple[Tool, ...] = ()
-    faults: tuple[McpFault, ...] = ()
+    faults: tuple[ListingError, ...] = ()
     protocol: str | None = None
     instructions: str | None = None
 
@@ -74,23 +74,23 @@ class McpPrompts:
     """The prompts of a server, and the errors in their list."""
 
     prompts: tuple[McpPrompt, ...] = ()
-    faults: tuple[McpFault, ...] = ()
+    faults: tuple[ListingError, ...] = ()
 
 
 def read_prompts(listed: Sequence[JSON]) -> McpPrompts:
     """Return the prompts that are listed, at most `MOST_LISTED`."""
     prompts: dict[str, McpPrompt] = {}
-    faults: list[McpFault] = []
+    errors: list[ListingError] = []
     for entry in listed:
         prompt = _prompt(entry)
         if prompt is None or prompt.name in prompts:
-            faults = [McpFault(message="A prompt has no name on one line, or one that is listed before.")]
+            errors = [ListingError(message="A prompt has no name on one line, or one that is listed before.")]
         elif len(prompts) == MOST_LISTED:
-            faults = [McpFault(message=f"The server lists more than {MOST_LISTED} prompts.")]
+            errors = [ListingError(message=f"The server lists more than {MOST_LISTED} prompts.")]
             break
         else:
             prompts[prompt.name] = prompt
-    return McpPrompts(prompts=tuple(prompts.values()), faults=tuple(faults))
+    return McpPrompts(prompts=tuple(prompts.values()), faults=tuple(errors))
 
 
 def _prompt(entry: JSON) -> McpPrompt | None:
@@ -120,15 +120,17 @@ def _described(entry: Mapping[str, JSON]) -> str | None:
     return None
 
 
-def read_listed(server: McpServer, listed: Sequence[JSON]) -> tuple[tuple[Tool, ...], tuple[McpFault, ...]]:
+def read_listed(
+    server: McpServer, listed: Sequence[JSON]
+) -> tuple[tuple[Tool, ...], tuple[ListingError, ...]]:
     """Return the listed tools that the agent may use, and the reasons why others are left out."""
     tools: dict[str, Tool] = {}
-    faults: list[McpFault] = []
+    errors: list[ListingError] = []
     count = 0
     for entry in listed:
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(entry, dict) or not isinstance(name, str):
-            faults.append(McpFault(message="A tool has no name."))
+            errors.append(ListingError(message="A tool has no name."))
             continue
         if not server.allows(name):
             continue
@@ -137,26 +139,26 @@ def read_listed(server: McpServer, listed: Sequence[JSON]) -> tuple[tuple[Tool, 
             continue
         shown = brief(name, 60)
         if name in tools:
-            faults.append(McpFault(message="The tool is listed twice; the first one counts.", tool=shown))
+            errors.append(ListingError(message="The tool is listed twice; the first one counts.", tool=shown))
             continue
         try:
             output, ignored = _output(entry)
             tools[name] = read_tool(server, name, entry, output)
         except (DefinitionError, InvalidJSON) as error:
-            faults.append(McpFault(message=error.message, tool=shown))
+            errors.append(ListingError(message=error.message, tool=shown))
             continue
         if ignored is not None:
             message = sentence(f"Its outputSchema is ignored: {ignored}")
-            faults.append(McpFault(message=message, tool=shown))
+            errors.append(ListingError(message=message, tool=shown))
     if count > MOST_LISTED:
         many = f"The server lists {count} tools; an agent has the first {MOST_LISTED}: name others in allowedTools."
-        faults.insert(0, McpFault(message=many))
+        errors.insert(0, ListingError(message=many))
     missing = sorted(server.named_tools - {*_names(listed)})
-    faults += [McpFault(message="The server does not list this tool.", tool=each) for each in missing]
-    if len(faults) > MOST_FAULTS:
-        rest = McpFault(message=f"{len(faults) - MOST_FAULTS} more faults.")
-        faults = [*faults[:MOST_FAULTS], rest]
-    return tuple(tools.values()), tuple(faults)
+    errors += [ListingError(message="The server does not list this tool.", tool=each) for each in missing]
+    if len(errors) > MOST_FAULTS:
+        rest = ListingError(message=f"{len(errors) - MOST_FAULTS} more faults.")
+        errors = [*errors[:MOST_FAULTS], rest]
+    return tuple(tools.values()), tuple(errors)
 
 
 def _names(listed: Sequence[JSON]) -> Iterable[str]:
@@ -183,7 +185,7 @@ def _output(entry: Mapping[str, JSON]) -> tuple[JSONObject | None, str | None]:
         compile_promise(copy)
     except InvalidJSON as error:
         return None, error.message
-    except SchemaFault as fault:
+    except InvalidSchema as fault:
         return None, str(fault)
     return copy, None
 
@@ -201,7 +203,7 @@ def read_tool(
     if not isinstance(schema, dict):
         raise DefinitionError("Its inputSchema must be an object.")
     if schema.get("type", "object") != "object":
-        raise DefinitionError("Its inputSchema must be that of an object.")
+        raise DefinitionError("Its inputSchema must be an object schema.")
     if has_more_values(schema, MAX_SCHEMA_VALUES):
         raise DefinitionError(f"Its inputSchema holds more than {MAX_SCHEMA_VALUES} JSON values.")
     options = server.options(name)
@@ -309,7 +311,7 @@ def _description(server: McpServer, name: str, entry: Mapping[str, JSON], hints:
 
 def side_by_side(
     listings: Sequence[McpListing], own: Set[str], built_in: Set[str]
-) -> tuple[list[Tool], list[tuple[str, McpFault]]]:
+) -> tuple[list[Tool], list[tuple[str, ListingError]]]:
     """Return the tools of several servers, merged with an agent's own, and the name conflicts, by server.
 
     A name that several servers or the agent's own tools have becomes `server__tool`. Names of built-in tools are
@@ -317,23 +319,23 @@ def side_by_side(
     """
     counted = Counter(tool.name for listing in listings for tool in listing.tools)
     tools: list[Tool] = []
-    faults: list[tuple[str, McpFault]] = []
+    errors: list[tuple[str, ListingError]] = []
     taken = {*own, *built_in}
     for listing in listings:
         for tool in listing.tools:
             name = tool.name
             if name in built_in:
-                clash = McpFault(
+                clash = ListingError(
                     message="Its name is that of a built-in tool, which goes before it.", tool=name
                 )
-                faults.append((listing.server.name, clash))
+                errors.append((listing.server.name, clash))
                 continue
             if counted[name] > 1 or name in own:
                 name = f"{listing.server.name}__{name}"
             if name in taken:
-                clash = McpFault(message=f"Its name {name!r} is taken.", tool=tool.name)
-                faults.append((listing.server.name, clash))
+                clash = ListingError(message=f"Its name {name!r} is taken.", tool=tool.name)
+                errors.append((listing.server.name, clash))
                 continue
             taken.add(name)
             tools.append(tool if name == tool.name else changed(tool, name=name))
-    return tools, faults
+    return tools, errors

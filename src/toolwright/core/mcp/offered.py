@@ -144,7 +144,7 @@ def _resource(name: object, entry: object) -> FixedResource:
     if isinstance(content, Path):
         content = content.absolute()
         if not content.is_file():
-            raise DefinitionError(f"{where} is to be read from {str(content)!r}, where there is no file.")
+            raise DefinitionError(f"{where} cannot be read: there is no file {str(content)!r}.")
     described: dict[str, str] = {}
     for key in ("description", "mime_type"):
         text = fields.get(key)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
-from toolwright.core.arguments.faults import list_faults
-from toolwright.core.arguments.judge import ResultJudge
+from toolwright.core.arguments.errors import join_errors
 from toolwright.core.arguments.signature import Handler
+from toolwright.core.arguments.validator import ResultValidator
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
@@ -70,7 +70,7 @@ def check_question(asked: Mapping[str, JSON]) -> None:
     if not isinstance(schema, dict):
         return
     try:
-        ResultJudge(schema, ELICIT).faults({})
+        ResultValidator(schema, ELICIT).faults({})
     except DefinitionError as error:
         raise InvalidRequest(sentence(f"The schema of a question is not valid: {error}")) from error
 
@@ -79,7 +79,7 @@ def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
     """Return the answer to that question, with the defaults of fields that were left out. Raises `InvalidRequest`."""
     if not isinstance(answer, dict) or answer.get("action") not in get_args(Action):
         raise InvalidRequest(
-            "The answer to a question is an object with an action: 'accept', 'decline' or 'cancel'.",
+            "The answer to a question must be an object with an action: 'accept', 'decline' or 'cancel'.",
             [{"path": "result.action", "message": "must be 'accept', 'decline' or 'cancel'"}],
         )
     action = cast("Action", answer["action"])
@@ -88,9 +88,9 @@ def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
         return Elicited(action=action)
     content = answer.get("content")
     entered = _with_defaults({} if content is None else content, schema)
-    faults = ResultJudge(schema, ELICIT).faults(entered)
-    if faults:
-        listed = list_faults(faults)
+    errors = ResultValidator(schema, ELICIT).faults(entered)
+    if errors:
+        listed = join_errors(errors)
         raise InvalidRequest(
             sentence(f"The content of the answer is not what was asked for: {listed}"),
             [{"path": "result.content", "message": listed}],

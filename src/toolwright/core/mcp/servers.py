@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, Protocol, TypeAlias
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.mcp.listing import McpFault, McpListing, McpPrompt, McpPrompts, Status
+from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompt, McpPrompts, Status
 from toolwright.core.mcp.records import McpDefinition
 from toolwright.core.results.content import Attachment
 from toolwright.core.results.result import ToolResult
@@ -24,7 +24,7 @@ class McpServerState:
     status: Status
     protocol: str | None
     tools: tuple[Tool, ...]
-    faults: tuple[McpFault, ...]
+    faults: tuple[ListingError, ...]
     held: tuple[McpDefinition, ...] = ()
     instructions: str | None = None
     prompts: tuple[McpPrompt, ...] = ()

@@ -66,17 +66,17 @@ def opening_of(request: RequestForm, at: datetime) -> tuple[Message, ...]:
     return tuple(
         [
             Message(id=f"ctx_{number}", role=role, content=text, created_at=at)
-            for number, (role, text) in enumerate(_said(request)[:-1])
+            for number, (role, text) in enumerate(_context_messages(request)[:-1])
         ]
     )
 
 
 def message_of(request: RequestForm) -> str:
     """Return the message that begins the run: all last parts of the context, as the user."""
-    return _said(request)[-1][1]
+    return _context_messages(request)[-1][1]
 
 
-def _said(request: RequestForm) -> list[tuple[Literal["user", "assistant"], str]]:
+def _context_messages(request: RequestForm) -> list[tuple[Literal["user", "assistant"], str]]:
     """Return the context as messages, of which the last is the user's."""
     said: list[tuple[Literal["user", "assistant"], str]] = []
     for item in request.context:
@@ -115,19 +115,19 @@ def _block(title: str, instance: str | None, value: JSON) -> str:
     return f"{title}{owner}:\n{dumps_unescaped(value)}"
 
 
-def heard(messages: Sequence[Message]) -> list[Message]:
-    """Messages as the model reads them: what it answered as JSON text, the results of its calls as the user's word."""
-    heard: list[Message] = []
+def as_sent(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages as sent to the model: its answers as JSON text, the results of its calls as user messages."""
+    seen: list[Message] = []
     results: list[Message] = []
     for message in messages:
         if message.role == "tool":
             results.append(message)
             continue
         if results:
-            heard.append(_results(results))
+            seen.append(_results(results))
             results = []
-        heard.append(_answer(message) if message.calls else message)
-    return [*heard, _results(results)] if results else heard
+        seen.append(_answer(message) if message.calls else message)
+    return [*seen, _results(results)] if results else seen
 
 
 def _answer(message: Message) -> Message:
@@ -185,7 +185,7 @@ class Caller:
     state: JSONObject = field(default_factory=dict[str, JSON])
 
 
-def said_before(
+def earlier_conversation(
     request: RequestForm | None, messages: Sequence[Message], instance: str | None
 ) -> list[JSONObject]:
     """Return a conversation as context messages.
@@ -198,7 +198,7 @@ def said_before(
         texts = [item for item in request.items_of(instance) if isinstance(item, TextForm | MessageForm)]
         said = [(item.role, text_of(item)) for item in texts if item.role != "system"]
         messages = messages[1:]  # the first is made of the context
-    said += [(each.role, each.content) for each in heard(messages)]
+    said += [(each.role, each.content) for each in as_sent(messages)]
     return [{"role": role, "content": text} for role, text in said if text.strip()]
 
 

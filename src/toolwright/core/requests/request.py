@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.agents.config import ContextForm
 from toolwright.core.errors import InvalidConfiguration, InvalidJSON
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
@@ -269,8 +269,8 @@ def read_request(what: str, written: object) -> RequestForm:
     try:
         form = RequestForm.model_validate(parsed)
     except ValidationError as error:
-        faults = [_fault(each["loc"], form_fault(each)) for each in error.errors(include_url=False)]
-        raise _invalid_value(what, faults[:MOST_FAULTS]) from None
+        errors = [_fault(each["loc"], form_error(each)) for each in error.errors(include_url=False)]
+        raise _invalid_value(what, errors[:MOST_FAULTS]) from None
     return form
 
 
@@ -280,6 +280,6 @@ def _fault(path: tuple[int | str, ...], message: str) -> dict[str, str]:
     return {"path": ".".join(named), "message": message}
 
 
-def _invalid_value(what: str, faults: list[dict[str, str]]) -> InvalidConfiguration:
-    text = f"{faults[0]['path']} {faults[0]['message']}".strip()
-    return InvalidConfiguration(sentence(f"{what}: {text}"), faults)
+def _invalid_value(what: str, errors: list[dict[str, str]]) -> InvalidConfiguration:
+    text = f"{errors[0]['path']} {errors[0]['message']}".strip()
+    return InvalidConfiguration(sentence(f"{what}: {text}"), errors)

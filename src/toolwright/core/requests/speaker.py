@@ -10,16 +10,16 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Side
 from toolwright.core.agents.catalog import REQUESTS, Catalog
 from toolwright.core.agents.prompt import Context, Prompt
-from toolwright.core.arguments.faults import ArgumentFault, Fault
-from toolwright.core.arguments.judge import ResultJudge
+from toolwright.core.arguments.errors import FieldError, InvalidArguments
+from toolwright.core.arguments.validator import ResultValidator
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.limits import MAX_NAME
 from toolwright.core.model import AnswerSchema, ModelCall, ModelResponse
-from toolwright.core.requests.conversation import heard, opening_of, system_of
+from toolwright.core.requests.conversation import as_sent, opening_of, system_of
 from toolwright.core.requests.request import RequestForm, read_request
 from toolwright.core.schemas.meta import REASONING, Call
-from toolwright.core.schemas.output import AnswerFault, FormedAnswer, Output, OutputForm, read_answer
+from toolwright.core.schemas.output import FormedAnswer, InvalidAnswer, Output, OutputForm, read_answer
 from toolwright.core.schemas.state_paths import has_references
 from toolwright.core.text import hint
 from toolwright.core.threads.message import Message
@@ -59,11 +59,11 @@ class ComposedForm:
         self._reasoning = request.config.call_reasoning
         composed = compose(output.schema, tools, reasoning=self._reasoning)
         self._schema = AnswerSchema(schema=composed, name="answer")
-        self._output, self._output_judge = output, ResultJudge(closed_output(output.schema), "output")
+        self._output, self._output_judge = output, ResultValidator(closed_output(output.schema), "output")
         self._tools = {tool.name: tool for tool in tools}
         self._instances = request.instances
         self.opening = opening_of(request, at)
-        self._envelope = ResultJudge(_envelope([*self._tools]), "answer")
+        self._envelope = ResultValidator(_envelope([*self._tools]), "answer")
 
     @property
     def schema(self) -> AnswerSchema:
@@ -73,38 +73,38 @@ class ComposedForm:
     def read(self, response: ModelResponse) -> FormedAnswer:
         """Read an answer: its output and calls. Calls in the provider's own format take precedence.
 
-        Raises `AnswerFault`.
+        Raises `InvalidAnswer`.
         """
         if response.calls:
             return FormedAnswer(response=response)
         answer = read_answer(response.text)
-        faults = self._envelope.faults(answer)
-        if faults or not isinstance(answer, dict):
-            raise AnswerFault(faults)
+        errors = self._envelope.faults(answer)
+        if errors or not isinstance(answer, dict):
+            raise InvalidAnswer(errors)
         output, calls = answer["output"], _objects(answer["calls"])
         if output is not None:
             found = self._output_judge.faults(output) or self._output.faults(output)
-            faults = [Fault(("output", *each.path), each.text) for each in found]
+            errors = [FieldError(("output", *each.path), each.text) for each in found]
         asked: list[ModelCall] = []
         for number, call in enumerate(calls):
             tool = self._tools[str(call["_tool"])]
             arguments = _arguments(call, tool)
-            faults += [
-                Fault(("calls", number, *each.path), each.text) for each in self._faults(tool, arguments)
+            errors += [
+                FieldError(("calls", number, *each.path), each.text) for each in self._faults(tool, arguments)
             ]
             asked.append(ModelCall(id="", name=tool.name, arguments=dumps_unescaped(arguments)))
-        if faults:
-            raise AnswerFault(faults)
+        if errors:
+            raise InvalidAnswer(errors)
         made = changed(response, calls=tuple(asked))
         return FormedAnswer(response=made, output=output, over=output is not None)
 
-    def heard(self, messages: list[Message]) -> list[Message]:
+    def as_sent(self, messages: list[Message]) -> list[Message]:
         """Return the context's messages, then the conversation, calls and results as text."""
-        return [*self.opening, *heard(messages)]
+        return [*self.opening, *as_sent(messages)]
 
     def written(self, message: Message) -> Message:
         """Return one message of the conversation as the model reads it."""
-        return heard([message])[0]
+        return as_sent([message])[0]
 
     def with_tool(self, tool: Tool) -> "ComposedForm":
         """Return the form of answers that may call one more tool, which has no meta-properties."""
@@ -113,21 +113,21 @@ class ComposedForm:
             schema=with_call(self._schema.schema, tool, reasoning=self._reasoning), name=self._schema.name
         )
         form._tools = {**self._tools, tool.name: tool}
-        form._envelope = ResultJudge(_envelope([*form._tools]), "answer")
+        form._envelope = ResultValidator(_envelope([*form._tools]), "answer")
         return form
 
-    def _faults(self, tool: Tool, arguments: JSONObject) -> list[Fault]:
+    def _faults(self, tool: Tool, arguments: JSONObject) -> list[FieldError]:
         """Return the errors of a call. References in arguments are validated later, when the call starts."""
         chosen = tool.meta is not None and "_instance" in tool.meta.choices and "_instance" in arguments
         if chosen and self._instances and arguments["_instance"] not in self._instances:
-            return [Fault(("_instance",), f"must be one of {', '.join(map(repr, self._instances))}")]
+            return [FieldError(("_instance",), f"must be one of {', '.join(map(repr, self._instances))}")]
         if has_references({name: each for name, each in arguments.items() if not name.startswith("_")}):
             return []
         assert tool.judge is not None, "set when the tool was made"
         try:
             tool.judge.read(arguments)
-        except ArgumentFault as fault:
-            return [*fault.faults]
+        except InvalidArguments as error:
+            return [*error.faults]
         return []
 
 
@@ -190,7 +190,7 @@ class RequestAgents:
         objects = self._objects(thread_id)
         return Output(request.output) if objects is None else objects.output
 
-    def of(self, thread: Thread) -> ActiveAgent:
+    def agent(self, thread: Thread) -> ActiveAgent:
         """Return the agent of that thread.
 
         Raises `DefinitionError` for a request that does not fit the app any more.
@@ -217,10 +217,10 @@ class RequestAgents:
         if agent is not None and agent.model is not None:
             return agent.model
         raise DefinitionError(
-            f"The model {name!r} of this request is an object, which only the process that began it has."
+            f"The model {name!r} of this request is an object, which exists only in the process that started it."
         )
 
-    def told_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
+    def with_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
         """Return an agent for a delegated call, whose answer must fit the `_output` that the call's tool declares."""
         schema = None if thread.link is None else thread.link.output
         if schema is None:

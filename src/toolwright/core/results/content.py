@@ -60,12 +60,12 @@ class Attachment:
         text = data if isinstance(data, str) else _encoded(data)
         fields = {"name": name, "mime_type": mime_type, "data": text, "width": width, "height": height}
         for field, given in fields.items():
-            whole = _whole(field, given)
-            fault = _fault(field, whole)
-            if fault is None and field == "data" and len(text) <= LARGE and not _is_base64(text):
-                fault = f"base64 text, not {brief_value(text)}."
-            if fault is not None:
-                raise InvalidRequest(f"Attachment {brief_value(name)}: {field} must be {fault}")
+            whole = _integer(field, given)
+            error = _fault(field, whole)
+            if error is None and field == "data" and len(text) <= LARGE and not _is_base64(text):
+                error = f"base64 text, not {brief_value(text)}."
+            if error is not None:
+                raise InvalidRequest(f"Attachment {brief_value(name)}: {field} must be {error}")
             object.__setattr__(self, field, whole)
 
     @classmethod
@@ -130,7 +130,7 @@ _PROSE = frozenset({"text", "description"})  # any text will do, also none
 _LARGEST = 2**53  # a number that every reader of JSON takes as it is
 
 
-class Faulty(Exception):
+class InvalidField(Exception):
     """A field is invalid. `place` is the number of the part, from 0, and the field."""
 
     def __init__(self, message: str, place: tuple[int, str] | None = None) -> None:
@@ -158,7 +158,7 @@ def checked_parts(parts: Sequence[P], what: str) -> list[P]:
     checked = checked_fields(parts, what)
     for number, part in enumerate(checked, 1):
         if isinstance(part, Attachment | ImageContent) and not _is_base64(part.data):
-            raise Faulty(
+            raise InvalidField(
                 f"{what} {number}: data must be base64 text, not {brief_value(part.data)}.",
                 (number - 1, "data"),
             )
@@ -173,16 +173,16 @@ def checked_fields(parts: Sequence[P], what: str) -> list[P]:
 def _checked(part: P, what: str, number: int) -> P:
     for field in fields(part):
         given = getattr(part, field.name)
-        value = _whole(field.name, given)
+        value = _integer(field.name, given)
         if value is not given:
             part = changed(part, **{field.name: value})
         why = _fault(field.name, value)
         if why is not None:
-            raise Faulty(f"{what} {number + 1}: {field.name} must be {why}", (number, field.name))
+            raise InvalidField(f"{what} {number + 1}: {field.name} must be {why}", (number, field.name))
     return part
 
 
-def _whole(name: str, given: object) -> object:
+def _integer(name: str, given: object) -> object:
     """Return the value, with a size such as `800.0` as an integer."""
     if type(given) is float and name in _SIZES and given.is_integer() and 0 <= given < _LARGEST:
         return int(given)

@@ -12,15 +12,15 @@ from toolwright.core.plain import plain
 from toolwright.core.results.content import (
     Attachment,
     AttachmentRef,
-    Faulty,
     ImageContent,
+    InvalidField,
     TextContent,
     ToolContent,
     checked_parts,
     unchecked,
 )
 from toolwright.core.results.result import ToolResult
-from toolwright.core.text import error_text
+from toolwright.core.text import error_message
 from toolwright.core.value import maker
 
 _log = logging.getLogger("toolwright.results")  # values of handlers are not logged
@@ -57,10 +57,10 @@ def as_result(value: object) -> ToolResult:
         elif "error" in value and value.get("status") == "error" and value.keys() <= _RESULT_KEYS:  # type: ignore[attr-defined,operator]  # a dict
             _warn_once()
         return _success(plain(value))
-    except Faulty as fault:
-        return ToolResult.fail(f"The tool returned faulty content. {fault}")
+    except InvalidField as fault:
+        return ToolResult.fail(f"The tool returned invalid content. {fault}")
     except InvalidJSON as error:
-        return ToolResult.fail(f"The tool returned what is not JSON: {error.message}")
+        return ToolResult.fail(f"The tool returned a value that is not JSON: {error.message}")
 
 
 _RESULT_KEYS = frozenset({"status", "result", "error", "stack", "attachments", "error_code", "error_data"})
@@ -89,8 +89,8 @@ def _checked(result: ToolResult) -> ToolResult:
         attachments = _attachments(result.attachments)
         value = result.result if type(result.result) is str else plain(result.result)
         more = plain(result.error_data)
-    except Faulty as fault:
-        return ToolResult.fail(f"The tool returned a faulty result. {fault}")
+    except InvalidField as fault:
+        return ToolResult.fail(f"The tool returned an invalid result. {fault}")
     except InvalidJSON as error:
         return ToolResult.fail(f"The tool returned a result that is not JSON: {error.message}")
     failed = result.status == "error"
@@ -107,11 +107,13 @@ def _checked(result: ToolResult) -> ToolResult:
 
 def _attachments(value: object) -> tuple[Attachment | AttachmentRef, ...]:
     if not isinstance(value, Iterable):
-        raise Faulty("attachments must be a list.")
+        raise InvalidField("attachments must be a list.")
     attachments = tuple(cast("Iterable[object]", value))  # isinstance does not know what it holds
     for each in attachments:
         if not isinstance(each, Attachment | AttachmentRef):
-            raise Faulty(f"An attachment is an Attachment or an AttachmentRef, not a {type(each).__name__}.")
+            raise InvalidField(
+                f"An attachment must be an Attachment or an AttachmentRef, not a {type(each).__name__}."
+            )
     kept = cast("tuple[Attachment | AttachmentRef, ...]", attachments)  # as just checked
     return tuple(checked_parts(kept, "Attachment"))
 
@@ -136,7 +138,7 @@ def _is_content(value: object) -> TypeGuard[Sequence[ToolContent]]:
 
 
 def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
-    """Texts joined by line breaks; images as attachments `image.png`, `image-2.png`, …"""
+    """Return texts joined by line breaks; images as attachments `image.png`, `image-2.png`, …"""
     parts = checked_parts(parts, "Content")
     texts = [part.text for part in parts if isinstance(part, TextContent)]
     images = [part for part in parts if isinstance(part, ImageContent)]
@@ -164,7 +166,7 @@ def media_name(mime_type: str, number: int = 1, kind: str = "image") -> str:
 
 def _message(error: BaseException) -> str:
     try:
-        return error_text(error, str(error).strip())
+        return error_message(error, str(error).strip())
     except (Exception, SystemExit):  # noqa: BLE001 - a user's exception may not even have a text
         return type(error).__name__
 

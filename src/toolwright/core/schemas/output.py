@@ -6,20 +6,20 @@ from typing import Any, Protocol, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from toolwright.core.arguments.faults import Fault, list_faults
-from toolwright.core.arguments.judge import ResultJudge
+from toolwright.core.arguments.errors import FieldError, join_errors
 from toolwright.core.arguments.types import adapter_of
+from toolwright.core.arguments.validator import ResultValidator
 from toolwright.core.checks import brief_value
 from toolwright.core.env.logs import internal_errors
 from toolwright.core.errors import DefinitionError, InvalidJSON
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.limits import MOST_FAULTS
 from toolwright.core.model import AnswerSchema, ModelResponse
 from toolwright.core.plain import Path, plain
 from toolwright.core.schemas.schema_tool import read_schema
-from toolwright.core.text import words
+from toolwright.core.text import error_text
 from toolwright.core.threads.message import Message
 from toolwright.core.value import value
 
@@ -43,7 +43,7 @@ class Output:
         if not isinstance(declared, Mapping):
             if declared is None or isinstance(declared, _NO_TYPES):
                 raise DefinitionError(
-                    f"{what} is a JSON Schema or a type, not {brief_value(cast('object', declared))}."
+                    f"{what} must be a JSON Schema or a type, not {brief_value(cast('object', declared))}."
                 )
             self._adapter = adapter_of(declared, what)
             try:
@@ -51,23 +51,25 @@ class Output:
             except (InvalidJSON, ValueError, TypeError) as error:  # pydantic's own errors are these
                 raise DefinitionError(f"{what} is a type that JSON Schema cannot describe.") from error
         self.schema = read_schema(what, cast("object", schema))
-        self._judge = ResultJudge(self.schema, "output")
+        self._judge = ResultValidator(self.schema, "output")
 
-    def faults(self, output: JSON) -> list[Fault]:
+    def faults(self, output: JSON) -> list[FieldError]:
         """Return the validation errors of an output: by the schema, or otherwise by the validators of the type.
 
         Raises `ValidatorFailed` if one of these validators is broken.
         """
-        faults = self._judge.faults(output)
-        if faults or self._adapter is None:
-            return faults
+        errors = self._judge.faults(output)
+        if errors or self._adapter is None:
+            return errors
         try:
             self.load(output)
         except ValidationError as error:
             details = error.errors(include_url=False)
-            return [Fault(_path(each["loc"], output), form_fault(each)) for each in details[:MOST_FAULTS]]
+            return [
+                FieldError(_path(each["loc"], output), form_error(each)) for each in details[:MOST_FAULTS]
+            ]
         except (Exception, SystemExit) as error:  # a validator of the user's own may raise anything
-            raise ValidatorFailed(words(error)) from error
+            raise ValidatorFailed(error_text(error)) from error
         return []
 
     def load(self, output: JSON) -> Any:  # an instance of whatever was declared
@@ -110,11 +112,11 @@ class FormedAnswer:
     over: bool = False
 
 
-class AnswerFault(Exception):
+class InvalidAnswer(Exception):
     """An invalid answer, with its errors."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
-        super().__init__(list_faults(faults))
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__(join_errors(errors))
 
 
 class AnswerForm(Protocol):
@@ -126,20 +128,20 @@ class AnswerForm(Protocol):
         ...
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """Return the answer as it is meant. Raises `AnswerFault`."""
+        """Return the answer as it is meant. Raises `InvalidAnswer`."""
         ...
 
-    def heard(self, messages: list[Message]) -> list[Message]:
+    def as_sent(self, messages: list[Message]) -> list[Message]:
         """Return the conversation as the model is to read it."""
         ...
 
 
-def judge_answer(form: AnswerForm, response: ModelResponse) -> FormedAnswer:
+def validate_answer(form: AnswerForm, response: ModelResponse) -> FormedAnswer:
     """Read the answer by its form.
 
-    Raises `AnswerFault`, `ValidatorFailed`, or `ServerFailed` for a bug of our own.
+    Raises `InvalidAnswer`, `ValidatorFailed`, or `ServerFailed` for a bug of our own.
     """
-    with internal_errors("reading the model's answer", AnswerFault, ValidatorFailed):
+    with internal_errors("reading the model's answer", InvalidAnswer, ValidatorFailed):
         return form.read(response)
 
 
@@ -156,29 +158,29 @@ class OutputForm:
         return self._schema
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """Read an answer: its calls if it makes some, otherwise its output. Raises `AnswerFault`."""
+        """Read an answer: its calls if it makes some, otherwise its output. Raises `InvalidAnswer`."""
         if response.calls:
             return FormedAnswer(response=response)
         output = read_answer(response.text)
-        faults = self._output.faults(output)
-        if faults:
-            raise AnswerFault(faults)
+        errors = self._output.faults(output)
+        if errors:
+            raise InvalidAnswer(errors)
         return FormedAnswer(response=response, output=output, over=True)
 
-    def heard(self, messages: list[Message]) -> list[Message]:
+    def as_sent(self, messages: list[Message]) -> list[Message]:
         """Return the conversation as it is."""
         return messages
 
 
 def read_answer(text: str) -> JSON:
-    """Return the JSON of an answer, also within a fence of Markdown. Raises `AnswerFault`."""
+    """Return the JSON of an answer, also within a fence of Markdown. Raises `InvalidAnswer`."""
     if len(text) > MAX_ANSWER:
-        raise AnswerFault([Fault((), f"the text is longer than {MAX_ANSWER} characters")])
+        raise InvalidAnswer([FieldError((), f"the text is longer than {MAX_ANSWER} characters")])
     try:
         return parse_json(_unfenced(text))
     except NotJson as error:
         why = "is empty" if not text.strip() else f"is not valid JSON, {error}"
-        raise AnswerFault([Fault((), f"the text {why}")]) from error
+        raise InvalidAnswer([FieldError((), f"the text {why}")]) from error
 
 
 def _unfenced(text: str) -> str:
@@ -191,6 +193,6 @@ def _unfenced(text: str) -> str:
     return text if within == rest else within
 
 
-def correction(fault: AnswerFault) -> str:
+def correction(error: InvalidAnswer) -> str:
     """Return the user message that reports the errors to a model."""
-    return f"This answer does not fit the schema: {fault}. Give the whole answer again, as JSON that fits."
+    return f"This answer does not fit the schema: {error}. Give the whole answer again, as JSON that fits."

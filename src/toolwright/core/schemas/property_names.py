@@ -31,7 +31,7 @@ class PropertyNames:
         self._real = {alias: name for name, alias in aliases.items()}
 
     @classmethod
-    def of(cls, schema: JSONObject) -> "PropertyNames | None":
+    def for_schema(cls, schema: JSONObject) -> "PropertyNames | None":
         """Return the names of that schema, or None if none of them needs an alias."""
         names: dict[str, None] = {}
         _collect(schema, names)
@@ -70,7 +70,7 @@ class PropertyNames:
         """Return the arguments, as JSON text, under the names sent to the provider."""
         return self._rewritten(arguments, self._to_alias)
 
-    def told(self, text: str) -> str:
+    def with_model_names(self, text: str) -> str:
         """Return a text about arguments, with the names that the model knows."""
         for name in sorted(self._alias, key=len, reverse=True):
             written = json.dumps(name, ensure_ascii=False)[1:-1]

@@ -15,7 +15,7 @@ from toolwright.core.json_value import (
     JSONObject,
     dumps_unescaped,
     has_half_characters,
-    whole_characters,
+    without_surrogates,
 )
 from toolwright.core.model import ToolDefinition
 from toolwright.core.plain import Path
@@ -89,12 +89,12 @@ def provider_form(tool: ToolDefinition, provider: Provider) -> ProviderForm | To
         schema = as_object(schema, notes)
     except NoObject:
         return ToolFault(tool=tool.name, message="Its arguments cannot be an object.")
-    names = PropertyNames.of(schema) if provider == "anthropic" else None
+    names = PropertyNames.for_schema(schema) if provider == "anthropic" else None
     if provider == "openai":
         schema = {"properties": {}, **_for_openai(schema)}
     if names is not None:
         schema = names.renamed(schema)
-    description = "\n\n".join([whole_characters(tool.description), *notes])
+    description = "\n\n".join([without_surrogates(tool.description), *notes])
     sent = ToolDefinition(name=tool.name, description=description, parameters=schema)
     broken = broken_rule(changed(sent, name="named"), provider)
     if broken is None:
@@ -178,9 +178,9 @@ def _readable(part: JSON) -> JSON:
     """Return the schema as JSON for every parser, without NaN, infinity and unpaired surrogates."""
     match part:
         case str():
-            return whole_characters(part)
+            return without_surrogates(part)
         case dict():
-            kept = {whole_characters(name): each for name, each in part.items() if not _is_no_number(each)}
+            kept = {without_surrogates(name): each for name, each in part.items() if not _is_no_number(each)}
             return {name: _readable(each) for name, each in kept.items()}
         case list():
             return [_readable(each) for each in part if not _is_no_number(each)]

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from toolwright.core.arguments.faults import type_name
+from toolwright.core.arguments.errors import type_name
 from toolwright.core.arguments.numbers import Numbers
-from toolwright.core.arguments.schema import SchemaFault, compile_schema, with_definitions, with_parts
+from toolwright.core.arguments.schema import InvalidSchema, compile_schema, with_definitions, with_parts
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
@@ -41,17 +41,17 @@ def read_schema_tool(name: str, schema: object) -> dict[str, Any]:
     check_line("A schema tool", name)
     if len(name) > MAX_NAME:
         raise DefinitionError(f"A schema tool's name must have at most {MAX_NAME} characters.")
-    faults = _Faults(f"The schema of the tool {name!r}")
-    parsed = _parsed(schema, faults)
-    root = _inlined(parsed, faults)
+    errors = _Faults(f"The schema of the tool {name!r}")
+    parsed = _parsed(schema, errors)
+    root = _inlined(parsed, errors)
     nested = _parameters(root, _properties(root))  # within itself, where no call is
-    whole = _Local(parsed, nested, name, faults).read(root)
-    _check_texts(whole, faults)
+    whole = _Local(parsed, nested, name, errors).read(root)
+    _check_texts(whole, errors)
     properties = _properties(whole)
     parameters = _parameters(whole, properties)
-    _check_fields(parameters, faults)
-    meta = _meta(name, whole, properties, faults)
-    faults.raise_any()
+    _check_fields(parameters, errors)
+    meta = _meta(name, whole, properties, errors)
+    errors.raise_any()
     kind = "latent" if meta.delegate is None else "delegate"
     description = whole.get("description", "")
     return {"name": name, "description": description, "kind": kind, "parameters": parameters, "meta": meta}
@@ -62,9 +62,9 @@ def read_schema(what: str, schema: object) -> JSONObject:
 
     Raises `InvalidConfiguration` with the path of every error; nothing is fetched.
     """
-    faults = _Faults(what)
-    parsed = _parsed(schema, faults)
-    return _Local(parsed, parsed, "output", faults).read(parsed)
+    errors = _Faults(what)
+    parsed = _parsed(schema, errors)
+    return _Local(parsed, parsed, "output", errors).read(parsed)
 
 
 class _Faults:
@@ -86,21 +86,21 @@ class _Faults:
             raise InvalidConfiguration(sentence(f"{self._what} is faulty: {text}"), details)
 
 
-def _parsed(schema: object, faults: _Faults) -> JSONObject:
+def _parsed(schema: object, errors: _Faults) -> JSONObject:
     """Return a copy of the schema. Raises if it is not an object within the limits."""
     try:
         parsed = plain(schema)
     except InvalidJSON as error:
-        faults.add((), error.message.rstrip("."))
-        faults.raise_any()
+        errors.add((), error.message.rstrip("."))
+        errors.raise_any()
         raise
     if not isinstance(parsed, dict):
-        faults.add((), f"must be an object, not {type_name(parsed)}")
+        errors.add((), f"must be an object, not {type_name(parsed)}")
     elif _is_large(parsed):
-        faults.add(
+        errors.add(
             _large_part(parsed), f"must have at most {MAX_SCHEMA} bytes and {MAX_SCHEMA_VALUES} values"
         )
-    faults.raise_any()
+    errors.raise_any()
     assert isinstance(parsed, dict), "as just judged"
     parsed.pop("$id", None)  # a name for others, who have no way here
     return parsed
@@ -123,19 +123,19 @@ def _large_part(whole: JSON) -> Path:
     return ()
 
 
-def _inlined(schema: JSONObject, faults: _Faults) -> JSONObject:
+def _inlined(schema: JSONObject, errors: _Faults) -> JSONObject:
     """Return the schema with the references at its top level replaced by their targets."""
     root, references = schema, set[str]()
     while isinstance(reference := root.get("$ref"), str):
         target = Numbers(schema).resolve(reference)
         if reference in references:
-            faults.add(("$ref",), "leads back to itself")
+            errors.add(("$ref",), "leads back to itself")
         if target is None or reference in references or not isinstance(target[0], dict):
             return root
         references.add(reference)
         own = {key: each for key, each in root.items() if key != "$ref"}
         for key in [key for key in own if key in target[0] and key not in _BESIDE_REFERENCE]:
-            faults.add((key,), "cannot stand beside $ref, which says it too")
+            errors.add((key,), "cannot stand beside $ref, which says it too")
         root = {**target[0], **own}
     return root
 
@@ -143,10 +143,10 @@ def _inlined(schema: JSONObject, faults: _Faults) -> JSONObject:
 class _Local:
     """A schema during its conversion to one whose references all lead to its own `$defs`."""
 
-    def __init__(self, original: JSONObject, nested: JSONObject, name: str, faults: _Faults) -> None:
+    def __init__(self, original: JSONObject, nested: JSONObject, name: str, errors: _Faults) -> None:
         self._nested = nested
         self._name = name
-        self._faults = faults
+        self._faults = errors
         self._places = Numbers(original)
         self._names: dict[str, str] = {}
         self._left: list[tuple[str, JSON, Path]] = []
@@ -168,7 +168,7 @@ class _Local:
             compile_schema(whole, self._name)
         except DefinitionError as error:
             fault = error.__cause__
-            assert isinstance(fault, SchemaFault), "its only cause"
+            assert isinstance(fault, InvalidSchema), "its only cause"
             self._faults.add(fault.path, f"is not valid JSON Schema: {fault.why}")
         self._faults.raise_any()
         return whole
@@ -234,21 +234,21 @@ def _parameters(whole: JSONObject, properties: JSONObject) -> JSONObject:
     return with_definitions(parameters, whole.get("$defs"))
 
 
-def _check_texts(whole: JSONObject, faults: _Faults) -> None:
+def _check_texts(whole: JSONObject, errors: _Faults) -> None:
     """Report keywords at the top of a schema that a tool cannot have."""
     if whole.get("type", "object") != "object":
-        faults.add(("type",), "must be 'object': a tool's arguments always are one")
+        errors.add(("type",), "must be 'object': a tool's arguments always are one")
     description = whole.get("description")
     if isinstance(description, str) and len(description) > MAX_DESCRIPTION:
-        faults.add(("description",), f"must have at most {MAX_DESCRIPTION} characters")
+        errors.add(("description",), f"must have at most {MAX_DESCRIPTION} characters")
     title = whole.get("title")
     if isinstance(title, str) and (len(title) > MAX_NAME or not one_line(title)):
-        faults.add(("title",), f"must be one line of at most {MAX_NAME} characters")
+        errors.add(("title",), f"must be one line of at most {MAX_NAME} characters")
     for key in [key for key in whole if key.startswith("_")]:
-        faults.add((key,), "is no keyword of a schema: meta-properties stand among the properties")
+        errors.add((key,), "is no keyword of a schema: meta-properties stand among the properties")
 
 
-def _check_fields(parameters: JSONObject, faults: _Faults) -> None:
+def _check_fields(parameters: JSONObject, errors: _Faults) -> None:
     """Refuse rules of all of an object's fields: a call has meta-properties beside its arguments, which break them."""
     definitions = parameters.get("$defs", {})
     places: list[tuple[JSON, Path, bool]] = [(parameters, (), True)]
@@ -261,7 +261,7 @@ def _check_fields(parameters: JSONObject, faults: _Faults) -> None:
         keys += [key for key in _OF_OTHER_FIELDS if not top and not _takes_anything(part.get(key, True))]
         keys += [key for key in _OF_SOME_NAMES if _touches_meta(key, part, definitions)]
         for key in keys:
-            faults.add(
+            errors.add(
                 (*path, key), "cannot be said of all fields, since a call has others beside its arguments"
             )
         places += [(each, where, False) for each, where in _branches(part, path)]
@@ -295,28 +295,28 @@ def _touches_meta(key: str, schema: JSONObject, definitions: JSON) -> bool:
         return False
     if key == "patternProperties" and isinstance(rule, dict):
         rule = cast("JSONObject", dict.fromkeys(rule, False))
-    judge = compile_schema(with_definitions({key: rule}, definitions), key)
-    return not judge.is_valid(dict.fromkeys((*META_PROPERTIES, REASONING)))
+    validator = compile_schema(with_definitions({key: rule}, definitions), key)
+    return not validator.is_valid(dict.fromkeys((*META_PROPERTIES, REASONING)))
 
 
-def _meta(name: str, whole: JSONObject, properties: JSONObject, faults: _Faults) -> Meta:
-    """Meta-properties of the tool: its properties that begin with `_`."""
+def _meta(name: str, whole: JSONObject, properties: JSONObject, errors: _Faults) -> Meta:
+    """Return meta-properties of the tool: its properties that begin with `_`."""
     schemas: dict[str, JSONObject] = {}
     for key, schema in properties.items():
         if key == REASONING:
-            faults.add(("properties", key), "is not declared: it is added where it is asked for")
+            errors.add(("properties", key), "is not declared: it is added where it is asked for")
         elif key.startswith("_") and key not in META_PROPERTIES:
             known = ", ".join(META_PROPERTIES)
-            faults.add(("properties", brief(key, 60)), f"is not a known meta-property: there are {known}")
+            errors.add(("properties", brief(key, 60)), f"is not a known meta-property: there are {known}")
         elif key.startswith("_") and isinstance(schema, dict):
             schemas[key] = schema
         elif key.startswith("_"):
-            faults.add(("properties", key), "must be an object")
-    _check_name(name, schemas.get("_tool", {}), whole, faults)
-    activity = _fixed_text("_activity", schemas, faults)
-    delegate = _fixed_text("_delegate", schemas, faults)
+            errors.add(("properties", key), "must be an object")
+    _check_name(name, schemas.get("_tool", {}), whole, errors)
+    activity = _fixed_text("_activity", schemas, errors)
+    delegate = _fixed_text("_delegate", schemas, errors)
     if activity and "_delegate" in schemas:
-        faults.add(
+        errors.add(
             ("properties", "_delegate"), "cannot stand beside an _activity: one of them makes the call"
         )
     choices = {key: schema for key, schema in schemas.items() if key in _CHOSEN and "const" not in schema}
@@ -326,9 +326,9 @@ def _meta(name: str, whole: JSONObject, properties: JSONObject, faults: _Faults)
         output=schemas.get("_output"),
         activity=activity or None,
         delegate=delegate,
-        scopes=_fixed_scopes(schemas.get("_scopes", {}), faults),
-        output_path=_fixed_path(schemas.get("_outputPath", {}), faults),
-        instance=_fixed_text("_instance", schemas, faults),
+        scopes=_fixed_scopes(schemas.get("_scopes", {}), errors),
+        output_path=_fixed_path(schemas.get("_outputPath", {}), errors),
+        instance=_fixed_text("_instance", schemas, errors),
         choices=choices,
         definitions=definitions if isinstance(definitions, dict) else {},
     )
@@ -337,54 +337,54 @@ def _meta(name: str, whole: JSONObject, properties: JSONObject, faults: _Faults)
 _CHOSEN = ("_delegate", "_scopes", "_outputPath", "_instance")
 
 
-def _check_name(name: str, schema: JSONObject, whole: JSONObject, faults: _Faults) -> None:
-    judge = compile_schema({**schema, "$defs": whole.get("$defs", {})}, name)
-    if not judge.is_valid(name):
+def _check_name(name: str, schema: JSONObject, whole: JSONObject, errors: _Faults) -> None:
+    validator = compile_schema({**schema, "$defs": whole.get("$defs", {})}, name)
+    if not validator.is_valid(name):
         path = ("properties", "_tool", *(("const",) if "const" in schema else ()))
-        faults.add(path, f"must be {name!r}, the name that the tool is registered by")
+        errors.add(path, f"must be {name!r}, the name that the tool is registered by")
 
 
-def _fixed_text(key: str, schemas: dict[str, JSONObject], faults: _Faults) -> str | None:
+def _fixed_text(key: str, schemas: dict[str, JSONObject], errors: _Faults) -> str | None:
     """Return the constant text of a meta-property, or None if it is not fixed. Only `_activity` can be empty."""
     schema = schemas.get(key)
     if schema is None or ("const" not in schema and key in _CHOSEN):
         return None
     if "const" not in schema:
-        faults.add(("properties", key), "needs a const: the name of its handler")
+        errors.add(("properties", key), "needs a const: the name of its handler")
         return None
     text = schema["const"]
     fits = isinstance(text, str) and len(text) <= MAX_ID and one_line(text) and (text or key not in _CHOSEN)
     if not fits or not isinstance(text, str):
         least = 1 if key in _CHOSEN else 0
-        faults.add(("properties", key, "const"), f"must be one line of {least} to {MAX_ID} characters")
+        errors.add(("properties", key, "const"), f"must be one line of {least} to {MAX_ID} characters")
         return None
     return text
 
 
-def _fixed_path(schema: JSONObject, faults: _Faults) -> OutputPath | None:
+def _fixed_path(schema: JSONObject, errors: _Faults) -> OutputPath | None:
     """Return the output path that the tool fixes. Paths offered by an `enum` are validated too."""
     path = ("properties", "_outputPath")
     options = schema.get("enum")
     for number, option in enumerate(options if isinstance(options, list) else []):
-        _read_path(option, (*path, "enum", number), faults)
-    return _read_path(schema["const"], (*path, "const"), faults) if "const" in schema else None
+        _read_path(option, (*path, "enum", number), errors)
+    return _read_path(schema["const"], (*path, "const"), errors) if "const" in schema else None
 
 
-def _fixed_scopes(schema: JSONObject, faults: _Faults) -> tuple[str, ...] | None:
+def _fixed_scopes(schema: JSONObject, errors: _Faults) -> tuple[str, ...] | None:
     """Return the scopes that the tool fixes."""
     if "const" not in schema:
         return None
     scopes = schema["const"]
     if not isinstance(scopes, list) or not compile_schema(SCOPES, "_scopes").is_valid(scopes):
         known = "messages, data, tools, input, state, †input.name and †state.name"
-        faults.add(("properties", "_scopes", "const"), f"must be a list of {known}")
+        errors.add(("properties", "_scopes", "const"), f"must be a list of {known}")
         return None
     return tuple(map(str, scopes))
 
 
-def _read_path(written: JSON, path: Path, faults: _Faults) -> OutputPath | None:
+def _read_path(written: JSON, path: Path, errors: _Faults) -> OutputPath | None:
     try:
         return read_output_path(written)
     except InvalidRequest as error:
-        faults.add(path, f"is no output path: {error.message.rstrip('.')}")
+        errors.add(path, f"is no output path: {error.message.rstrip('.')}")
         return None

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, cast, get_args
 
-from toolwright.core.arguments.faults import ArgumentFault, Fault, type_name
+from toolwright.core.arguments.errors import FieldError, InvalidArguments, type_name
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.json_text import TooManyValues, ValueCount
@@ -76,12 +76,12 @@ def read_output_path(written: JSON) -> OutputPath:
         return OutputPath(path=_read_path(written))
     if not isinstance(written, dict) or not written.keys() <= {"path", "method"} or "path" not in written:
         raise InvalidRequest(
-            f"An output path is {_STATE}.name, or an object with path and method, not {brief_value(written)}."
+            f"An output path must be {_STATE}.name, or an object with path and method, not {brief_value(written)}."
         )
     method = written.get("method", "set")
     if method not in get_args(Method):
         raise InvalidRequest(
-            f"The method of an output path is one of {', '.join(get_args(Method))}, not {brief_value(method)}."
+            f"The method of an output path must be one of {', '.join(get_args(Method))}, not {brief_value(method)}."
         )
     return OutputPath(path=_read_path(written["path"]), method=cast("Method", method))
 
@@ -89,7 +89,7 @@ def read_output_path(written: JSON) -> OutputPath:
 def _read_path(written: JSON) -> StatePath:
     if not isinstance(written, str) or len(written) > MAX_ID or not re.fullmatch(_PATTERN, written):
         raise InvalidRequest(
-            f"A path into the state is {_STATE}.name or {_STATE}.name.name, of at most {MAX_ID} characters and "
+            f"A path into the state must be {_STATE}.name or {_STATE}.name.name, of at most {MAX_ID} characters and "
             f"{_MOST_NAMES} names, not {brief_value(written)}."
         )
     return tuple(written.split(".")[1:])
@@ -128,7 +128,7 @@ def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
     that would become nested deeper than 64 levels or too large. Raises `InvalidJSON` for a value that is not JSON.
     """
     if not place.path:
-        raise InvalidRequest(f"A result is written to a name in the state, such as {_STATE}.name.")
+        raise InvalidRequest(f"A result must be written to a name in the state, such as {_STATE}.name.")
     after = _write(state, place, plain(value))
     assert isinstance(after, dict), "a name in the state was written"
     if _is_large(dumps(after)):
@@ -169,7 +169,7 @@ def _write(state: JSON, place: OutputPath, value: JSON, depth: int = 0) -> JSON:
 
 
 def _empty(method: Method, value: JSON) -> JSON:
-    """Initial value of a method where nothing is."""
+    """Return the initial value of a method where nothing is."""
     match method:
         case "set" | "merge":
             return {}
@@ -215,11 +215,11 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
     """Return the arguments with every text `†state.a` or `†input.a` replaced by a copy of the referenced value.
 
     A reference is the whole of a text; list items are addressed by number. Referenced values are not resolved further.
-    Raises `ArgumentFault` with each argument and path that does not exist, and for arguments that become too large.
+    Raises `InvalidArguments` with each argument and path that does not exist, and for arguments that become too large.
     """
-    faults = _size_faults(arguments, _MOST_BYTES)
-    if faults:
-        raise ArgumentFault(faults)
+    errors = _size_faults(arguments, _MOST_BYTES)
+    if errors:
+        raise InvalidArguments(errors)
     most = len(dumps_unescaped(arguments)) + MAX_STATE
     roots: dict[str, JSON] = {_STATE: state, _INPUT: given}
 
@@ -235,13 +235,13 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
         try:
             return reach(roots[root], root, names)
         except NotFound as error:
-            faults.append(Fault(path, f"refers to nothing: {error.message.rstrip('.')}"))
+            errors.append(FieldError(path, f"refers to nothing: {error.message.rstrip('.')}"))
             return None
 
     resolved = {name: resolve(each, (name,)) for name, each in arguments.items()}
-    faults = faults or _size_faults(resolved, most)
-    if faults:
-        raise ArgumentFault(faults)
+    errors = errors or _size_faults(resolved, most)
+    if errors:
+        raise InvalidArguments(errors)
     return {name: _copy(each) for name, each in resolved.items()}
 
 
@@ -252,13 +252,13 @@ def _copy(part: JSON) -> JSON:
     return [_copy(each) for each in part] if isinstance(part, list) else part
 
 
-def _size_faults(arguments: JSONObject, most: int) -> list[Fault]:
+def _size_faults(arguments: JSONObject, most: int) -> list[FieldError]:
     """Return the errors of arguments that are too large. Their references can repeat a large value."""
     if has_more_values(arguments, MAX_JSON_VALUES) or surely_longer(arguments, most):
         values = f"hold, with what they refer to, more than {MAX_JSON_VALUES} values"
-        return [Fault((), f"{values}, or refer to more than {MAX_STATE} bytes")]
+        return [FieldError((), f"{values}, or refer to more than {MAX_STATE} bytes")]
     if deeper(arguments, MAX_NESTING):
-        return [Fault((), f"with what they refer to nested deeper than {MAX_NESTING} levels")]
+        return [FieldError((), f"with what they refer to nested deeper than {MAX_NESTING} levels")]
     return []
 
 

@@ -105,9 +105,9 @@ def checked_tool_uis(tool_uis: Sequence[Any]) -> tuple[ToolUI, ...]:  # whatever
     for each in tool_uis:
         if not isinstance(each, ToolUI):
             raise DefinitionError(
-                f"App: tool_uis has {each!r}, which is no component: tw.tool_ui makes them."
+                f"App: tool_uis has {each!r}, which is not a component. Create components with tw.tool_ui."
             )
         if any(other.name == each.name for other in uis):
-            raise DefinitionError(f"App: two components draw the tool {each.name!r}: it can have one.")
+            raise DefinitionError(f"App: the tool {each.name!r} has two components. Keep one.")
         uis.append(each)
     return tuple(uis)

@@ -9,7 +9,7 @@ from toolwright.core.checks import brief_value, misfit
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
 from toolwright.core.plain import plain, unwritable
-from toolwright.core.results.content import Attachment, AttachmentRef, Faulty, checked_parts
+from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_parts
 from toolwright.core.text import quantity
 from toolwright.core.threads.event import BUILT_IN
 
@@ -22,11 +22,11 @@ _LARGEST = 2**63 - 1  # what every journal can count to
 
 
 def text(what: str, value: object) -> str:
-    """Text that a journal can hold, also an empty one."""
+    """Return the text that a journal can hold, also an empty one."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"{what} is text, not {brief_value(value)}.")
+        raise InvalidRequest(f"{what} must be text, not {brief_value(value)}.")
     if unwritable(value):
-        raise InvalidRequest(f"{what} is text without NUL or lone surrogates.")
+        raise InvalidRequest(f"{what} must be text without NUL or lone surrogates.")
     return str.__str__(value)
 
 
@@ -34,7 +34,7 @@ def message(value: object) -> str:
     """Return the content of a message in a thread."""
     content = text("A message", value)
     if not content.strip():
-        raise InvalidRequest("A message is text that is not empty.")
+        raise InvalidRequest("A message must be non-empty text.")
     return content
 
 
@@ -43,7 +43,7 @@ def page(limit: object, offset: object) -> None:
     for name, number in (("limit", limit), ("offset", offset)):
         if type(number) is not int or not 0 <= number <= _LARGEST:
             raise InvalidRequest(
-                f"The {name} of messages is a whole number from 0, not {brief_value(number)}."
+                f"The {name} of messages must be a non-negative integer, not {brief_value(number)}."
             )
 
 
@@ -51,11 +51,11 @@ def files(value: object) -> Sequence[Attachment | AttachmentRef]:
     """Return the attachments of a message."""
     wrong = misfit(value, (Attachment, AttachmentRef))
     if wrong is not None:
-        raise InvalidRequest(f"The attachments are a list of Attachment and AttachmentRef, not {wrong}.")
+        raise InvalidRequest(f"The attachments must be a list of Attachment and AttachmentRef, not {wrong}.")
     parts = list(cast("Sequence[Attachment | AttachmentRef]", value))  # as just checked
     try:
         return checked_parts(parts, "Attachment")
-    except Faulty as error:
+    except InvalidField as error:
         raise InvalidRequest(str(error)) from error
 
 
@@ -70,7 +70,7 @@ def tool_call(name: object, arguments: object) -> tuple[str, str]:
     parsed = plain({} if arguments is None else arguments)
     if not isinstance(parsed, dict):
         raise InvalidRequest(
-            f"The arguments of a tool are an object or its JSON text, not {brief_value(arguments)}."
+            f"The arguments of a tool must be an object or its JSON text, not {brief_value(arguments)}."
         )
     return called, dumps_unescaped(parsed)
 
@@ -79,7 +79,7 @@ def key(value: object) -> str:
     """Return the name of a value that a thread keeps."""
     name = text("The key of a value", value)
     if not name or len(name) > MAX_KEY:
-        raise InvalidRequest(f"The key of a value has from 1 to {MAX_KEY} characters, not {len(name)}.")
+        raise InvalidRequest(f"The key of a value must have 1 to {MAX_KEY} characters, not {len(name)}.")
     return name
 
 
@@ -90,13 +90,14 @@ def kept(name: str, value: JSON) -> str | None:
     encoded = dumps(value)
     if len(encoded) > MAX_KEPT:
         raise InvalidRequest(
-            f"The value {brief_value(name)} has {quantity(len(encoded), 'byte')} as JSON, and {MAX_KEPT} are allowed."
+            f"The value {brief_value(name)} has {quantity(len(encoded), 'byte')} as JSON. "
+            f"At most {MAX_KEPT} are allowed."
         )
     return encoded
 
 
 def progress(done: object, total: object, comment: object) -> JSONObject:
-    """Progress of a call, without parts that are None."""
+    """Return the progress of a call, without parts that are None."""
     report: JSONObject = {"done": _number("done", done)}
     if total is not None:
         report["total"] = _number("total", total)
@@ -112,13 +113,13 @@ def event(kind: object, content: JSON) -> tuple[str, JSON]:
     """
     if not isinstance(kind, str) or not kind.strip() or unwritable(kind):
         raise InvalidRequest(
-            f"The type of an event is text, not empty and without NUL or lone surrogates, not {brief_value(kind)}."
+            f"The type of an event must be non-empty text without NUL or lone surrogates, not {brief_value(kind)}."
         )
     if len(kind) > MAX_EVENT_TYPE:
-        raise InvalidRequest(f"The type of an event has at most {MAX_EVENT_TYPE} characters.")
+        raise InvalidRequest(f"The type of an event must have at most {MAX_EVENT_TYPE} characters.")
     if kind in BUILT_IN:
         raise InvalidRequest(
-            f"Events of the type {str.__str__(kind)!r} are the runtime's own: choose another."
+            f"Events of the type {str.__str__(kind)!r} are reserved for the runtime. Choose another type."
         )
     return str.__str__(kind), json.loads(dumps(content))
 
@@ -131,4 +132,4 @@ def _number(name: str, value: object) -> int | float:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _HUGE:
         return value
-    raise InvalidRequest(f"The {name} of a progress is a finite number, not {brief_value(value)}.")
+    raise InvalidRequest(f"The {name} of a progress must be a finite number, not {brief_value(value)}.")

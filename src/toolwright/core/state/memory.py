@@ -292,7 +292,7 @@ class MemoryState:
         """Call another tool of the toolset that this call came from; without one there is none."""
         name, asked = given.tool_call(name, arguments)
         if self._invoke is None:
-            return ToolResult.fail("There are no tools to call here.", error_code="unknown_tool")
+            return ToolResult.fail("No tools can be called here.", error_code="unknown_tool")
         return await self._invoke(name, asked)
 
     async def elicit(
@@ -315,15 +315,15 @@ class MemoryState:
     ) -> Sampled:
         """Raises `ModelError`: there is no model here."""
         sampling(messages, system, max_tokens, temperature, source)
-        raise ModelError("There is no model to ask here.")
+        raise ModelError("No model is available here.")
 
     async def get_child_thread(self, reference: str) -> RelatedThread | None:
-        """There is none."""
+        """Return None: this state has no family."""
         given.text("The reference of a child", reference)
         return None
 
     async def get_parent_thread(self) -> RelatedThread | None:
-        """There is none."""
+        """Return None: this state has no family."""
         return None
 
     async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:

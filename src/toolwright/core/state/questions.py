@@ -42,7 +42,7 @@ def question(
     """Return the arguments of the call that is a question. Raises `InvalidRequest` for an invalid one."""
     asked: JSONObject = {"message": given.message(message)}
     if schema is not None and url is not None:
-        raise InvalidRequest("A question has a schema or a URL, not both.")
+        raise InvalidRequest("A question must have either a schema or a URL, not both.")
     if url is not None:
         asked["url"] = given.text("The URL of a question", url)
     else:
@@ -61,7 +61,7 @@ def form_of(schema: object) -> JSONObject:
     copy = plain(schema)
     if not isinstance(copy, dict) or copy.get("type") != "object":
         raise InvalidRequest(
-            f"The schema of a question is that of an object, or a model, not {brief_value(schema)}."
+            f"The schema of a question must be an object schema or a pydantic model, not {brief_value(schema)}."
         )
     return copy
 
@@ -98,11 +98,11 @@ def sampling(
         asked["system"] = given.text("The system prompt", system)
     if max_tokens is not None:
         if type(max_tokens) is not int or max_tokens < 1:
-            raise InvalidRequest(f"max_tokens is a whole number from 1, not {brief_value(max_tokens)}.")
+            raise InvalidRequest(f"max_tokens must be a whole number from 1, not {brief_value(max_tokens)}.")
         asked["maxTokens"] = max_tokens
     if temperature is not None:
         if isinstance(temperature, bool) or not isinstance(temperature, int | float) or temperature < 0:
-            raise InvalidRequest(f"temperature is a number from 0, not {brief_value(temperature)}.")
+            raise InvalidRequest(f"temperature must be a number from 0, not {brief_value(temperature)}.")
         asked["temperature"] = temperature
     if source is not None:
         asked["source"] = given.text("The source of a question", source)
@@ -113,18 +113,16 @@ def _messages(messages: object) -> list[JSON]:
     if isinstance(messages, str):
         return [{"role": "user", "content": given.message(messages)}]
     if not isinstance(messages, Sequence) or not 0 < len(cast("Sequence[object]", messages)) <= MOST_MESSAGES:
-        raise InvalidRequest(
-            f"The messages are a text, or 1 to {MOST_MESSAGES} pairs of who speaks and what is said."
-        )
+        raise InvalidRequest(f"The messages must be a text, or 1 to {MOST_MESSAGES} pairs of role and text.")
     said: list[JSON] = []
     for each in cast("Sequence[object]", messages):
         if not isinstance(each, tuple) or len(cast("tuple[object, ...]", each)) != 2:
             raise InvalidRequest(
-                f"A message is a pair of who speaks and what is said, not {brief_value(cast('object', each))}."
+                f"A message must be a pair of role and text, not {brief_value(cast('object', each))}."
             )
         role, content = cast("tuple[object, object]", each)
         if role not in _SPEAKERS:
-            raise InvalidRequest(f"Who speaks is 'user' or 'assistant', not {brief_value(role)}.")
+            raise InvalidRequest(f"The role must be 'user' or 'assistant', not {brief_value(role)}.")
         said.append({"role": cast("str", role), "content": given.text("A message", content)})
     return said
 

@@ -127,7 +127,9 @@ def on_a_loop() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        raise InvalidRequest("Code is run from an async handler, and this one is a plain function.") from None
+        raise InvalidRequest(
+            "Code can only be run from an async handler, and this one is a plain function."
+        ) from None
 
 
 class Sandbox(Protocol):
@@ -161,7 +163,7 @@ def read_options(options: object = None, **more: object) -> CodeOptions:
         field = _HUMPS.get(name, name)
         reader = _READERS.get(field)
         if reader is None:
-            raise InvalidRequest(f"run_code has no option {name!r}; it has {', '.join(_READERS)}.")
+            raise InvalidRequest(f"run_code has no option {name!r}. Options: {', '.join(_READERS)}.")
         if option is not None:
             read[field] = reader(option)
     made = CodeOptions(**read)
@@ -172,7 +174,9 @@ def read_options(options: object = None, **more: object) -> CodeOptions:
 def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str, CodeOptions]:
     """Return the source and its options with everything decided, within the limits. Raises `InvalidRequest`."""
     if not isinstance(source, str) or unwritable(source):
-        raise InvalidRequest(f"The code is text without NUL or lone surrogates, not {brief_value(source)}.")
+        raise InvalidRequest(
+            f"The code must be text without NUL or lone surrogates, not {brief_value(source)}."
+        )
     options = read_options(options)
     timeout = min(limits.timeout, limits.longest) if options.timeout is None else options.timeout
     memory = limits.memory if options.memory_limit_bytes is None else options.memory_limit_bytes
@@ -201,23 +205,23 @@ def _option_values(options: object) -> Mapping[str, object]:
         return {each.name: getattr(options, each.name) for each in fields(options)}
     if isinstance(options, Mapping):
         return cast("Mapping[str, object]", options)  # names that are no text are refused as unknown
-    raise InvalidRequest(f"The options of run_code are a mapping or CodeOptions, not {brief_value(options)}.")
+    raise InvalidRequest(
+        f"The options of run_code must be a mapping or CodeOptions, not {brief_value(options)}."
+    )
 
 
 def _agree(options: CodeOptions) -> None:
     """Raises `InvalidRequest` for options that do not fit together."""
     both = sorted(options.imports.keys() & options.modules.keys())
     if both:
-        raise InvalidRequest(
-            f"The name {both[0]!r} is among the imports and the modules: one of them must go."
-        )
+        raise InvalidRequest(f"The name {both[0]!r} is both an import and a module. Rename one of them.")
     if options.language != "python":
         return
     if options.modules:
         raise InvalidRequest("Python code has no modules of its own here: put it into one source.")
     for name in (*options.imports, *options.globals):
         if not name.isidentifier():
-            raise InvalidRequest(f"A name for Python code is an identifier, and {name!r} is none.")
+            raise InvalidRequest(f"A name for Python code must be an identifier, and {name!r} is not.")
 
 
 def _size(source: str, options: CodeOptions) -> int:
@@ -235,7 +239,7 @@ def _size(source: str, options: CodeOptions) -> int:
 def _language(value: object) -> object:
     if not isinstance(value, str) or value not in LANGUAGES:
         raise InvalidRequest(
-            f"The option 'language' is one of {', '.join(LANGUAGES)}, not {brief_value(value)}."
+            f"The option 'language' must be one of {', '.join(LANGUAGES)}, not {brief_value(value)}."
         )
     return value
 
@@ -243,7 +247,7 @@ def _language(value: object) -> object:
 def _filename(value: object) -> object:
     if not isinstance(value, str) or not _FILENAME.fullmatch(value) or unwritable(value):
         raise InvalidRequest(
-            f"The option 'filename' is a short name as in 'main.ts', not {brief_value(value)}."
+            f"The option 'filename' must be a short name such as 'main.ts', not {brief_value(value)}."
         )
     return value
 
@@ -253,7 +257,7 @@ def _execute(value: object) -> object:
         value = {"fn": value.fn, "args": value.args}
     if not isinstance(value, Mapping):
         raise InvalidRequest(
-            f"The option 'execute' is a mapping with 'fn' and 'args', not {brief_value(value)}."
+            f"The option 'execute' must be a mapping with 'fn' and 'args', not {brief_value(value)}."
         )
     asked = cast("Mapping[object, object]", value)
     for name in asked:
@@ -261,9 +265,13 @@ def _execute(value: object) -> object:
             raise InvalidRequest(f"The option 'execute' has 'fn' and 'args', and no {name!r}.")
     name, args = asked.get("fn", "default"), asked.get("args", ())
     if not isinstance(name, str) or not _GLOBAL.fullmatch(name):
-        raise InvalidRequest(f"The option 'execute.fn' is the name of an export, not {brief_value(name)}.")
+        raise InvalidRequest(
+            f"The option 'execute.fn' must be the name of an export, not {brief_value(name)}."
+        )
     if not isinstance(args, list | tuple):
-        raise InvalidRequest(f"The option 'execute.args' is a list of JSON values, not {brief_value(args)}.")
+        raise InvalidRequest(
+            f"The option 'execute.args' must be a list of JSON values, not {brief_value(args)}."
+        )
     listed = list(cast("Sequence[object]", args))  # isinstance does not know what it holds
     return Execute(fn=name, args=tuple(cast("list[JSON]", _json("execute.args", listed))))
 
@@ -273,7 +281,7 @@ def _imports(value: object) -> object:
     for name, function in named.items():
         if not callable(function):
             raise InvalidRequest(
-                f"The import {name!r} is a function, async or not, and not {brief_value(function)}."
+                f"The import {name!r} must be a function, async or not, not {brief_value(function)}."
             )
     return cast("dict[str, HostFunction]", named)
 
@@ -288,21 +296,25 @@ def _modules(value: object) -> object:
     for name, source in named.items():
         if not isinstance(source, str) or unwritable(source):
             raise InvalidRequest(
-                f"The module {name!r} is text without NUL or lone surrogates, not {brief_value(source)}."
+                f"The module {name!r} must be text without NUL or lone surrogates, not {brief_value(source)}."
             )
     return named
 
 
 def _memory(value: object) -> object:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidRequest(f"The option 'memory_limit_bytes' is a whole number, not {brief_value(value)}.")
+        raise InvalidRequest(
+            f"The option 'memory_limit_bytes' must be a whole number, not {brief_value(value)}."
+        )
     return value
 
 
 def _timeout(value: object) -> object:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < inf:
         return value
-    raise InvalidRequest(f"The option 'timeout' is a number of seconds above 0, not {brief_value(value)}.")
+    raise InvalidRequest(
+        f"The option 'timeout' must be a number of seconds above 0, not {brief_value(value)}."
+    )
 
 
 def _named(option: str, value: object, wanted: str, name: re.Pattern[str]) -> dict[str, object]:

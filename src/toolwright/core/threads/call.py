@@ -102,7 +102,7 @@ class Call:
         return self.kind in ("agent", "delegate") and not self.is_asked
 
     def approved(self, arguments: str | None) -> "Call":
-        """This call, which has waited for its approval, with these arguments instead of its own if they are given."""
+        """Return the approved call, with the approver's arguments if they are given."""
         if not self.is_asked:
             raise _forbidden(self.id, self.status, "created")
         return changed(
@@ -123,7 +123,7 @@ class Call:
         return self.repeatable and self.leased_until is not None and self.leased_until <= at
 
     def moved(self, change: "CallChange") -> "Call":
-        """This call after that move."""
+        """Return the call after the transition."""
         if change.before is self and change.after is not None:
             return change.after
         return self.moved_to(

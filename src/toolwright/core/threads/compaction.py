@@ -428,7 +428,7 @@ def base_of(kept: SentText) -> str | None:
     return None if text_digest(kept.text) == kept.digest else str(_changes(kept.text).get("base"))
 
 
-def whole_text(kept: SentText, base: str) -> str:
+def full_text(kept: SentText, base: str) -> str:
     """Return the text, of which kept are its changes to the `base`."""
     before, lines = base.split("\n"), list[str]()
     for part in cast("list[JSON]", _changes(kept.text).get("lines", [])):

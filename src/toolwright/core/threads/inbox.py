@@ -16,7 +16,7 @@ InboxType: TypeAlias = Literal[
 InboxStatus: TypeAlias = Literal["pending", "processing", "processed", "failed"]
 
 FAULT = "fault"
-"""The field of an event of the type `call` that says why its input is no JSON."""
+"""The field of an event of the type `call` that says why its input is not JSON."""
 
 MOST_ATTEMPTS = 3
 """Most failed runs of an event before it is parked as `failed` (D21)."""
@@ -45,7 +45,7 @@ class InboxEvent:
     depth: int = 0
     created_at: datetime
 
-    def taken(self, run_id: str) -> "InboxChange":
+    def as_read_by(self, run_id: str) -> "InboxChange":
         """Return the change when a run reads the event."""
         return InboxChange(
             event_id=self.event_id, was=self.status, now="processing", run_id=run_id, attempts=self.attempts
@@ -61,7 +61,7 @@ class InboxEvent:
             attempts=self.attempts,
         )
 
-    def given_back(self, failed: int) -> "InboxChange":
+    def requeued(self, failed: int) -> "InboxChange":
         """Return the change when the reading run fails: the event waits again, or is parked after too many failures."""
         attempts = self.attempts + failed
         parked = attempts >= MOST_ATTEMPTS
@@ -95,8 +95,9 @@ class InboxChange:
 
 
 def batch(waiting: Sequence[InboxEvent], run_id: str) -> list[InboxEvent]:
-    """Events that the next run reads: the messages that joined it, and all that was not tried before; what has failed
-    a run is tried again by itself, in its turn (D21)."""
+    """Return the events of the next run: messages that joined it, and those that were not tried before; what has failed
+    a run is tried again by itself, in its turn (D21).
+    """
     own = [event for event in waiting if event.run_id == run_id]
     if not own and waiting and waiting[0].attempts:
         return [waiting[0]]

@@ -49,7 +49,7 @@ class Approval:
     def __post_init__(self) -> None:
         if self.when is not None and not callable(self.when):
             raise DefinitionError(
-                f"An approval's when is a function of the arguments, not {brief_value(self.when)}."
+                f"An approval's when must be a function of the arguments, not {brief_value(self.when)}."
             )
         if self.when is not None and not takes_one(self.when):
             raise DefinitionError(
@@ -60,7 +60,7 @@ class Approval:
             raise DefinitionError(f"An approval's {name} {message}.")
         if self.expires_in is not None and not _is_duration(self.expires_in):
             raise DefinitionError(
-                "An approval's expires_in is a positive number of seconds, at most 10**9, or None, "
+                "An approval's expires_in must be a positive number of seconds, at most 10**9, or None, "
                 f"not {self.expires_in!r}."
             )
         if not isinstance(self.by, str):
@@ -95,7 +95,7 @@ def approval_of(declared: object, whose: str) -> Approval | None:
             return Approval(when=cast("Predicate", declared))
         case _:
             raise DefinitionError(
-                f"{whose}: requires_approval is True, a function of the arguments or an Approval, "
+                f"{whose}: requires_approval must be True, a function of the arguments or an Approval, "
                 f"not {brief_value(declared)}."
             )
 
@@ -121,14 +121,14 @@ async def is_needed(approval: Approval, name: str, arguments: JSONObject) -> boo
             answer = await in_thread_if_large(arguments, approval.when, arguments)
             return bool(await answer if inspect.isawaitable(answer) else answer)
     except Exception:  # noqa: BLE001 - the user's function may raise anything
-        _log.exception("Whether a call of %r needs an approval is unknown: it waits for one.", name)
+        _log.exception("The approval rule of %r failed, so the call waits for an approval.", name)
         return True
 
 
 def needs_approval(name: str) -> ToolResult:
     """Return the error result of a call that needs an approval, made outside a run."""
     return ToolResult.fail(
-        f"Tool {name!r} needs an approval, which only a run can wait for.", error_code="approval_required"
+        f"Tool {name!r} needs an approval, and only a run can wait for it.", error_code="approval_required"
     )
 
 

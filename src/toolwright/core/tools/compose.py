@@ -43,9 +43,9 @@ def compose(
     if wrong is not None:
         raise DefinitionError(f"explicit= names some of the tools, not {wrong}.")
     shared = _Definitions()
-    output = shared.take("output", _output(read_schema("The output schema", output_schema)))
+    output = shared.move_here("output", _output(read_schema("The output schema", output_schema)))
     items: list[JSON] = [
-        shared.take(tool.name, _item(tool, tool.latent and tool.name not in explicit, reasoning))
+        shared.move_here(tool.name, _item(tool, tool.latent and tool.name not in explicit, reasoning))
         for tool in listed
     ]
     calls: JSONObject = {"type": "array", "maxItems": 0}
@@ -79,7 +79,7 @@ def _listed(tools: object) -> list[Tool]:
         schemas = cast("Mapping[str, object]", tools)  # names are validated with the tools
         return [Tool.from_schema(name, schema) for name, schema in schemas.items()]
     if not isinstance(tools, Iterable) or isinstance(tools, str | bytes):
-        raise DefinitionError(f"Tools are composed from schemas by name or a list, not {brief_value(tools)}.")
+        raise DefinitionError(f"compose needs schemas by name or a list of them, not {brief_value(tools)}.")
     listed: dict[str, Tool] = {}
     for each in cast("Iterable[object]", tools):  # isinstance does not know what it holds
         tool = as_tool(each)
@@ -98,7 +98,7 @@ class _Definitions:
     def __init__(self) -> None:
         self.schemas: JSONObject = {}
 
-    def take(self, owner: str, schema: JSONObject) -> JSONObject:
+    def move_here(self, owner: str, schema: JSONObject) -> JSONObject:
         """Move a schema's definitions here and return it with its references adjusted."""
         definitions = schema.get("$defs")
         names: dict[str, str] = {}

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
-from toolwright.core.arguments.faults import type_name
+from toolwright.core.arguments.errors import type_name
 from toolwright.core.arguments.schema import compile_schema
-from toolwright.core.env.env import LONGEST_NAME, NamedVariable, Variable, faulty_name, merged
+from toolwright.core.env.env import LONGEST_NAME, NamedVariable, Variable, merged, name_error
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
 from toolwright.core.files.file import ANY_TYPE, clean_mime_type
 from toolwright.core.json_value import JSON, JSONObject
@@ -121,26 +121,26 @@ def _given(config: object, fault: Fault) -> JSONObject | None:
     return parsed
 
 
-def _read(entry: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
-    fine = _typed(entry, FIELDS, "", fault)
+def _read(entry: JSONObject, error: Fault, trusted: bool) -> dict[str, Any]:
+    fine = _typed(entry, FIELDS, "", error)
     for name in _REQUIRED:
         if entry.get(name) is None:
-            fault(name, "is missing")
+            error(name, "is missing")
     kind = fine.get("executionType", "")
     if kind and kind not in EXECUTION_TYPES:
-        fault("executionType", f"must be one of {', '.join(EXECUTION_TYPES)}, not {brief(repr(kind), 60)}")
+        error("executionType", f"must be one of {', '.join(EXECUTION_TYPES)}, not {brief(repr(kind), 60)}")
     for name in ("name", "description"):
         if name in fine and not str(fine[name]).strip():
-            fault(name, "must not be empty")
+            error(name, "must not be empty")
     if not one_line(str(fine.get("name", ""))):
-        fault("name", NOT_ONE_LINE)
+        error("name", NOT_ONE_LINE)
     if kind == "space" and fine.get("visible") is False:
-        fault("visible", "must be true for a space tool: people answer it in the space")
+        error("visible", "must be true for a space tool: people answer it in the space")
     if fine.get("readOnly") and fine.get("destructive"):
-        fault("destructive", "must not be true for a tool that is readOnly")
-    parameters = _schema(fine.get("inputSchema"), str(fine.get("name")), fault)
-    variables = read_variables(fine.get("variables"), fault)
-    execution = _execution(fine, kind, parameters, variables, trusted, fault)
+        error("destructive", "must not be true for a tool that is readOnly")
+    parameters = _schema(fine.get("inputSchema"), str(fine.get("name")), error)
+    variables = read_variables(fine.get("variables"), error)
+    execution = _execution(fine, kind, parameters, variables, trusted, error)
     return {
         "name": fine.get("name"),
         "description": fine.get("description"),
@@ -148,27 +148,27 @@ def _read(entry: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
         "parameters": parameters,
         "execution": execution,
         "is_async": fine.get("isAsync", False),
-        "expires_in": _seconds(fine, "expiresIn", fault),
+        "expires_in": _seconds(fine, "expiresIn", error),
         "read_only": fine.get("readOnly", False),
         "idempotent": fine.get("idempotent", False),
         "destructive": fine.get("destructive", False),
         "variables": _needed(variables, execution),
-        "requires_approval": _approval(fine.get("requiresApproval"), fault),
+        "requires_approval": _approval(fine.get("requiresApproval"), error),
         **({"visible": fine["visible"]} if "visible" in fine else {}),
-        **({"timeout": _seconds(fine, "timeout", fault)} if "timeout" in fine else {}),
+        **({"timeout": _seconds(fine, "timeout", error)} if "timeout" in fine else {}),
     }
 
 
-def _typed(entry: JSONObject, types: Mapping[str, str], path: str, fault: Fault) -> JSONObject:
+def _typed(entry: JSONObject, types: Mapping[str, str], path: str, error: Fault) -> JSONObject:
     """Return the known fields that are of their type; null is as if it were not there."""
     fine: JSONObject = {}
     for name, value in entry.items():
         where = f"{path}{brief(name, 60)}"
         if name not in types:
-            fault(where, f"is not a known field: there are {', '.join(types)}")
+            error(where, f"is not a known field: there are {', '.join(types)}")
         elif value is not None and not _is(value, types[name]):
             article = "an" if types[name] in ("object", "array") else "a"
-            fault(where, f"must be {article} {types[name]}, not {type_name(value)}")
+            error(where, f"must be {article} {types[name]}, not {type_name(value)}")
         elif value is not None:
             fine[name] = value
     return fine
@@ -184,12 +184,12 @@ def _is(value: JSON, wanted: str) -> bool:
     return isinstance(value, _TYPES[wanted])
 
 
-def _seconds(fine: JSONObject, name: str, fault: Fault) -> float | None:
+def _seconds(fine: JSONObject, name: str, error: Fault) -> float | None:
     milliseconds = cast("float | None", fine.get(name))  # a number, as just validated
     if milliseconds is None:
         return None
     if not 0 < milliseconds <= LONGEST:
-        fault(name, f"must be a positive number of milliseconds, at most 10**12, not {milliseconds!r}")
+        error(name, f"must be a positive number of milliseconds, at most 10**12, not {milliseconds!r}")
         return None
     return milliseconds / 1000
 
@@ -215,34 +215,34 @@ def _schema(schema: JSON, name: str, fault: Fault) -> JSONObject:
     return {"type": "object", **schema}
 
 
-def _approval(entry: JSON, fault: Fault) -> Approval | None:
-    approval, faults = approval_from_json(entry)
-    for path, message in faults:
-        fault(f"requiresApproval.{path}" if path else "requiresApproval", message)
+def _approval(entry: JSON, error: Fault) -> Approval | None:
+    approval, errors = approval_from_json(entry)
+    for path, message in errors:
+        error(f"requiresApproval.{path}" if path else "requiresApproval", message)
     return approval
 
 
-def read_variables(entries: JSON, fault: Fault) -> tuple[Variable, ...]:
+def read_variables(entries: JSON, error: Fault) -> tuple[Variable, ...]:
     """Read `[{name, type?, description?, required?, scoped?}]`; each error is given to `fault` with its path."""
     by_name: dict[str, Variable] = {}
     for number, each in enumerate(entries if isinstance(entries, list) else []):
         path = f"variables.{number}"
         if not isinstance(each, dict):
-            fault(path, f"must be an object, not {type_name(each)}")
+            error(path, f"must be an object, not {type_name(each)}")
             continue
-        fine = _typed(each, _VARIABLE, f"{path}.", fault)
+        fine = _typed(each, _VARIABLE, f"{path}.", error)
         if each.get("name") is None or fine.get("name") == "":
-            fault(f"{path}.name", "is missing")
+            error(f"{path}.name", "is missing")
         if fine.get("type", "text") not in ("text", "secret"):
-            fault(f"{path}.type", "must be text or secret")
+            error(f"{path}.type", "must be text or secret")
         elif fine.get("name"):
             try:
                 variable = Variable(**cast("Any", fine))  # of the right types, as just validated
             except DefinitionError:
-                fault(f"{path}.name", f"must be printable, of 1 to {LONGEST_NAME} characters")
+                error(f"{path}.name", f"must be printable, of 1 to {LONGEST_NAME} characters")
                 continue
             if variable.name in by_name:
-                fault(f"{path}.name", f"{variable.name!r} is declared twice")
+                error(f"{path}.name", f"{variable.name!r} is declared twice")
             by_name[variable.name] = variable
     return tuple(by_name.values())
 
@@ -254,7 +254,7 @@ def _needed(variables: tuple[Variable, ...], execution: HttpExecution | None) ->
     """
     if execution is None:
         return variables
-    names = [name for name in execution.variables if faulty_name(name) is None]
+    names = [name for name in execution.variables if name_error(name) is None]
     return merged([*variables, *[NamedVariable(name, "secret") for name in names]])
 
 
@@ -277,10 +277,10 @@ def _execution(
     method = str(parts.get("method", "POST")).upper()
     headers = cast("JSONObject", parts.get("headers", {}))  # an object, as just validated
     url = parts.get("url", "http://unknown/")  # a value that is not text is reported already
-    faults = list(execution_faults(url, method, [*headers.items()]))
-    for path, message in faults:
+    errors = list(execution_faults(url, method, [*headers.items()]))
+    for path, message in errors:
         fault(f"execution.{path}", message)
-    if faults:
+    if errors:
         return None
     parameters = _parameters(parts.get("parameters"), fault)
     encoding = _encodings(parts.get("encoding"), fault)
@@ -301,24 +301,24 @@ def _execution(
     except DefinitionError as error:
         fault("execution", error.message.removeprefix("An HTTP tool's ").rstrip("."))
         return None
-    unknown = execution.fault_with(schema) if schema else None
+    unknown = execution.error_with(schema) if schema else None
     if unknown is not None:
         fault("execution.url", unknown)
     return execution
 
 
-def _parameters(entries: JSON, fault: Fault) -> tuple[tuple[str, Parameter], ...]:
+def _parameters(entries: JSON, error: Fault) -> tuple[tuple[str, Parameter], ...]:
     """Read `{argument: {in, name?, style?, explode?, allowReserved?}}`."""
     parameters: list[tuple[str, Parameter]] = []
-    for argument, fine, path in _objects(entries, "parameters", _PARAMETER, fault):
+    for argument, fine, path in _objects(entries, "parameters", _PARAMETER, error):
         place = fine.get("in")
         styles = STYLES.get(cast("Place", place))
         if styles is None:
-            fault(f"{path}.in", f"must be one of {', '.join(STYLES)}")
+            error(f"{path}.in", f"must be one of {', '.join(STYLES)}")
             continue
         style = fine.get("style", styles[0])
         if style not in styles:
-            fault(f"{path}.style", f"must be one of {', '.join(styles)} in {place}")
+            error(f"{path}.style", f"must be one of {', '.join(styles)} in {place}")
             continue
         parameter = Parameter(
             name=str(fine.get("name", argument)),
@@ -331,15 +331,15 @@ def _parameters(entries: JSON, fault: Fault) -> tuple[tuple[str, Parameter], ...
     return tuple(parameters)
 
 
-def _encodings(entries: JSON, fault: Fault) -> tuple[tuple[str, Encoding], ...]:
+def _encodings(entries: JSON, error: Fault) -> tuple[tuple[str, Encoding], ...]:
     """Read `{field: {contentType?, style?, explode?}}`."""
     encodings: list[tuple[str, Encoding]] = []
-    for name, fine, path in _objects(entries, "encoding", _ENCODING, fault):
+    for name, fine, path in _objects(entries, "encoding", _ENCODING, error):
         style, content_type = fine.get("style"), fine.get("contentType")
         if style is not None and style not in FORM_STYLES:
-            fault(f"{path}.style", f"must be one of {', '.join(FORM_STYLES)}")
+            error(f"{path}.style", f"must be one of {', '.join(FORM_STYLES)}")
         elif content_type is not None and clean_mime_type(str(content_type)) == ANY_TYPE != content_type:
-            fault(f"{path}.contentType", "must be one content type, as image/png")
+            error(f"{path}.contentType", "must be one content type, as image/png")
         else:
             encoding = Encoding(
                 content_type=cast("str | None", content_type),
@@ -351,30 +351,30 @@ def _encodings(entries: JSON, fault: Fault) -> tuple[tuple[str, Encoding], ...]:
 
 
 def _objects(
-    entries: JSON, field: str, types: Mapping[str, str], fault: Fault
+    entries: JSON, field: str, types: Mapping[str, str], error: Fault
 ) -> Iterator[tuple[str, JSONObject, str]]:
     """Yield the objects of an object by their names, with their known fields and their paths."""
     for name, each in (entries if isinstance(entries, dict) else {}).items():
         path = f"execution.{field}.{brief(name, 60)}"
         if isinstance(each, dict):
-            yield name, _typed(each, types, f"{path}.", fault), path
+            yield name, _typed(each, types, f"{path}.", error), path
         else:
-            fault(path, f"must be an object, not {type_name(each)}")
+            error(path, f"must be an object, not {type_name(each)}")
 
 
-def _basic(entry: JSON, fault: Fault) -> tuple[str, str] | None:
+def _basic(entry: JSON, error: Fault) -> tuple[str, str] | None:
     if not isinstance(entry, dict):
         return None
-    fine = _typed(entry, _BASIC, "execution.basicAuth.", fault)
+    fine = _typed(entry, _BASIC, "execution.basicAuth.", error)
     for name in _BASIC:
         if entry.get(name) is None:
-            fault(f"execution.basicAuth.{name}", "is missing")
+            error(f"execution.basicAuth.{name}", "is missing")
     return str(fine.get("username", "")), str(fine.get("password", ""))
 
 
-def _paths(entries: JSON, fault: Fault) -> tuple[str, ...]:
+def _paths(entries: JSON, error: Fault) -> tuple[str, ...]:
     paths = entries if isinstance(entries, list) else []
     if not all(isinstance(each, str) and each for each in paths):
-        fault("execution.fields", "must be a list of paths, as owner.login")
+        error("execution.fields", "must be a list of paths, as owner.login")
         return ()
     return tuple(map(str, paths))

@@ -107,13 +107,13 @@ def as_tools(callees: object) -> object:
 
 def _name(handler: Handler, name: str | None) -> str:
     if not callable(handler) or isinstance(handler, type | Tool):
-        raise DefinitionError(f"A tool is made of a function, not of {handler!r}.")
+        raise DefinitionError(f"A tool must be made from a function, not from {handler!r}.")
     if name is not None:
         return name
     inner = handler.func if isinstance(handler, functools.partial) else handler
     own = getattr(inner, "__name__", "")
     if not own or own == "<lambda>":
-        raise DefinitionError(f"{handler!r} has no name of its own; give it one with name=.")
+        raise DefinitionError(f"{handler!r} has no name. Give it one with name=.")
     return str(own)
 
 

@@ -10,9 +10,9 @@ from time import monotonic
 from types import CoroutineType
 from typing import Any, cast
 
-from toolwright.core.arguments.faults import ArgumentFault
-from toolwright.core.arguments.judge import RawArguments
+from toolwright.core.arguments.errors import InvalidArguments
 from toolwright.core.arguments.signature import Handler, Signature
+from toolwright.core.arguments.validator import RawArguments
 from toolwright.core.concurrency import DaemonThreads, is_cancelled
 from toolwright.core.dependencies.scope import Opener, Overrides
 from toolwright.core.env.logs import is_first, logger
@@ -132,11 +132,11 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
 
     Returns the result, or an awaitable if it has files that take milliseconds to validate.
     """
-    signature, judge, handler = tool.signature, tool.judge, tool.handler
-    assert signature is not None and judge is not None and handler is not None, "the tool stands alone"
+    signature, validator, handler = tool.signature, tool.judge, tool.handler
+    assert signature is not None and validator is not None and handler is not None, "the tool stands alone"
     try:
-        keywords = signature.binding.bind(judge.read(arguments))
-    except (ArgumentFault, DefinitionError) as error:
+        keywords = signature.binding.bind(validator.read(arguments))
+    except (InvalidArguments, DefinitionError) as error:
         return refusal(error)
     try:
         value = _returned(tool.name, handler(**keywords))  # type: ignore[arg-type]  # a coroutine, for the tool stands alone
@@ -188,7 +188,7 @@ def _warn_of_result(tool: str, value: object, result: ToolResult) -> None:
 def _warn_of_hold(tool: str, seconds: float) -> None:
     if is_first(tool, "holds the loop"):
         _log.warning(
-            "The tool %r held the event loop for %.1f s: make it a plain def, which runs in a thread, "
+            "The tool %r held the event loop for %.1f s. Make it a plain def, which runs in a thread, "
             "or await asyncio.to_thread(…) for what blocks.",
             tool,
             seconds,

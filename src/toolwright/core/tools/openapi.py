@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, overload
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, MissingExtra, missing_extra
-from toolwright.core.forms import MOST_TOOLS, Form, Words, form_fault
+from toolwright.core.forms import MOST_TOOLS, Form, Words, form_error
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_FAULTS
 from toolwright.core.plain import has_more_values
@@ -106,7 +106,7 @@ class Api:
     tools: tuple[JSONObject, ...]
     faults: tuple[OperationFault, ...]
 
-    def told(self) -> str | None:
+    def errors_line(self) -> str | None:
         """Return the errors on one line, or None."""
         if not self.faults:
             return None
@@ -126,10 +126,10 @@ ReadApi: TypeAlias = Callable[[ApiEntry, bool], Awaitable[Api]]
 class OpenAPITools(Sequence[Tool]):
     """The tools of an OpenAPI document, in its order, and its `faults`; by number or by name."""
 
-    def __init__(self, tools: Sequence[Tool], faults: Sequence[OperationFault]) -> None:
+    def __init__(self, tools: Sequence[Tool], errors: Sequence[OperationFault]) -> None:
         self._tools = tuple(tools)
         self._by_name = {tool.name: tool for tool in tools}
-        self.faults = tuple(faults)
+        self.faults = tuple(errors)
 
     @overload
     def __getitem__(self, key: int | str) -> Tool: ...
@@ -197,7 +197,7 @@ def openapi(
         first = error.errors()[0]
         top, *below = map(str, first["loc"])
         where = ".".join([_IN_PYTHON.get(top, top), *below])
-        raise DefinitionError(sentence(f"tw.openapi: {where} {form_fault(first)}")) from None
+        raise DefinitionError(sentence(f"tw.openapi: {where} {form_error(first)}")) from None
     api = _load(source, form)
     return _tools(api)
 
@@ -226,7 +226,7 @@ def read_document(document: JSONObject, form: ApiForm, url: str | None) -> Api:
     """Return the tools of a document from this URL, None for one of the caller's own. Raises `DefinitionError`."""
     read: Callable[[JSONObject, ApiForm, str | None], Api] = _adapter("reader").read_api
     api = read(document, form, url)
-    message = api.told()
+    message = api.errors_line()
     if message is not None:
         if not api.tools:
             raise DefinitionError(message)
@@ -247,7 +247,7 @@ async def read_entry(
         document = await source.fetch(entry.source, trusted=trusted, allow=allow)
         return await asyncio.to_thread(read_document, document, entry, cast("str", entry.source))
     if not trusted and source.is_path(entry.source):
-        raise DefinitionError("source names a file, which is only taken from files and code")
+        raise DefinitionError("source names a file, which is only allowed in files and code")
     document = await asyncio.to_thread(source.load, entry.source, folder)
     return await asyncio.to_thread(read_document, document, entry, None)
 
@@ -282,7 +282,7 @@ async def with_apis(
             apis[number] = await read(ApiEntry.model_validate(entry))
         except ValidationError as error:
             details += [
-                {"path": ".".join(map(str, (path, *each["loc"]))), "message": form_fault(each)}
+                {"path": ".".join(map(str, (path, *each["loc"]))), "message": form_error(each)}
                 for each in error.errors()
             ]
         except (DefinitionError, MissingExtra) as error:

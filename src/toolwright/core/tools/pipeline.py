@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from toolwright.core.arguments.faults import ArgumentFault, list_faults
-from toolwright.core.arguments.judge import RawArguments, ResultJudge
+from toolwright.core.arguments.errors import InvalidArguments, join_errors
+from toolwright.core.arguments.validator import RawArguments, ResultValidator
 from toolwright.core.concurrency import cancellations, check_cancelled, in_thread_if_large
 from toolwright.core.env.logs import internal_error, logger
-from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesLacking
+from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesRequired
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.results.returned import as_failure
@@ -75,7 +75,7 @@ def prepare(
             return PreparedCall(tool=tool.delegated, arguments=judged, call_id=call_id)
         keywords = None if tool.signature is None else tool.signature.binding.bind(judged)
         return PreparedCall(tool=tool, arguments=judged, call_id=call_id, keywords=keywords)
-    except (ArgumentFault, DefinitionError) as error:
+    except (InvalidArguments, DefinitionError) as error:
         return refusal(error)
     except Exception as error:  # noqa: BLE001 - the guard: a bug of ours is neither the model's fault nor the run's end
         return internal_failure(f"judging the arguments of the tool {name!r}", error)
@@ -87,9 +87,9 @@ def internal_failure(doing: str, error: Exception) -> ToolResult:
     return ToolResult.fail(reported.message, error_code=reported.code)
 
 
-def refusal(error: ArgumentFault | DefinitionError) -> ToolResult:
+def refusal(error: InvalidArguments | DefinitionError) -> ToolResult:
     """Return the error result of a call whose arguments, or whose tool's schema, are invalid."""
-    if isinstance(error, ArgumentFault):
+    if isinstance(error, InvalidArguments):
         return ToolResult.fail(str(error), error_code="invalid_arguments")
     return ToolResult.fail(error.message, error_code=error.code)
 
@@ -121,14 +121,14 @@ async def carry_out(
     executor = executors.get(tool.carrier)
     if executor is None:
         return ToolResult.fail(
-            f"Tool {tool.name!r} of the kind {tool.kind!r} cannot be carried out here.",
+            f"Tool {tool.name!r} of the kind {tool.kind!r} cannot be executed here.",
             error_code="no_executor",
         )
     if tool.needs is not None:
         tenvs = state.tenvs
         built = tool.needs.build(tenvs)
         if isinstance(built, MissingTenvs):
-            return lacks_tenvs(tool.name, built)
+            return missing_tenvs_error(tool.name, built)
         tenvs.adopt(built, tool.needs.named(built))
     try:
         outcome = await executor(prepared, state)
@@ -136,20 +136,20 @@ async def carry_out(
         _log.exception("The executor of the tool %r failed.", tool.name)
         return as_failure(error)
     if tool.result_judge is not None and isinstance(outcome, ToolResult) and outcome.status == "success":
-        return await in_thread_if_large(outcome.result, _judged, tool.name, tool.result_judge, outcome)
+        return await in_thread_if_large(outcome.result, _validated, tool.name, tool.result_judge, outcome)
     return outcome
 
 
-def _judged(name: str, judge: ResultJudge, outcome: ToolResult) -> ToolResult:
+def _validated(name: str, validator: ResultValidator, outcome: ToolResult) -> ToolResult:
     """Return the result, or an error result if the tool's `_output` does not allow it (S1)."""
     try:
-        faults = judge.faults(outcome.result)
+        errors = validator.faults(outcome.result)
     except Exception as error:  # noqa: BLE001 - the guard, as in `prepare`
         return internal_failure(f"judging the result of the tool {name!r}", error)
-    if not faults:
+    if not errors:
         return outcome
     return ToolResult.fail(
-        f"Tool {name!r} gave a result that its _output does not allow: {list_faults(faults)}.",
+        f"Tool {name!r} returned a result that its _output does not allow: {join_errors(errors)}.",
         error_code="invalid_output",
     )
 
@@ -178,17 +178,17 @@ def answer_by_model(prepared: PreparedCall) -> ToolResult:
     return latent_result(tool.meta, call)
 
 
-def lacks_tenvs(name: str, lacking: MissingTenvs) -> ToolResult:
+def missing_tenvs_error(name: str, missing: MissingTenvs) -> ToolResult:
     """Return the error result of a call whose thread does not have the required tenvs (D4)."""
-    invalid: list[JSON] = [{"name": each, "message": message} for each, message in lacking.invalid]
+    invalid: list[JSON] = [{"name": each, "message": message} for each, message in missing.invalid]
     return ToolResult.fail(
-        sentence(f"Tool {name!r} needs tenvs that this thread does not have: {lacking}"),
+        sentence(f"Tool {name!r} needs tenvs that this thread does not have: {missing}"),
         error_code="tenvs_required",
-        error_data={"missing": [*lacking.missing], "invalid": invalid},
+        error_data={"missing": [*missing.missing], "invalid": invalid},
     )
 
 
-async def lacking_variables(tool: Tool, state: ThreadState) -> list[str]:
+async def missing_variables(tool: Tool, state: ThreadState) -> list[str]:
     """Return the names of required variables without a value, for a call outside a run. An empty text is a value."""
     needed = [each.name for each in tool.variables if each.required]
     first = () if tool.execution is None else tool.execution.variables
@@ -203,11 +203,11 @@ async def _resolves(state: ThreadState, name: str) -> bool:
         return False
 
 
-def lacks_variables(name: str, missing: Sequence[str]) -> ToolResult:
+def missing_variables_error(name: str, missing: Sequence[str]) -> ToolResult:
     """Return the error result of a call that cannot wait for the values that it needs (D4)."""
     return ToolResult.fail(
         sentence(f"Tool {name!r} needs variables that are not set here: {', '.join(missing)}"),
-        error_code=VariablesLacking.code,
+        error_code=VariablesRequired.code,
         error_data={"missing": [*missing]},
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast, get_args, get_origin, overload
 
 from toolwright.core.arguments.binding import Binding
-from toolwright.core.arguments.faults import ArgumentFault, Fault
+from toolwright.core.arguments.errors import FieldError, InvalidArguments
 from toolwright.core.arguments.signature import Handler, signature_of
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.dependencies.depends import Dependency, DependencyReader, mark_of, read_hints
@@ -34,7 +34,7 @@ class Registry:
         """
         tool = Tool.from_schema(name, schema)
         if name in self._tools:
-            raise DefinitionError(f"The tool {name!r} is registered already.")
+            raise DefinitionError(f"The tool {name!r} is already registered.")
         self._tools[name] = tool
         register = self.handler(name)
 
@@ -62,7 +62,9 @@ class Registry:
 
         def register(function: H) -> H:
             if name in self._handlers:
-                raise DefinitionError(f"The handler {name!r} is registered already; swap_handler changes it.")
+                raise DefinitionError(
+                    f"The handler {name!r} is already registered. Replace it with swap_handler."
+                )
             self._handlers[name] = _checked(name, function)
             return function
 
@@ -106,7 +108,7 @@ class Registry:
 
 
 def resolve(tools: Iterable[Tool], handlers: Mapping[str, Handler]) -> tuple[Tool, ...]:
-    """Schema tools of the kind by which they are executed (D17).
+    """Return schema tools of the kind by which they are executed (D17).
 
     A tool with an `_activity` is a `function` with that handler, one that fixes its `_delegate` a `delegate`, one with
     a handler of its own name a `function` with it; any other is `latent`. Raises `DefinitionError` naming all handlers
@@ -134,7 +136,7 @@ def _checked(name: str, function: object) -> Handler:
     if not callable(function) or isinstance(function, type | Tool):
         raise DefinitionError(f"The handler {name!r} must be a function, not {brief_value(function)}.")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise DefinitionError(f"The handler {name!r} yields; a handler returns its one result.")
+        raise DefinitionError(f"The handler {name!r} yields. A handler must return a single result.")
     return function
 
 
@@ -172,13 +174,13 @@ class HandlerBinding(Binding):
     def bind(self, arguments: JSONObject) -> dict[str, object]:
         """Return the handler's keyword arguments.
 
-        Raises `ArgumentFault` for an argument that the schema makes optional and the handler requires.
+        Raises `InvalidArguments` for an argument that the schema makes optional and the handler requires.
         """
         assert self._interface.meta is not None, "a schema tool has them"
         call = read_call(self._interface.name, self._interface.meta, arguments, latent=False)
-        lacking = [name for name, needed in self._named.items() if needed and name not in call.args]
-        if lacking:
-            raise ArgumentFault([Fault((name,), "is missing") for name in lacking])
+        missing = [name for name, needed in self._named.items() if needed and name not in call.args]
+        if missing:
+            raise InvalidArguments([FieldError((name,), "is missing") for name in missing])
         taken = call.args if self._rest else {n: each for n, each in call.args.items() if n in self._named}
         others = {self._whole: call.args, self._call: call, self._tool: self._interface}
         return {**taken, **{name: each for name, each in others.items() if name is not None}}
@@ -213,7 +215,8 @@ def _parameters(handler: Handler, tool: str) -> Mapping[str, inspect.Parameter]:
     for name, each in parameters.items():
         if each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
             raise DefinitionError(
-                f"The handler of the tool {tool!r} takes {name!r} by its place, but arguments come by name."
+                f"The handler of the tool {tool!r} has the positional-only parameter {name!r}, "
+                "but arguments are passed by name."
             )
     return parameters
 

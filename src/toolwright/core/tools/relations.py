@@ -15,11 +15,11 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.checks import brief_value
-from toolwright.core.env.env import MOST_NAMES, faulty_name
+from toolwright.core.env.env import MOST_NAMES, name_error
 from toolwright.core.errors import DefinitionError
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.json_value import JSONObject
 from toolwright.core.text import sentence
 from toolwright.core.threads.run import Side
@@ -31,9 +31,9 @@ Name: TypeAlias = Annotated[str, Field(min_length=1)]
 
 
 def _tenv_name(name: str) -> str:
-    fault = faulty_name(name)
-    if fault is not None:
-        raise ValueError(f"has the name {fault}")
+    error = name_error(name)
+    if error is not None:
+        raise ValueError(f"has the name {error}")
     return name
 
 
@@ -64,7 +64,7 @@ class _Form(BaseModel):
             steps = first["loc"][:-2] if first["loc"][-1:] == ("[key]",) else first["loc"]
             path = ".".join(str(part) for part in steps if not str(part).startswith(("literal", "function")))
             unknown = first["type"] == "extra_forbidden"
-            path_fault = f"there is no field {path!r}" if unknown else f"{path} {form_fault(first)}"
+            path_fault = f"there is no field {path!r}" if unknown else f"{path} {form_error(first)}"
             kind_fault = f"it must be {cls._wanted}, not {brief_value(value)}"
             raise DefinitionError(
                 sentence(f"{cls.__name__} is faulty: {path_fault if path else kind_fault}")
@@ -214,7 +214,7 @@ class AgentCall:
     config: SubagentToolConfig
     agent_id: str
     about: str = ""
-    judge: Judge | None = None
+    judge: ArgumentValidator | None = None
 
     @property
     def schema(self) -> JSONObject | None:

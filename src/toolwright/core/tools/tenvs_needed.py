@@ -7,12 +7,12 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from toolwright.core.arguments.binding import build_model
-from toolwright.core.arguments.faults import ArgumentFault, Fault
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.errors import FieldError, InvalidArguments
 from toolwright.core.arguments.signature import read_model
 from toolwright.core.arguments.types import model_fields
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.env.env import Secret, Tenvs
-from toolwright.core.errors import DefinitionError, TenvsLacking
+from toolwright.core.errors import DefinitionError, TenvsRequired
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import spell
 from toolwright.core.text import sentence
@@ -46,12 +46,12 @@ class MissingTenvs:
         return "; ".join([*parts, *self.faults])
 
 
-def tenvs_lacking(what: str, lacking: MissingTenvs) -> TenvsLacking:
+def tenvs_lacking(what: str, missing: MissingTenvs) -> TenvsRequired:
     """Return the error for `what`, with all missing and invalid tenvs (S2 §9.3)."""
-    return TenvsLacking(
-        sentence(f"{what}, its tenvs are not what its tools need: {lacking}"),
-        [*lacking.missing],
-        [{"name": name, "message": message} for name, message in lacking.invalid],
+    return TenvsRequired(
+        sentence(f"{what}, its tenvs are not what its tools need: {missing}"),
+        [*missing.missing],
+        [{"name": name, "message": message} for name, message in missing.invalid],
     )
 
 
@@ -75,7 +75,7 @@ class Needs:
             for key, name in self._fields.items()
             if _is_secret(model, name, f"Tool {tool!r}: tenv {key!r}")
         )
-        self._judge = Judge(self.schema, tool)
+        self._judge = ArgumentValidator(self.schema, tool)
         self._judge.compile()
 
     def read(self, values: Mapping[str, JSON] | Tenvs) -> dict[str, object] | MissingTenvs:
@@ -91,12 +91,12 @@ class Needs:
         wanted: JSONObject = {name: values[name] for name in self._fields if name in values}
         try:
             judged = self._judge.read(wanted)
-        except ArgumentFault as fault:
-            return _lacking(fault.faults)
+        except InvalidArguments as error:
+            return _lacking(error.faults)
         try:
             return build_model(self._builder, judged)
-        except ArgumentFault as fault:  # a validator of the user's own may repeat the value in any form
-            return _lacking([Fault(each.path[:1], "is not accepted") for each in fault.faults])
+        except InvalidArguments as error:  # a validator of the user's own may repeat the value in any form
+            return _lacking([FieldError(each.path[:1], "is not accepted") for each in error.faults])
 
     def named(self, built: object) -> dict[str, object]:
         """Return the fields of the instance by their names in Python and in JSON."""
@@ -104,7 +104,7 @@ class Needs:
         return named | {key: named[name] for key, name in self._fields.items()}
 
 
-def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> MissingTenvs:
+def merged_errors(needs: Iterable[Needs], values: Mapping[str, JSON]) -> MissingTenvs:
     """Return the errors of all these requirements, merged."""
     total = MissingTenvs()
     for each in needs:
@@ -114,18 +114,18 @@ def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> MissingTenvs:
     return total
 
 
-def _lacking(faults: Iterable[Fault]) -> MissingTenvs:
+def _lacking(errors: Iterable[FieldError]) -> MissingTenvs:
     """Sort validation errors into missing and invalid tenvs. An error inside a value keeps its path."""
     missing: list[str] = []
     invalid: list[tuple[str, str]] = []
     texts: list[str] = []
-    for fault in faults:
-        name, below = (str(fault.path[0]), fault.path[1:]) if fault.path else ("tenvs", ())
-        if fault.text == _MISSING and not below:
+    for error in errors:
+        name, below = (str(error.path[0]), error.path[1:]) if error.path else ("tenvs", ())
+        if error.text == _MISSING and not below:
             missing.append(name)
         else:
-            invalid.append((name, str(Fault(below, fault.text))))
-            texts.append(f"{spell((name, *below))} {fault.text}")
+            invalid.append((name, str(FieldError(below, error.text))))
+            texts.append(f"{spell((name, *below))} {error.text}")
     return MissingTenvs(tuple(missing), tuple(dict.fromkeys(invalid)), tuple(dict.fromkeys(texts)))
 
 
@@ -134,12 +134,12 @@ def _is_secret(model: type[BaseModel], name: str, what: str) -> bool:
     if _marked(field.metadata):
         if field.annotation is not str and set(get_args(field.annotation)) != {str, type(None)}:
             raise DefinitionError(
-                f"{what} is a secret, and a secret is text: {_right_form(field.annotation)}."
+                f"{what} is a secret. A secret must be text: {_right_form(field.annotation)}."
             )
         return True
     if _hides_secret(field.annotation, ()):
         raise DefinitionError(
-            f"{what} has a secret within it, and a secret is a field of its own: {_right_form(field.annotation)}."
+            f"{what} contains a secret. A secret must be a field of its own: {_right_form(field.annotation)}."
         )
     return False
 

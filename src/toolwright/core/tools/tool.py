@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from toolwright.core.arguments.judge import Judge, ResultJudge
 from toolwright.core.arguments.schema import with_definitions
 from toolwright.core.arguments.signature import Handler, Signature
+from toolwright.core.arguments.validator import ArgumentValidator, ResultValidator
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.env.env import NamedVariable, Variable, declared_variables
 from toolwright.core.errors import DefinitionError, missing_extra
@@ -133,12 +133,12 @@ class Tool:
     meta: Meta | None = None
     requires_approval: Requirement = None
     signature: Signature | None = field(default=None, repr=False)
-    judge: Judge | None = field(default=None, repr=False)
+    judge: ArgumentValidator | None = field(default=None, repr=False)
     needs: Needs | None = field(default=None, init=False, repr=False)
     carrier: Kind = field(default="function", init=False, repr=False)
     approval: Approval | None = field(default=None, init=False, repr=False)
     stands_alone: bool = field(default=False, init=False, repr=False)
-    result_judge: ResultJudge | None = field(default=None, init=False, repr=False)
+    result_judge: ResultValidator | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -157,14 +157,14 @@ class Tool:
         object.__setattr__(self, "result_judge", None)
         if self.meta is not None:
             schema = call_schema(self.name, self.parameters, self.meta, self.latent)
-            object.__setattr__(self, "judge", Judge(schema, self.name))
-            object.__setattr__(self, "result_judge", _result_judge(self.name, self.meta, self.latent))
+            object.__setattr__(self, "judge", ArgumentValidator(schema, self.name))
+            object.__setattr__(self, "result_judge", _result_validator(self.name, self.meta, self.latent))
         elif self.judge is None or self.judge.schema is not self.parameters:
             made = self.signature
-            judge = Judge(self.parameters, self.name, made is not None and made.takes_nothing)
+            validator = ArgumentValidator(self.parameters, self.name, made is not None and made.takes_nothing)
             if made is None:
-                judge.compile()
-            object.__setattr__(self, "judge", judge)
+                validator.compile()
+            object.__setattr__(self, "judge", validator)
 
     @classmethod
     def from_config(cls, config: object, *, prefix: str = "", trusted: bool = True) -> "Tool":
@@ -285,7 +285,7 @@ def _check(tool: Tool) -> None:
         raise DefinitionError(f"Tool {tool.name!r} needs a description: give description= or a docstring.")
     if tool.timeout is not None and not _is_duration(tool.timeout):
         raise DefinitionError(
-            f"Tool {tool.name!r}: timeout is a positive number of seconds, at most 10**9, or None, "
+            f"Tool {tool.name!r}: timeout must be a positive number of seconds, at most 10**9, or None, "
             f"not {tool.timeout!r}."
         )
     if tool.grace is not None and tool.grace != 0 and not _is_duration(tool.grace):
@@ -294,7 +294,7 @@ def _check(tool: Tool) -> None:
         )
     if tool.timeout is None and tool.kind in _WAITING:
         raise DefinitionError(
-            f"Tool {tool.name!r} of the kind {tool.kind!r} needs a timeout: an agent never waits for ever."
+            f"Tool {tool.name!r} of the kind {tool.kind!r} needs a timeout, so that an agent never waits without end."
         )
     _check_parameters(tool)
     _check_way(tool)
@@ -314,13 +314,13 @@ def _check_parameters(tool: Tool) -> None:
     """Raise `DefinitionError` unless the parameters can be an object, as arguments always are."""
     if not isinstance(tool.parameters, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise DefinitionError(
-            f"Tool {tool.name!r}: its parameters must be a JSON Schema, which is a dict, not "
+            f"Tool {tool.name!r}: its parameters must be a JSON Schema as a dict, not "
             f"{brief_value(tool.parameters)}."
         )
     if not can_be_object(tool.parameters):
         raise DefinitionError(
-            f"Tool {tool.name!r}: its parameters must be the JSON Schema of an object, as arguments always are one. "
-            f"No object fits {brief(dumps_unescaped(tool.parameters), 200)}."
+            f"Tool {tool.name!r}: its parameters must be the JSON Schema of an object. "
+            f"No object matches {brief(dumps_unescaped(tool.parameters), 200)}."
         )
 
 
@@ -328,17 +328,19 @@ def _check_way(tool: Tool) -> None:
     """Raise `DefinitionError` for fields about the result's delivery that do not fit the kind."""
     what = f"Tool {tool.name!r} of the kind {tool.kind!r}"
     if tool.kind not in _CONFIGURED and (tool.execution is not None or tool.is_async or tool.expires_in):
-        raise DefinitionError(f"{what} takes no execution, is_async or expires_in: its calls are made here.")
+        raise DefinitionError(
+            f"{what} takes no execution, is_async or expires_in: its calls are executed here."
+        )
     if tool.expires_in is not None and not _is_duration(tool.expires_in):
         raise DefinitionError(
-            f"{what}: expires_in is a positive number of seconds, at most 10**9, or None, not {tool.expires_in!r}."
+            f"{what}: expires_in must be a positive number of seconds, at most 10**9, or None, not {tool.expires_in!r}."
         )
     if tool.kind == "space" and not tool.visible:
         raise DefinitionError(f"{what} must be visible: people answer it in the space.")
     if tool.execution is not None:
-        fault = tool.execution.fault_with(tool.parameters)
-        if fault is not None:
-            raise DefinitionError(f"{what}: its URL {fault}.")
+        error = tool.execution.error_with(tool.parameters)
+        if error is not None:
+            raise DefinitionError(f"{what}: its URL {error}.")
 
 
 def _variables(tool: Tool) -> tuple[Variable, ...]:
@@ -364,11 +366,11 @@ def _stands_alone(tool: Tool) -> bool:
     )
 
 
-def _result_judge(name: str, meta: Meta, latent: bool) -> ResultJudge | None:
+def _result_validator(name: str, meta: Meta, latent: bool) -> ResultValidator | None:
     """Return the validator of outputs, or None for latent tools, whose output is validated with the arguments."""
     if latent or meta.output is None:
         return None
-    return ResultJudge(with_definitions(meta.output, meta.definitions), name)
+    return ResultValidator(with_definitions(meta.output, meta.definitions), name)
 
 
 def _is_duration(timeout: object) -> bool:

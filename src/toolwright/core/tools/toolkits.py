@@ -38,7 +38,7 @@ def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
     return ALTERNATIVE_TOOLKITS if named <= {*ALTERNATIVE_TOOLKITS} else None
 
 
-def faulty_toolkits(toolkits: Sequence[str]) -> str | None:
+def toolkits_error(toolkits: Sequence[str]) -> str | None:
     """Return the error of an agent's toolkits, as the end of a sentence without its full stop, or None."""
     unknown = [name for name in toolkits if name not in TOOLKITS]
     if unknown:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
-from toolwright.core.arguments.judge import RawArguments
 from toolwright.core.arguments.signature import Handler
+from toolwright.core.arguments.validator import RawArguments
 from toolwright.core.checks import brief_value, check_callee, check_kind
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps
@@ -28,8 +28,8 @@ from toolwright.core.tools.pipeline import (
     answer_latent,
     carry_out,
     execute,
-    lacking_variables,
-    lacks_variables,
+    missing_variables,
+    missing_variables_error,
     prepare,
 )
 from toolwright.core.tools.tool import Kind, Tool, adapter
@@ -64,7 +64,7 @@ class RenamedTool:
         """Return the result, with errors of arguments under the names sent to the model."""
         if self.names is None or result.error is None or result.error_code != "invalid_arguments":
             return result
-        return changed(result, error=self.names.told(result.error))
+        return changed(result, error=self.names.with_model_names(result.error))
 
 
 class Toolset:
@@ -84,7 +84,7 @@ class Toolset:
             tool = as_tool(each)
             if not isinstance(tool, Tool):
                 check_callee("A toolset", tool)
-                raise DefinitionError(f"A toolset holds tools, not {brief_value(tool)}.")
+                raise DefinitionError(f"A toolset must contain tools, not {brief_value(tool)}.")
             if tool.name in self._tools:
                 raise DefinitionError(f"Two tools are called {tool.name!r}; rename one or use .prefixed().")
             self._tools[tool.name] = tool
@@ -152,7 +152,7 @@ class Toolset:
         """
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             return ToolResult.fail(
-                f"A tool is called by its name, which is text, not {brief_value(name)}.",
+                f"A tool's name must be text, not {brief_value(name)}.",
                 error_code="unknown_tool",
             )
         if name in self._told:
@@ -166,9 +166,9 @@ class Toolset:
             return prepared
         if state is None:
             state = MemoryState(invoke=self.call)
-        missing = await lacking_variables(prepared.tool, state) if prepared.tool.variables else []
+        missing = await missing_variables(prepared.tool, state) if prepared.tool.variables else []
         if missing:
-            return lacks_variables(name, missing)
+            return missing_variables_error(name, missing)
         approval = prepared.tool.approval
         if approval is not None and await is_needed(approval, name, prepared.arguments):
             return needs_approval(name)
@@ -177,7 +177,7 @@ class Toolset:
         if isinstance(outcome, ToolResult):
             return outcome
         return ToolResult.fail(
-            f"The result of {name!r} comes later, which only a run can wait for.",
+            f"The result of {name!r} arrives later, and only a run can wait for it.",
             error_code="pending_outside_run",
         )
 
@@ -191,7 +191,7 @@ class Toolset:
         """Return the tools for which `predicate` is true."""
         if not callable(predicate):
             raise DefinitionError(
-                f"Tools are filtered by a function of a tool, not by {brief_value(predicate)}."
+                f"Tools must be filtered by a function of a tool, not by {brief_value(predicate)}."
             )
         return self._with(tool for tool in self if predicate(tool))
 
@@ -270,7 +270,7 @@ def _known(provider: object) -> Provider:
             return each
     names = ", ".join(map(repr, get_args(Provider)))
     raise DefinitionError(
-        f"There are no rules of the provider {brief_value(provider)}; there are those of {names}."
+        f"There are no schema rules for the provider {brief_value(provider)}; there are those of {names}."
     )
 
 

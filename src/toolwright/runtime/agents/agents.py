@@ -11,7 +11,7 @@ from toolwright.core.broken_rows import Rows, broken_of, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvChange
 from toolwright.core.errors import (
-    AlreadyThere,
+    AlreadyExists,
     DefinitionError,
     Forbidden,
     InvalidConfiguration,
@@ -53,7 +53,7 @@ REMEMBERED = 1_000  # revisions of configured agents that are kept ready to run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavedAgent:
+class Saved:
     """An agent, whether it is a new one, and the operations of its OpenAPI documents that are no tools."""
 
     agent: Agent
@@ -97,11 +97,11 @@ class Agents:
         return self.catalog.agents
 
     async def get(self, name_or_id: str) -> Agent:
-        """The agent as it is now; one whose configuration no longer fits the app has neither tools nor values."""
+        """Return the current agent, without tools and values if its configuration no longer fits the app."""
         return (await self.show(name_or_id)).agent
 
     async def show(self, name_or_id: str) -> AgentView:
-        """The agent of that name or id, with its configuration."""
+        """Return the agent of that name or id, with its configuration."""
         agent = await self._find(name_or_id)
         if isinstance(agent, ConfiguredAgent):
             return await self._view(agent)
@@ -110,44 +110,44 @@ class Agents:
         )  # raises, with a hint
 
     async def id_of(self, name_or_id: str) -> str:
-        """The agent's id; that of one which is gone is taken as it is, since it may still have runs."""
+        """Return the agent's id; that of one which is gone is taken as it is, since it may still have runs."""
         try:
             return (await self.get(name_or_id)).id
         except NotFound:
             return name_or_id
 
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Agent]:
-        """The declared ones in their order, then the configured ones, the oldest first."""
+        """Return the declared ones in their order, then the configured ones, the oldest first."""
         rows = await self.show_all(limit, offset)
-        return rows.made_of([each.agent for each in rows])
+        return rows.with_rows([each.agent for each in rows])
 
     async def show_all(self, limit: int = 50, offset: int = 0) -> Rows[AgentView]:
-        """A page of all agents, with their configurations."""
+        """Return a page of all agents, with their configurations."""
         page(limit, offset)
         declared = [AgentView(agent=agent) for agent in self.declared[offset : offset + limit]]
-        remaining = type(limit)(limit - len(declared))
-        if not remaining:
+        rest = type(limit)(limit - len(declared))
+        if not rest:
             return Rows(declared)
-        rows = await self._store.agents.agents(limit=remaining, offset=max(0, offset - len(self.declared)))
-        views = [*declared, *[await self._view(row) for row in rows]]
-        return Rows(views, broken_of(rows), more=ended_early(rows))
+        rows = await self._store.agents.agents(limit=rest, offset=max(0, offset - len(self.declared)))
+        shown = [*declared, *[await self._view(row) for row in rows]]
+        return Rows(shown, broken_of(rows), more=ended_early(rows))
 
     async def of_entity(self, entity_id: str) -> Agent | None:
-        """The agent that is this entity."""
+        """Return the agent that is this entity."""
         try:
             return await self.get(agent_id_of(entity_id))
         except NotFound:
             return None
 
     async def active(self, name_or_id: str) -> ActiveAgent:
-        """The agent ready to run, as it is now. `InvalidConfiguration` if that no longer fits the app."""
+        """Return the agent ready to run, as it is now. `InvalidConfiguration` if that no longer fits the app."""
         agent = await self.get(name_or_id)
         active = await self.find(agent.id)
         assert active is not None, "it was found a moment ago"
         return active
 
     async def find(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
-        """The active agent by its id, in that revision if one is given; None if there is no such agent."""
+        """Return the active agent by its id, in that revision if one is given; None if there is no such agent."""
         declared = self.catalog.find(agent_id)
         if declared is not None:
             return declared
@@ -158,19 +158,19 @@ class Agents:
         return None if row is None else await self._activate(row)
 
     async def usable(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
-        """The active agent by its id; None also for one whose configuration no longer fits the app."""
+        """Return the active agent by its id; None also for one whose configuration no longer fits the app."""
         try:
             return await self.find(agent_id, revision)
         except (InvalidRequest, DefinitionError):
             return None
 
     async def missing_home_tenvs(self, agent_id: str) -> MissingTenvs:
-        """The tenvs that the agent's tools would miss in a new home thread; nothing if it has one already (D4)."""
+        """Return the tenvs that are missing for a home thread of the agent; none if it has one already (D4)."""
         agent = await self.usable(agent_id)
-        missing_tenvs = MissingTenvs() if agent is None else agent.missing_home_tenvs
+        lacks = MissingTenvs() if agent is None else agent.missing_home_tenvs
         return (
-            missing_tenvs
-            if missing_tenvs and await self._store.thread(home_thread_id_of(agent_id)) is None
+            lacks
+            if lacks and await self._store.thread(home_thread_id_of(agent_id)) is None
             else MissingTenvs()
         )
 
@@ -178,29 +178,27 @@ class Agents:
         """Return whether there is such an agent now, whether it can run or not."""
         return self.catalog.find(agent_id) is not None or await self._store.agents.agent(agent_id) is not None
 
-    async def save(
-        self, name: str, config: JSON, description: str = "", *, trusted: bool = False
-    ) -> SavedAgent:
+    async def save(self, name: str, config: JSON, description: str = "", *, trusted: bool = False) -> Saved:
         """Configure an agent, or the one of that name again; a run in progress keeps what it began with.
 
         One whose model fails does not. The same is not written again. `trusted` is for what the operator wrote. Raises
-        `InvalidConfiguration` with every invalid path, `AlreadyThere` for the name of an agent that the app declares,
+        `InvalidConfiguration` with every invalid path, `AlreadyExists` for the name of an agent that the app declares,
         `CannotSeal` for a secret where there are no keys.
         """
         check_name(name)
         check_description(description)
-        config, faults = await self.read_apis(config, trusted=trusted)
+        config, errors = await self.read_apis(config, trusted=trusted)
         await in_thread_if_large(config, check_lengths, config)
         while True:
             was = await self._store.agents.named(name)
             saved = await self._save(name, description, config, was, trusted=trusted)
             if saved is not None:
-                return SavedAgent(agent=saved, created=was is None, faults=faults)
+                return Saved(agent=saved, created=was is None, faults=errors)
 
     async def read_apis(
         self, config: JSON, *, trusted: bool = False
     ) -> tuple[JSON, Sequence[OperationFault]]:
-        """The configuration with the tools of its OpenAPI documents in their place, and the faults of these.
+        """Return the configuration with the tools of its OpenAPI documents in their place, and the faults of these.
 
         A saved agent keeps these tools as they are, until it is configured again. Raises `InvalidConfiguration`.
         """
@@ -262,7 +260,7 @@ class Agents:
         return next((one for one in self.declared if one.name == name), None)
 
     async def _find(self, name_or_id: str) -> Agent | ConfiguredAgent | None:
-        """The agent of that id, else of that name, which is nobody's id; never one that no app declares."""
+        """Return the agent of that id, else of that name, which is nobody's id; never one that no app declares."""
         if not isinstance(name_or_id, str) or unwritable(name_or_id) or name_or_id in RESERVED:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             return None
         agent = await self._with_id(name_or_id) if name_or_id.startswith("agt_") else None
@@ -283,12 +281,12 @@ class Agents:
     async def _save(
         self, name: str, description: str, config: JSON, was: ConfiguredAgent | None, *, trusted: bool
     ) -> Agent | None:
-        """The agent as it is then; None if somebody else was faster."""
+        """Return the agent as it is then; None if somebody else was faster."""
         if self._declared(name) is not None:
-            raise AlreadyThere(f"The app declares an agent {name!r} already. Choose another name.")
+            raise AlreadyExists(f"The app declares an agent {name!r} already. Choose another name.")
         other = await self._with_id(name)
         if other is not None and (was is None or other.id != was.id):
-            raise AlreadyThere(f"The name {name!r} is the id of another agent. Choose another name.")
+            raise AlreadyExists(f"The name {name!r} is the id of another agent. Choose another name.")
         plain_config = await in_thread_if_large(config, read_object, config)
         if was is not None and (
             same := await self._same(was, name, description, plain_config, trusted=trusted)
@@ -320,13 +318,13 @@ class Agents:
         if isinstance(answer, Committed):
             return agent
         if answer.guard == "duplicate" and was is not None:
-            raise AlreadyThere(f"There is another agent {name!r}. Choose another name.")
+            raise AlreadyExists(f"There is another agent {name!r}. Choose another name.")
         return None
 
     async def _same(
         self, was: ConfiguredAgent, name: str, description: str, config: JSONObject, *, trusted: bool
     ) -> Agent | None:
-        """The agent as it is, if that is just what is asked for."""
+        """Return the agent as it is, if that is just what is asked for."""
         if (was.name, was.description) != (name, description):
             return None
         if without_values(config) | {"trusted": trusted} != was.config:
@@ -338,7 +336,7 @@ class Agents:
         return stored.agent
 
     def _checked(self, row: ConfiguredAgent, config: JSONObject) -> Agent:
-        """The agent of a configuration that somebody gives: what is wrong with it is found before it is kept."""
+        """Return the agent of a configuration that somebody gives: what is wrong with it is found before it is kept."""
         try:
             agent = self._read(row, config)
             active = self.catalog.activate(agent)
@@ -348,8 +346,8 @@ class Agents:
             raise InvalidConfiguration(
                 error.message, [{"path": "config", "message": error.message}]
             ) from error
-        if agent.toolkits and (missing_tenvs := active.missing_home_tenvs):
-            message = f"do not fit what its tools require in its home thread: {missing_tenvs}"
+        if agent.toolkits and (missing := active.missing_home_tenvs):
+            message = f"are not what its tools need in its home thread: {missing}"
             raise invalid_value([{"path": "config.tenvs", "message": message}])
         return agent
 
@@ -359,11 +357,11 @@ class Agents:
         What else they need, a key or a library, may come later.
         """
         active = self.catalog.activate(agent)
-        models: dict[str, object] = {"config.model": active.model}
+        named: dict[str, object] = {"config.model": active.model}
         policy = active.prompt.context or agent.context
         if policy is not None:
-            models["config.context.summarizeWith"] = policy.summarize_with
-        for path, model in models.items():
+            named["config.context.summarizeWith"] = policy.summarize_with
+        for path, model in named.items():
             if isinstance(model, str):
                 await self._check_model_name(model, path)
 
@@ -395,7 +393,7 @@ class Agents:
         return read_agent(config, identity_of(row), tools, trusted=row.config.get("trusted") is True)
 
     def _values(self, row: ConfiguredAgent, agent: Agent) -> tuple[EnvChange, ...]:
-        """The rows of its values: env and tenvs under the revision, those of single tools under their place in it."""
+        """Return the rows of its values, by the revision, or by their place in it for those of single tools."""
         change, at = self._environment.change, row.updated_at
         active = self.catalog.activate(agent)
         types = active.types
@@ -403,13 +401,13 @@ class Agents:
         tenvs = tenv_vars(read_object(plain(agent.tenvs)), active.secret_tenvs)
         changes += [self._environment.tenv(row.owner, name, var, at) for name, var in tenvs.items()]
         for place, entry in with_env(row.config):
-            tool_values = agent.tool_env.get(str(entry.get("name")), {})
-            values = types.stored(tool_values).items()
+            own = agent.tool_env.get(str(entry.get("name")), {})
+            values = types.stored(own).items()
             changes += [change(f"{row.owner}.{place}", name, var, at) for name, var in values]
         return tuple(changes)
 
     async def _full_config(self, row: ConfiguredAgent) -> JSONObject:
-        """The configuration with its values again."""
+        """Return the configuration with its values again."""
         config = {name: part for name, part in row.config.items() if name != "trusted"}
         env, tenvs = self._environment.values(await self._store.env_of(row.owner))
         config |= {"env": env_json(env), "tenvs": tenvs}

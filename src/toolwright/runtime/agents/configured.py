@@ -27,8 +27,8 @@ def check_name(name: object) -> None:
     if not str(name).strip():
         raise InvalidRequest("name is empty.", [{"path": "name", "message": "is empty"}])
     if len(str(name)) > LONGEST_NAME:
-        fault = f"must have at most {LONGEST_NAME} characters"
-        raise InvalidRequest(f"name {fault}.", [{"path": "name", "message": fault}])
+        error = f"must have at most {LONGEST_NAME} characters"
+        raise InvalidRequest(f"name {error}.", [{"path": "name", "message": error}])
     if not one_line(str(name)):
         raise InvalidRequest(f"name {NOT_ONE_LINE}.", [{"path": "name", "message": NOT_ONE_LINE}])
 
@@ -36,21 +36,21 @@ def check_name(name: object) -> None:
 def check_description(text: object) -> None:
     check_text("description", text)
     if len(str(text)) > MAX_DESCRIPTION:
-        fault = f"must have at most {MAX_DESCRIPTION} characters"
-        raise InvalidRequest(f"description {fault}.", [{"path": "description", "message": fault}])
+        error = f"must have at most {MAX_DESCRIPTION} characters"
+        raise InvalidRequest(f"description {error}.", [{"path": "description", "message": error}])
 
 
 def check_lengths(config: JSON) -> None:
     """Refuse a configuration that is given with a text longer than it may be. Raises `InvalidConfiguration`."""
-    faults = length_faults(config)
-    if faults:
-        raise invalid_value([within_config(fault) for fault in faults])
+    errors = length_faults(config)
+    if errors:
+        raise invalid_value([within_config(error) for error in errors])
 
 
 def check_text(path: str, text: object) -> None:
     if not isinstance(text, str) or unwritable(text):
-        fault = "must be text without NUL and lone surrogates"
-        raise InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+        error = "must be text without NUL and lone surrogates"
+        raise InvalidRequest(f"{path} {error}.", [{"path": path, "message": error}])
 
 
 def read_object(config: JSON) -> JSONObject:
@@ -64,18 +64,18 @@ def read_object(config: JSON) -> JSONObject:
 
 
 def without_values(config: JSONObject) -> JSONObject:
-    """The configuration as it is kept in the open."""
-    structure = {name: part for name, part in config.items() if name not in VALUES}
-    tools = structure.get("tools")
+    """Return the configuration as it is kept in the open."""
+    kept = {name: part for name, part in config.items() if name not in VALUES}
+    tools = kept.get("tools")
     if isinstance(tools, list):
-        structure["tools"] = [
+        kept["tools"] = [
             entry | {"env": {}} if isinstance(entry, dict) and "env" in entry else entry for entry in tools
         ]
-    return structure
+    return kept
 
 
 def with_env(config: JSONObject) -> list[tuple[int, JSONObject]]:
-    """The entries of `tools` that bring values of their own, with their places."""
+    """Return the entries of `tools` that bring values of their own, with their places."""
     tools = config.get("tools")
     entries = tools if isinstance(tools, list) else []
     return [(n, entry) for n, entry in enumerate(entries) if isinstance(entry, dict) and "env" in entry]
@@ -94,30 +94,30 @@ async def drop_minds(store: Store, keepers: Sequence[str], clock: Clock, new_id:
 
 def bare_agent(row: ConfiguredAgent) -> Agent:
     """Return the agent of a configuration that no longer fits the app: nobody opens threads with it."""
-    identity = identity_of(row)
+    who = identity_of(row)
     return Agent(
         row.name,
         Prompt(row.name),
         description=row.description,
-        key=identity.key,
-        revision=identity.revision,
+        key=who.key,
+        revision=who.revision,
         open_to="nobody",
     )
 
 
 def identity_of(row: ConfiguredAgent) -> Identity:
-    """The identity of the configured agent in that row."""
+    """Return the identity of the configured agent in that row."""
     key = row.id.removeprefix("agt_")
     return Identity(name=row.name, description=row.description, key=key, revision=row.revision)
 
 
 def values_of(agent: Agent, types: EnvTypes) -> tuple[dict[str, EnvVar], JSON, dict[str, dict[str, EnvVar]]]:
-    """All values that an agent brings, of these types where they are plain text."""
+    """Return all values that an agent brings, of these types where they are plain text."""
     tools = {name: types.stored(own) for name, own in agent.tool_env.items()}
     return types.stored(agent.env), plain(agent.tenvs), tools
 
 
-def within_config(fault: dict[str, str]) -> dict[str, str]:
-    """A fault of a configuration, by its path in what holds it."""
-    path = f"config.{fault['path']}" if fault["path"] else "config"
-    return {"path": path, "message": fault["message"]}
+def within_config(error: dict[str, str]) -> dict[str, str]:
+    """Return a fault of a configuration, by its path in what holds it."""
+    path = f"config.{error['path']}" if error["path"] else "config"
+    return {"path": path, "message": error["message"]}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from toolwright.core.agents.agent import agent_id_of, home_thread_id_of
-from toolwright.core.broken_rows import is_there
+from toolwright.core.broken_rows import exists
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import (
     InvalidRequest,
@@ -65,11 +65,11 @@ class Deliveries:
         author: str | None = None,
         thread: Thread | None = None,
     ) -> Delivery:
-        """An event for the agent's inbox, or for that thread, which is there. A run that reads it is as deep as `depth`
+        """Return an event for the agent's inbox or for an existing thread. A run that reads it is as deep as `depth`
         says.
         """
-        now, home_id = self._clock.now(), home_thread_id_of(agent_id)
-        to = Thread(id=home_id, agent=agent_id, created_at=now) if thread is None else thread
+        now, home = self._clock.now(), home_thread_id_of(agent_id)
+        to = Thread(id=home, agent=agent_id, created_at=now) if thread is None else thread
         run = Run(id=self._new_id("run"), thread_id=to.id, agent=to.agent, chain_depth=depth, created_at=now)
         return Delivery(
             thread=to,
@@ -96,7 +96,7 @@ class Deliveries:
         depth: int | None,
         audience: Audience = "members",
     ) -> tuple[Delivery, ...]:
-        """For every other agent among the members, for the first of them alone if they are to have their turns.
+        """Return deliveries to the other agents among the members, or only to the first if they take turns.
 
         `depth` is that of the run that speaks, None for a person.
         """
@@ -120,11 +120,11 @@ class Deliveries:
         if depth is None and space.delivery == "sequential":
             first = await self.first_of(listeners, message.id, content, depth=deeper, author=author.id)
             return () if first is None else (first,)
-        deliveries = [
+        made = [
             await self._message_to(each, message.id, content, depth=deeper, author=author.id)
             for each in listeners
         ]
-        return tuple([each for each in deliveries if each is not None])
+        return tuple([each for each in made if each is not None])
 
     async def first_of(
         self,
@@ -135,20 +135,20 @@ class Deliveries:
         depth: int,
         author: str | None,
     ) -> Delivery | None:
-        """The message for the first of these entities that can be woken; its delivery names those behind it.
+        """Return the message for the first of these entities that can be woken; its delivery names those behind it.
 
         It is required: if that agent ends its home thread at the same moment, the unit is made again, for another.
         """
         for n, entity_id in enumerate(listeners, 1):
-            remaining: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
+            rest: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
             try:
                 if await self._is_over(entity_id):
                     continue
                 delivery = await self._message_to(
-                    entity_id, message_id, content | remaining, depth=depth, author=author
+                    entity_id, message_id, content | rest, depth=depth, author=author
                 )
             except RowBroken as error:
-                log.warning("Skipping the agent of the entity %s: %s", entity_id, error)
+                log.warning("The agent of the entity %s is skipped: %s", entity_id, error)
                 continue
             if delivery is not None:
                 return changed(delivery, required=True)
@@ -163,12 +163,10 @@ class Deliveries:
         self, entity_id: str, message_id: str, content: JSONObject, *, depth: int, author: str | None
     ) -> Delivery | None:
         agent_id = agent_id_of(entity_id)
-        missing_tenvs = await self._agents.missing_home_tenvs(agent_id)
-        if missing_tenvs:
+        missing = await self._agents.missing_home_tenvs(agent_id)
+        if missing:
             log.warning(
-                "The agent %s is not woken, because its home thread cannot be created: %s.",
-                agent_id,
-                missing_tenvs,
+                "The agent %s is not woken, because it cannot have a home thread: %s.", agent_id, missing
             )
             return None
         if not await self._agents.exists(agent_id):
@@ -184,38 +182,38 @@ class Rounds:
         self._deliveries = deliveries
 
     async def after(self, events: Iterable[InboxEvent]) -> list[Deliver]:
-        """The next turns of the rounds that these events are part of, which nobody will read any more.
+        """Return the next turns of the rounds that these events are part of, which nobody will read any more.
 
         A broken row of the journal holds no round up: whom it stands for is passed over.
         """
         return [turn for event in events if NEXT in event.content for turn in await self._next(event)]
 
     async def _next(self, event: InboxEvent) -> list[Deliver]:
-        """The message for the next agent, as it reads now; nothing once it is deleted, or nobody is left.
+        """Return the message for the next agent, as it reads now; nothing once it is deleted, or nobody is left.
 
         Nor is there anything if that agent has it: the round has gone on without this one, which was tried again.
         """
         content, space_id = event.content, str(event.content.get("spaceId"))
-        event_text = await self._words(event)
-        if event_text is None:
+        words = await self._content(event)
+        if words is None:
             return []
         members = {each.entity_id for each in await self._store.spaces.members(space_id)}
         waiting = content[NEXT]
         assert isinstance(waiting, list), "a delivery lists the entities"
-        fields = {name: value for name, value in content.items() if name != NEXT}
+        rest = {name: value for name, value in content.items() if name != NEXT}
         delivery = await self._deliveries.first_of(
             [each for each in map(str, waiting) if each in members],
             event.event_id,
-            fields | {"content": event_text},
+            rest | {"content": words},
             depth=event.depth,
             author=event.author,
         )
-        if delivery is None or await is_there(self._store.inbox_event(delivery.thread.id, event.event_id)):
+        if delivery is None or await exists(self._store.inbox_event(delivery.thread.id, event.event_id)):
             return []
         return [Deliver(delivery=delivery)]
 
-    async def _words(self, event: InboxEvent) -> str | None:
-        """What the message says now, or what was heard of it if its row is broken; None once it is deleted."""
+    async def _content(self, event: InboxEvent) -> str | None:
+        """Return the current content of the message, the delivered one if its row is broken, None if it was deleted."""
         try:
             message = await self._store.spaces.message(event.event_id)
         except RowBroken:
@@ -245,7 +243,7 @@ class Inboxes:
     async def list(
         self, agent: str, thread_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[InboxEvent]:
-        """All events that ever came to the agent, named by name or id, the oldest first.
+        """Return all events that ever came to the agent, given by name or id, the oldest first.
 
         There are none as long as it has no home thread. Raises `NotFound` for a thread that is not the agent's.
         """
@@ -255,14 +253,14 @@ class Inboxes:
     async def trigger(self, agent: str, service_name: str, payload: JSON = None) -> InboxEvent:
         """Wake an agent in a service's name: it reads `[Service: NAME] {payload}` in its home thread.
 
-        Every call is an event of its own. Raises `NotFound` for an agent that is not there, `TenvsLacking` for one that
-        cannot have a home thread, `ThreadTerminated` for one that has ended its home thread permanently.
+        Every call is an event of its own. Raises `NotFound` for an unknown agent, `TenvsRequired` for one that cannot
+        have a home thread, `ThreadTerminated` for one that has ended its home thread permanently.
         """
         _check_service(service_name)
         receiver = await self._agents.get(agent)
-        missing_tenvs = await self._agents.missing_home_tenvs(receiver.id)
-        if missing_tenvs:
-            raise tenvs_lacking(f"The agent {receiver.name!r} cannot have a home thread", missing_tenvs)
+        missing = await self._agents.missing_home_tenvs(receiver.id)
+        if missing:
+            raise tenvs_lacking(f"The agent {receiver.name!r} cannot have a home thread", missing)
         content = {"serviceName": service_name, "payload": plain(payload)}
         delivery = self._deliveries.delivery(receiver.id, "service", self._new_id("svc"), content)
         answer = await self._effect_commits.commit(Deliver(delivery=delivery))
@@ -270,7 +268,7 @@ class Inboxes:
             raise StoreError(f"The agent {agent!r} could not be triggered ({answer.guard}).")
         if not answer.runs:
             raise ThreadTerminated(
-                f"The home thread of the agent {agent!r} is terminated and accepts nothing more."
+                f"The home thread of the agent {agent!r} is terminated, so no agent answers in it."
             )
         return delivery.event
 
@@ -284,7 +282,7 @@ class Inboxes:
         place = await self._thread(agent, thread_id)
         thread = await self._store.thread(place)
         if thread is not None and thread.is_over:
-            raise ThreadTerminated(f"The thread {place!r} is terminated and accepts nothing more.")
+            raise ThreadTerminated(f"The thread {place!r} is terminated, so no agent answers in it.")
         unit = RetryEvent(
             token=self._new_id("unit"), at=self._clock.now(), thread_id=place, event_id=event_id
         )
@@ -310,8 +308,8 @@ class Inboxes:
 def _check_service(name: str) -> None:
     by_kind("serviceName", name, str, "text")
     by_text("serviceName", name)
-    fault = None if one_line(name) else NOT_ONE_LINE
+    error = None if one_line(name) else NOT_ONE_LINE
     if not name.strip() or len(name) > LONGEST_NAME:
-        fault = f"must be a name of 1 to {LONGEST_NAME} characters"
-    if fault is not None:
-        raise InvalidRequest(f"serviceName {fault}.", [{"path": "serviceName", "message": fault}])
+        error = f"must be a name of 1 to {LONGEST_NAME} characters"
+    if error is not None:
+        raise InvalidRequest(f"serviceName {error}.", [{"path": "serviceName", "message": error}])

@@ -66,20 +66,20 @@ class Blocks:
     async def list(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Block]:
-        """The blocks that it reads, its own and those of others that it is linked to, by label."""
+        """Return the blocks that it reads, its own and those of others that it is linked to, by label."""
         page(limit, offset)
         return sliced(await self._memory.blocks(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
     async def get(self, agent: str, label: str, *, user_id: str | None = None) -> Block:
-        """The block of that label that it reads: its own, else the one that it is linked to; else `NotFound`."""
+        """Return the block of that label that it reads: its own, else the one that it is linked to; else `NotFound`."""
         label, agent_id = _label(label), await self._keepers.keeper_id(agent, user_id)
-        blocks = await self._memory.blocks(agent_id)
-        same = [block for block in blocks if block.label == label]
-        own_blocks = [block for block in same if block.agent_id == agent_id]
+        seen = await self._memory.blocks(agent_id)
+        same = [block for block in seen if block.label == label]
+        own = [block for block in same if block.agent_id == agent_id]
         if not same:
-            all_of(blocks)
+            all_of(seen)
             raise _no_block(label)
-        return (own_blocks or same)[0]
+        return (own or same)[0]
 
     async def write(
         self,
@@ -102,18 +102,18 @@ class Blocks:
             raise invalid_value("readers", "must be omitted: a block kept for a person has no readers")
         agent_id = await self._keepers.keeper_id(agent, user_id)
         while True:
-            blocks = all_of(await self._memory.blocks(agent_id))
-            check_block(blocks, agent_id, label, content)
+            seen = all_of(await self._memory.blocks(agent_id))
+            check_block(seen, agent_id, label, content)
             block = Block(
                 agent_id=agent_id,
                 label=label,
                 content=content,
                 updated_at=self._clock.now(),
                 is_shared=bool(readers)
-                or any(each.is_shared for each in blocks if (each.agent_id, each.label) == (agent_id, label)),
+                or any(each.is_shared for each in seen if (each.agent_id, each.label) == (agent_id, label)),
             )
             links = [await self._link(agent_id, label, one, f"readers.{n}") for n, one in enumerate(readers)]
-            check = check_blocks(blocks, agent_id, label, compared=True)
+            check = check_blocks(seen, agent_id, label, compared=True)
             effects = [effect for pair in links for effect in pair]
             if await self._commit(label, check, SetBlock(block=block), *effects):
                 return block
@@ -124,7 +124,7 @@ class Blocks:
         await self._commit(label, DropBlock(agent_id=keeper, label=_label(label)))
 
     async def link(self, agent: str, label: str, reader: str) -> None:
-        """Have another agent, the `reader`, read this agent's block from now on.
+        """Let another agent, the `reader`, read this agent's block.
 
         Raises `InvalidRequest` for the agent itself, and for a reader that is linked to too many blocks.
         """
@@ -136,12 +136,12 @@ class Blocks:
         reader_id = await self._id(reader)
         if reader_id == agent_id:
             raise invalid_value(where, "must name another agent: an agent always reads its own blocks")
-        blocks = all_of(await self._memory.blocks(reader_id))
-        linked = {(each.agent_id, each.label) for each in blocks if each.agent_id != reader_id}
+        seen = all_of(await self._memory.blocks(reader_id))
+        linked = {(each.agent_id, each.label) for each in seen if each.agent_id != reader_id}
         if len(linked - {(agent_id, label)}) >= MOST_LINKED:
             raise InvalidRequest(
-                f"The agent {reader!r} already reads {quantity(len(linked), 'block')} of others. The maximum is "
-                f"{MOST_LINKED}.",
+                f"The agent {reader!r} reads {quantity(len(linked), 'block')} of other agents. "
+                f"At most {MOST_LINKED} are allowed.",
                 [{"path": where, "message": f"already reads {MOST_LINKED} blocks of others, the maximum"}],
             )
         most = None if (agent_id, label) in linked else MOST_LINKED
@@ -149,7 +149,7 @@ class Blocks:
         return check, LinkBlock(agent_id=agent_id, label=label, reader_id=reader_id)
 
     async def unlink(self, agent: str, label: str, reader: str) -> None:
-        """Have that agent read this agent's block no longer; nothing happens where it does not."""
+        """Stop sharing this agent's block with that agent, if it is shared."""
         agent_id, reader_id = await self._id(agent), await self._id(reader)
         await self._commit(label, UnlinkBlock(agent_id=agent_id, label=_label(label), reader_id=reader_id))
 
@@ -164,15 +164,15 @@ class Blocks:
         return (await self._agents.get(agent)).id
 
 
-def check_blocks(blocks: Iterable[Block], agent_id: str, label: str, *, compared: bool = False) -> CheckMind:
+def check_blocks(seen: Iterable[Block], agent_id: str, label: str, *, compared: bool = False) -> CheckMind:
     """Return the check of a unit that writes a block; `compared` if it is still to be as it was seen."""
-    own_blocks = {each.label: changed(each, is_shared=False) for each in blocks if each.agent_id == agent_id}
-    most = None if label in own_blocks else MOST_BLOCKS
-    return check_mind(agent_id, "blocks", [label], most, own_blocks if compared else None)
+    own = {each.label: changed(each, is_shared=False) for each in seen if each.agent_id == agent_id}
+    most = None if label in own else MOST_BLOCKS
+    return check_mind(agent_id, "blocks", [label], most, own if compared else None)
 
 
 def _label(label: str) -> str:
-    """The label; `InvalidRequest` for what can be none."""
+    """Return the label; `InvalidRequest` for what can be none."""
     by_kind("label", label, str, "text")
     check_label(label)
     return label
@@ -205,14 +205,14 @@ class Passages:
     async def list(
         self, agent: str, limit: int = 50, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Passage]:
-        """Its passages, the newest first."""
+        """Return its passages, the newest first."""
         page(limit, offset)
         return await self._memory.passages(
             await self._keepers.keeper_id(agent, user_id), limit=limit, offset=offset
         )
 
     async def get(self, agent: str, passage_id: str, *, user_id: str | None = None) -> Passage:
-        """One of its passages. Raises `NotFound` if it is not there."""
+        """Return one of its passages. Raises `NotFound` if it is not there."""
         agent_id = await self._keepers.keeper_id(agent, user_id)
         passage = await self._memory.passage(agent_id, by_id("passage", passage_id))
         if passage is None:
@@ -228,7 +228,7 @@ class Passages:
         *,
         user_id: str | None = None,
     ) -> Sequence[Passage]:
-        """Its passages in which every word of the query stands, by their rank: see `core.agents.memory`.
+        """Return its passages in which every word of the query stands, by their rank: see `core.agents.memory`.
 
         There are at most `CANDIDATES` of them. With an embedder those whose meaning is near to the query's are found
         too, at most `core.agents.vectors.MOST_NEAR`. Raises `InvalidRequest` for a query without words, or with too
@@ -236,16 +236,16 @@ class Passages:
         """
         page(limit, offset)
         by_kind("query", query, str, "text")
-        keywords = read_query(query)
+        wanted = read_query(query)
         ranking = await rank_passages(
-            self._memory, self._semantics, await self._keepers.keeper_id(agent, user_id), keywords, query
+            self._memory, self._semantics, await self._keepers.keeper_id(agent, user_id), wanted, query
         )
         return sliced(ranking, limit, offset)
 
     async def add(
         self, agent: str, content: str, tags: Sequence[str] = (), *, user_id: str | None = None
     ) -> Passage:
-        """A new passage. Raises `InvalidRequest` for content of more than 64 KiB and for invalid tags."""
+        """Create a passage. Raises `InvalidRequest` for content of more than 64 KiB and for invalid tags."""
         by_kind("content", content, str, "text")
         by_list("tags", tags, str, "texts")
         check_passage(content, tags)
@@ -262,17 +262,17 @@ class Passages:
 
     async def drop(self, agent: str, passage_id: str, *, user_id: str | None = None) -> None:
         """Take a passage away. Raises `NotFound` if it is not there."""
-        effect = DropPassage(
+        gone = DropPassage(
             agent_id=await self._keepers.keeper_id(agent, user_id), id=by_id("passage", passage_id)
         )
-        if isinstance(await self._effect_commits.commit(effect), Conflict):
+        if isinstance(await self._effect_commits.commit(gone), Conflict):
             raise _no_passage(passage_id)
 
 
 async def rank_passages(
     memory: AgentReads, semantics: "Semantics | None", agent_id: str, query: Query, text: str
 ) -> Rows[Passage]:
-    """What a search finds, the best first: by the words of a query, with an embedder also by what its text means."""
+    """Return matching passages, best first, ranked by keywords and, with an embedder, by semantic similarity."""
     candidates = await memory.matches(agent_id, query, limit=CANDIDATES)
     ranking = ranked(candidates, query, CANDIDATES)
     if semantics is not None:

@@ -88,11 +88,11 @@ class MindItems(Generic[T, C]):
         now: datetime,
     ) -> Edit[T]:
         """Apply the changes to the rows of the keeper. Raises `InvalidRequest` with the paths of invalid changes."""
-        items = self.by_key(rows)
-        new = self.change(items, changes, keeper, new_id, now)
+        kept = self.by_key(rows)
+        new = self.change(kept, changes, keeper, new_id, now)
         return Edit(
             new=new,
-            items=self.order((items | new).values()),
+            items=self.order((kept | new).values()),
             effects=[self.put(each) for each in new.values()],
         )
 
@@ -167,7 +167,7 @@ class Minds:
     async def goals(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Goal]:
-        """Its goals, the oldest first."""
+        """Return its goals, the oldest first."""
         page(limit, offset)
         return sliced(await self._minds.goals(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
@@ -185,7 +185,7 @@ class Minds:
     async def memories(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Memory]:
-        """Its memories, by key."""
+        """Return its memories, by key."""
         page(limit, offset)
         return sliced(
             await self._minds.memories(await self._keepers.keeper_id(agent, user_id)), limit, offset
@@ -205,7 +205,7 @@ class Minds:
     async def plans(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Plan]:
-        """Its plans, the next one first."""
+        """Return its plans, the next one first."""
         page(limit, offset)
         return sliced(await self._minds.plans(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
@@ -217,7 +217,7 @@ class Minds:
         by_list("changes", changes, PlanChange, "PlanChange values")
         agent_id = (await self._agents.get(agent)).id
         if changes:
-            require_home_tenvs(await self._agents.missing_home_tenvs(agent_id))
+            refuse_homeless(await self._agents.missing_home_tenvs(agent_id))
         return await self._set(PLANS, agent_id, changes)
 
     async def drop_plan(self, agent: str, plan_id: str, *, user_id: str | None = None) -> None:
@@ -261,7 +261,7 @@ def check_mind(
     return CheckMind(agent_id=agent_id, kind=kind, keys=keys, most=most, seen=was)
 
 
-def require_home_tenvs(missing_home_tenvs: MissingTenvs) -> None:
+def refuse_homeless(missing_home_tenvs: MissingTenvs) -> None:
     """Raise `InvalidRequest` for plans of an agent whose home thread would lack these values."""
     if missing_home_tenvs:
         raise InvalidRequest(

@@ -38,12 +38,12 @@ class Semantics:
         self._place = 0  # behind which passages are to be looked at for vectors that they are missing
 
     async def vector(self, passage: Passage) -> Vector | None:
-        """The vector of a passage that is to be stored; None if the embedder fails or takes too long."""
+        """Return the vector of a passage that is to be stored; None if the embedder fails or takes too long."""
         vectors = await self._embed([embedded_text(passage)], PATIENCE)
         return vectors[0] if vectors else None
 
     async def nearest(self, agent_id: str, text: str) -> Sequence[Passage]:
-        """The agent's passages nearest in meaning to the text, the nearest first; none if the embedder fails."""
+        """Return the agent's passages nearest in meaning to the text, the nearest first; none if the embedder fails."""
         vectors = await self._embed([shortened(text)], PATIENCE)
         query = vectors[0] if vectors else None
         near = [] if query is None else await self._near(agent_id, query)
@@ -81,7 +81,7 @@ class Semantics:
         return len(effects)
 
     async def _near(self, agent_id: str, query: Vector) -> list[VectorMatch]:
-        """The nearest of the agent's newest passages, read and compared page by page, in a thread."""
+        """Return the nearest of the agent's newest passages, read and compared page by page, in a thread."""
         near: list[VectorMatch] = []
         before: int | None = None
         for _ in range(0, SCANNED, PAGE):
@@ -93,7 +93,7 @@ class Semantics:
         return near
 
     async def _embed(self, texts: Sequence[str], seconds: float) -> list[Vector | None]:
-        """A vector of each text that has one; an empty list if the embedder fails, which is logged once."""
+        """Return a vector of each text that has one; an empty list if the embedder fails, which is logged once."""
         if not texts:
             return []
         try:
@@ -110,10 +110,10 @@ class Semantics:
 
     def _note(self, error: Exception) -> None:
         if not self._failing:
-            message = str(error) or type(error).__name__
+            said = str(error) or type(error).__name__
             log.warning(
-                "The embedder %r fails: passages are stored without vectors and found by keyword: %s",
+                "The embedder %r failed. Passages are stored without vectors and found by keyword: %s",
                 self._embedder.name,
-                message,
+                said,
             )
         self._failing = True

@@ -34,12 +34,12 @@ class Speakers:
         self._requests = requests
 
     def forget(self, thread: Thread) -> None:
-        """The thread's run is over: what only this process has of a request is not needed any more."""
+        """Forget what this process keeps of a finished request."""
         if thread.agent == REQUESTS.id:
             self._requests.release(thread.id)
 
-    async def active_agent(self, thread: Thread, run: Run) -> ActiveAgent | str:
-        """The agent as the run began with it, or as it is now; or why it cannot run.
+    async def agent_for(self, thread: Thread, run: Run) -> ActiveAgent | str:
+        """Return the agent as the run began with it, or as it is now; or why it cannot run.
 
         A run that waits for values, or whose model has failed, goes on with the agent as it is now: it may bring them,
         or have another model, since; so does one that is open again, for calls of the tools that there are now.
@@ -67,12 +67,12 @@ class Speakers:
         if speaker is None:
             return f"The agent {agent_id!r} of this thread is not configured in this app."
         equipped = self._equip(speaker, thread.user_id)
-        equipped = self._requests.told_output(thread, equipped)
+        equipped = self._requests.with_output(thread, equipped)
         return equipped.sides.get(run.side, equipped)
 
     async def _of_request(self, thread: Thread) -> ActiveAgent | str:
         try:
-            return await in_thread_if_large(thread.arguments, self._requests.of, thread)
+            return await in_thread_if_large(thread.arguments, self._requests.agent, thread)
         except (InvalidRequest, DefinitionError) as error:
             return error.message
 
@@ -88,7 +88,7 @@ class BuiltinTools:
         self._ready: dict[tuple[int, bool], tuple[ActiveAgent, ActiveAgent]] = {}
 
     def with_builtins(self, agent: ActiveAgent, user_id: str | None = None) -> ActiveAgent:
-        """The agent with its toolkits' tools behind its own; the same one for the same agent.
+        """Return the agent with its toolkits' tools behind its own; the same one for the same agent.
 
         In a thread that belongs to a user it has none of them if it declares so.
         """
@@ -99,8 +99,8 @@ class BuiltinTools:
         if ready is not None and ready[0] is agent:
             return ready[1]
         tools = [tool for kit in agent.agent.toolkits for tool in self._kits.get(kit, ())]
-        equipped = agent.without_toolkits() if bare else agent.with_tools(tools)
+        made = agent.without_toolkits() if bare else agent.with_tools(tools)
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]
-        self._ready[id(agent), bare] = agent, equipped
-        return equipped
+        self._ready[id(agent), bare] = agent, made
+        return made

@@ -25,22 +25,22 @@ from toolwright.core.tools.pipeline import (
     PreparedCall,
     answer_by_model,
     internal_result,
-    lacks_variables,
+    missing_variables_error,
     prepare,
     timed_out,
 )
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import changed
 from toolwright.runtime.calls.request_state import resolver, write_output, written_size
-from toolwright.runtime.calls.variables import approval_terms, changed_for, missing_for, needs_approval
-from toolwright.runtime.calls.visible import outside_any_space, result_message, show
-from toolwright.runtime.calls.visible import timeout_message as timed_out_message
+from toolwright.runtime.calls.variables import asked, changed_for, missing_for, needs_approval
+from toolwright.runtime.calls.visible import finished, outside_any_space, show
+from toolwright.runtime.calls.visible import timed_out as timed_out_message
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.mcp.definitions import follow, pin
-from toolwright.runtime.state.facts import said
+from toolwright.runtime.state.facts import injected_message
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 
@@ -50,7 +50,7 @@ SHOWN = 2_000  # characters of changed arguments that the model is told
 def answer_message(
     context: RunContext, changes: Changes, call: Call, result: ToolResult, at: datetime
 ) -> Message:
-    """The tool message by which the model reads a result, and with which arguments if they are not its own."""
+    """Return the tool message by which the model reads a result, and with which arguments if they are not its own."""
     files: tuple[AttachmentRef, ...] = ()
     if result.attachments:
         files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
@@ -75,7 +75,7 @@ def call_message(
         id=context.new_id("msg"),
         role="tool",
         content=content,
-        seq=context.place(changes),
+        seq=context.next_seq(changes),
         run_id=call.run_id,
         step=call.step,
         side=context.side,
@@ -90,19 +90,19 @@ def call_message(
     )
 
 
-class InlineExecutor(Protocol):
+class Instant(Protocol):
     """Decides a call of its kind without any wait or outside world."""
 
     def __call__(self, prepared: PreparedCall) -> Outcome: ...
 
 
 def wait_outside(prepared: PreparedCall) -> Outcome:
-    """Someone outside carries the call out and submits its result, a service or a person (S3 `isAsync`)."""
+    """Return the wait for a call that a service or a person executes and submits (S3 `isAsync`)."""
     tool = prepared.tool
     return Pending(wait=None if tool.is_async else tool.timeout, expires_in=tool.expires_in)
 
 
-INLINE_EXECUTORS: Mapping[Kind, InlineExecutor] = {
+INSTANTS: Mapping[Kind, Instant] = {
     "internal": internal_result,
     "latent": answer_by_model,
     "external": wait_outside,
@@ -145,10 +145,10 @@ STATE_PER_UNIT = 1024 * 1024
 
 
 class Calls:
-    """Puts the states and results of calls into changes; `inline_executors` answer without the outside world."""
+    """Puts the states and results of calls into changes; `instants` are carriers that need no outside world."""
 
-    def __init__(self, inline_executors: Mapping[Kind, InlineExecutor], files: FileKeeper) -> None:
-        self._inline_executors = inline_executors
+    def __init__(self, instants: Mapping[Kind, Instant], files: FileKeeper) -> None:
+        self._instants = instants
         self._files = files
         self._armed: dict[str, float] = {}
 
@@ -185,7 +185,7 @@ class Calls:
             prepared = prepare(tools, call.name, call.arguments, call.id, resolve)
             if isinstance(prepared, ToolResult):
                 if not running:
-                    self.take(context, changes, call, self._cut(context, prepared))
+                    self.put_outcome(context, changes, call, self._cut(context, prepared))
                 continue
             tool = prepared.tool
             if is_held and not (running < most and can_run_concurrently(tool)):
@@ -193,7 +193,7 @@ class Calls:
             needs = self._needs_approval(context, changes, call, tool)
             if needs is None:
                 return
-            instant = None if needs else self._inline_executors.get(tool.carrier)
+            instant = None if needs else self._instants.get(tool.carrier)
             outcome = None if instant is None else instant(prepared)
             if running and outcome is not None and not _is_waited_for(outcome):
                 continue
@@ -211,7 +211,7 @@ class Calls:
             else:
                 changes.events.append(tool_event("tool.started", call.id, call.name))
                 before = changes.effects
-                if self.take(context, changes, call, self._cut(context, outcome)):
+                if self.put_outcome(context, changes, call, self._cut(context, outcome)):
                     size += written_size(before, changes)
                     size += 0 if resolve is None else len(dumps(prepared.arguments))
                     if size > STATE_PER_UNIT:
@@ -239,19 +239,19 @@ class Calls:
         self._move(changes, call, "running", context.clock.now())
 
     def _ask(self, context: RunContext, changes: Changes, call: Call, tool: Tool) -> None:
-        """The call waits for an approval before it begins."""
-        terms, now = approval_terms(context, changes, call, tool), context.clock.now()
+        """Suspend the call until it is approved."""
+        terms, now = asked(context, changes, call, tool), context.clock.now()
         expires_at = None if terms.seconds is None else now + timedelta(seconds=terms.seconds)
         self._move(changes, call, "waiting", now, expires_at=expires_at, terms=terms_to_json(terms))
 
     def _cut(self, context: RunContext, outcome: Outcome) -> Outcome:
-        """An outcome that was made at once: no error in it is worth a file. A success is cut for the model alone."""
+        """Return an immediate outcome as recorded: errors are cut, a success is cut for the model only."""
         if not isinstance(outcome, ToolResult):
             return outcome
         result = context.redactor.result(outcome)
         return result if result.status == "success" else self._files.cut(result)
 
-    def take(self, context: RunContext, changes: Changes, call: Call, outcome: Outcome) -> bool:
+    def put_outcome(self, context: RunContext, changes: Changes, call: Call, outcome: Outcome) -> bool:
         """Put a call's outcome, without secrets as `keep` gives it, into the changes; false if the run must wait."""
         if isinstance(outcome, ToolResult):
             self._put_result(context, changes, call, outcome)
@@ -269,7 +269,7 @@ class Calls:
             self._move(changes, call, "pending", now, expires_at=expires_at)
             if call.id not in context.nested:
                 text = dumps(s3_pending(call.id))
-                context.say(changes, call_message(context, changes, call, text, "success", now))
+                context.add_message(changes, call_message(context, changes, call, text, "success", now))
             return True
         seconds, began = outcome.wait, call.started_at
         if outcome.task is not None and began is not None:  # its server has had the call already
@@ -291,7 +291,7 @@ class Calls:
         self._move(changes, call, "waiting", now, deadline=deadline, expires_at=expires_at)
         self._armed[call.id] = context.clock.monotonic() + seconds
 
-    def left(self, call: Call, clock: Clock) -> float:
+    def seconds_left(self, call: Call, clock: Clock) -> float:
         """Return the seconds that the call may still wait.
 
         The process that began the wait measures it by the monotonic clock; after a restart the stored deadline counts.
@@ -308,12 +308,12 @@ class Calls:
             self._armed.pop(call_id, None)
 
     def begin_again(self, context: RunContext, changes: Changes, call: Call) -> None:
-        """A call that a dead process had begun, and that may run again."""
+        """Restart a repeatable call that was interrupted by a crash."""
         self._move(changes, call, "running", context.clock.now())
         changes.events.append(tool_event("tool.started", call.id, call.name))
 
     def settle(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
-        """A call has its result: the call's row, its message, its event. No secret is in any of them."""
+        """Record a call's result: its row, message and event, all redacted."""
         self._put_result(context, changes, call, context.redactor.result(result))
 
     def _put_result(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
@@ -329,14 +329,14 @@ class Calls:
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:
             redacted = _with_space(changes, call)
-            changes.effects += (*result_message(redacted, result, context.author, source_of(context)),)
+            changes.effects += (*finished(redacted, result, context.author, source_of(context)),)
         if call.id in context.nested:  # its handler reads it
             return
         message = answer_message(context, changes, call, result, at)
         if message.content == result.result:
-            context.put(changes, message)
+            context.add_redacted(changes, message)
         else:
-            context.say(changes, message)  # its text was written again
+            context.add_message(changes, message)  # its text was written again
 
     def cancel_waiting(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """Cancel a waiting call whose result can no longer arrive."""
@@ -346,21 +346,21 @@ class Calls:
         at = context.clock.now()
         self._move(changes, call, "cancelled", at, result=result_to_json(result))
         changes.events.append(outcome_event(call.id, call.name, result))
-        changes.effects += (*result_message(call, result, context.author, source_of(context)),)
+        changes.effects += (*finished(call, result, context.author, source_of(context)),)
         if call.id not in context.nested:
-            context.say(changes, answer_message(context, changes, call, result, at))
+            context.add_message(changes, answer_message(context, changes, call, result, at))
 
     async def bounded(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
         """Return the result of a call that was settled elsewhere within the limit, the whole kept in a file."""
         assert call.result is not None, "a settled call has a result"
         result = context.redactor.result(result_from_json(call.result))
         thread_id, drafts = context.thread.id, FileDrafts(context.files)
-        stored = await context.retry_until_available(
+        kept = await context.retry_until_available(
             lambda: self._files.report_within_limit(thread_id, drafts, result, call.name)
         )
-        if stored is not result:
+        if kept is not result:
             changes.files, changes.whole = drafts.changes, {call.id: result.result}
-        return stored
+        return kept
 
     def deliver(
         self, context: RunContext, changes: Changes, call: Call, bounded: ToolResult | None = None
@@ -371,7 +371,7 @@ class Calls:
         result, at = bounded or self._files.cut(result_from_json(call.result)), context.clock.now()
         if context.values is not None and result.status == "success":
             result = write_output(context, changes, call, result)
-        context.say(changes, answer_message(context, changes, call, result, at))
+        context.add_message(changes, answer_message(context, changes, call, result, at))
 
     def time_out(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
         """End a call's wait: its caller reads an error, and a late result goes to the inbox."""
@@ -382,56 +382,47 @@ class Calls:
         changes.effects += (*timed_out_message(context, call, error),)
         return error
 
-    def abandon(
-        self,
-        context: RunContext,
-        changes: Changes,
-        results: AbandonedCallResults,
-        nested: Iterable[Call] = (),
+    def end_open_calls(
+        self, context: RunContext, changes: Changes, words: AbandonedCallResults, below: Iterable[Call] = ()
     ) -> None:
-        """The run ends: every call without an answer gets one, in words that fit how far it came.
+        """Give every unfinished call a result that tells how far it came, because the run ends.
 
         So do those `below` them.
         """
         answered = {message.call_id for message in changes.messages}
         moved = {change.id for change in changes.call_changes}
-        for call in nested:
+        for call in below:
             if call.id not in moved:
-                self.close(context, changes, call, results)
+                self.close(context, changes, call, words)
         for call in context.root.unanswered():
             if call.id in answered:
                 continue
             match call.status:
                 case "created":
-                    self.refuse(context, changes, call, results.what)
+                    self.refuse(context, changes, call, words.what)
                 case "running" if context.is_to_begin(call):
-                    self.refuse(context, changes, call, results.what)
+                    self.refuse(context, changes, call, words.what)
                 case "running":
-                    self.settle(
-                        context, changes, call, ToolResult.fail(results.running, error_code=results.code)
-                    )
+                    self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
                 case "waiting" if call.is_asked:
-                    self.cancel_waiting(context, changes, call, results.unapproved)
-                case "waiting" if call.ends_with_run and results.stops_children:
+                    self.cancel_waiting(context, changes, call, words.unapproved)
+                case "waiting" if call.ends_with_run and words.stops_children:
                     self.cancel_waiting(
-                        context, changes, call, ToolResult.fail(results.running, error_code=results.code)
+                        context, changes, call, ToolResult.fail(words.running, error_code=words.code)
                     )
                 case "waiting":
                     self._flip(
-                        context,
-                        changes,
-                        call,
-                        ToolResult.fail(results.still_open, error_code="still_pending"),
+                        context, changes, call, ToolResult.fail(words.still_open, error_code="still_pending")
                     )
                 case _:
                     self.deliver(context, changes, call)
 
-    def refuse(self, context: RunContext, changes: Changes, call: Call, reason: str) -> None:
+    def refuse(self, context: RunContext, changes: Changes, call: Call, what: str) -> None:
         """Settle a call that will not start, because of `what` happened before it did."""
-        error = f"{reason} before this call began."
+        error = f"{what} before this call began."
         self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
 
-    def close(self, context: RunContext, changes: Changes, call: Call, results: AbandonedCallResults) -> None:
+    def close(self, context: RunContext, changes: Changes, call: Call, words: AbandonedCallResults) -> None:
         """Close a call whose parent call has ended: a result that arrives later goes to the inbox (D9).
 
         A child thread is stopped with the run that called it.
@@ -439,18 +430,18 @@ class Calls:
         context.put_nested(call)
         match call.status:
             case "created" | "running":
-                self.settle(context, changes, call, ToolResult.fail(results.running, error_code=results.code))
+                self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
             case "waiting" if call.is_asked:
-                self.cancel_waiting(context, changes, call, results.unapproved)
+                self.cancel_waiting(context, changes, call, words.unapproved)
             case "waiting" if call.name == ELICIT or (
-                call.ends_with_run and (context.abort.aborted or results.stops_children)
+                call.ends_with_run and (context.abort.aborted or words.stops_children)
             ):
                 self.cancel_waiting(
-                    context, changes, call, ToolResult.fail(results.running, error_code=results.code)
+                    context, changes, call, ToolResult.fail(words.running, error_code=words.code)
                 )
             case "waiting":
                 self._flip(
-                    context, changes, call, ToolResult.fail(results.still_open, error_code="still_pending")
+                    context, changes, call, ToolResult.fail(words.still_open, error_code="still_pending")
                 )
             case _:
                 pass
@@ -464,12 +455,12 @@ class Calls:
         return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
 
     def refusal(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> ToolResult | None:
-        """A call that is waited for in memory does not wait for variables: its caller reads what is missing (D4)."""
+        """Return the error of a call awaited in memory whose variables are missing, or None (D4)."""
         tool = tools.get(call.name)
         missing = () if tool is None else missing_for(context, tool)
         if not missing:
             return None
-        return lacks_variables(call.name, [each.name for each in missing])
+        return missing_variables_error(call.name, [each.name for each in missing])
 
     def interrupted(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> ToolResult | None:
         """Answer of a call that a dead process had begun; None if it may run again (D14)."""
@@ -486,7 +477,7 @@ class Calls:
         self._move(changes, call, "pending", at)
         changes.events.append(outcome_event(call.id, call.name, error))
         if call.id not in context.nested:
-            context.say(changes, call_message(context, changes, call, model_text(error), "error", at))
+            context.add_message(changes, call_message(context, changes, call, model_text(error), "error", at))
 
     def _move(
         self,
@@ -545,12 +536,12 @@ def _status_after(changes: Changes, call: Call) -> str:
 
 
 def _inject(context: RunContext, changes: Changes) -> None:
-    """Puts the handler's messages in the thread behind its result."""
+    """Put the handler's messages in the thread behind its result."""
     for each in changes.injected:
-        context.say(changes, said(context, each, context.place(changes)))
+        context.add_message(changes, injected_message(context, each, context.next_seq(changes)))
 
 
 def _with_space(changes: Changes, call: Call) -> Call:
-    """The call with the space that it is shown in, also if it is posted in this very move."""
+    """Return the call with the space that it is shown in, also if it is posted in this very move."""
     space_id = None if changes.shown is None else changes.shown.get(call.id)
     return call if space_id is None else changed(call, space_id=space_id)

@@ -65,7 +65,7 @@ class Handlers:
     def state(
         self, context: RunContext, call: Call, invoke: Invoke, children: Sequence[Thread] = ()
     ) -> RunState:
-        """The thread as the handler of that call sees it."""
+        """Return the thread as the handler of that call sees it."""
         return RunState(
             context,
             call,
@@ -120,7 +120,7 @@ class Handlers:
             await state.close()  # of one that is left behind, or cut off while it closed
 
     def _grace(self, tool: Tool, state: RunState) -> float:
-        """Seconds between the abort signal and the cancellation of the tool's handler."""
+        """Return seconds between the abort signal and the cancellation of the tool's handler."""
         if tool.grace is not None:
             return tool.grace
         return self._abort_grace if state.execution.reads_abort else 0.0
@@ -137,7 +137,7 @@ class Handlers:
     async def keep(
         self, context: RunContext, ran: HandlerOutcome, call: Call, outcome: Outcome
     ) -> tuple[Outcome, Changes]:
-        """An outcome as it can be recorded: its files kept, its text within the limit; and what the call wrote.
+        """Return an outcome as it can be recorded: its files kept, its text within the limit; and what the call wrote.
 
         All files of a result are kept or none. What the handler wrote is kept also with an error.
         """
@@ -149,7 +149,7 @@ class Handlers:
                 outcome = ToolResult.fail(error.message, error_code=error.code)
         changes, drafted = state.written(), state.drafted
         if drafted is not None:
-            await context.retry_until_available(drafted.rename_taken)
+            await context.retry_until_available(drafted.rename_existing)
         if state.has_effects:
             try:
                 changes.effects = tuple(await state.effects())
@@ -167,29 +167,29 @@ class Handlers:
             refs = await context.retry_until_available(
                 lambda: self._files.attach(thread_id, drafts, result.attachments)
             )
-            value = (
+            named = (
                 result.result if result.result != attached_text(result.attachments) else attached_text(refs)
             )
-            result = changed(result, result=value, attachments=refs)
+            result = changed(result, result=named, attachments=refs)
         except (InvalidRequest, TooLarge, NotFound) as error:
             drafts = written
             result = ToolResult.fail(
                 f"The tool's files cannot be stored. {error.message}", error_code="attachments"
             )
-        limited = await context.retry_until_available(
+        kept = await context.retry_until_available(
             lambda: self._files.within_limit(thread_id, drafts, result, call.name)
         )
         changes.files = drafts.changes
-        if context.values is not None and limited is not result:
+        if context.values is not None and kept is not result:
             changes.whole = {call.id: result.result}
         # Once more: it was remade, and the run may have learned a secret meanwhile.
         if context.redactor and isinstance(outcome, ToolResult):
-            return await _clean(context, limited), changes
-        return limited if isinstance(outcome, ToolResult) else outcome, changes
+            return await _clean(context, kept), changes
+        return kept if isinstance(outcome, ToolResult) else outcome, changes
 
 
 def _without_births(env: Sequence[EnvChange], thread_id: str) -> tuple[EnvChange, ...]:
-    """Changes of values without those that were for a child: it does not begin."""
+    """Return changes of values without those that were for a child: it does not begin."""
     return tuple([each for each in env if each.owner == thread_id or each.row is None])
 
 

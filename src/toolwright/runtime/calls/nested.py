@@ -24,9 +24,9 @@ from toolwright.core.tools.relations import PromptCall, SubpromptConfig
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.conversation import Frame, heard_by
+from toolwright.runtime.context.conversation import Frame, as_read_by_side
 from toolwright.runtime.env.redaction import clean_arguments, clean_message
-from toolwright.runtime.model.answer import message_calls, new_call, sent_with
+from toolwright.runtime.model.answer import in_message, new_call, sent_with
 from toolwright.runtime.state.state import RunState
 from toolwright.wire.result import result_from_json, s3_pending
 from toolwright.wire.text import readable
@@ -40,7 +40,7 @@ class Nested:
         self._with_reader = with_reader
 
     async def frame(self, context: RunContext, call: Call, prepared: PreparedCall) -> Frame | ToolResult:
-        """The conversation within this call of a prompt tool, from its beginning or from where it was.
+        """Return the conversation within this call of a prompt tool, from its beginning or from where it was.
 
         An error result if it cannot begin.
         """
@@ -50,15 +50,13 @@ class Nested:
             files = await self._files(context, paths(prepared.arguments, config.init_attachments_property))
         except (InvalidRequest, NotFound) as error:
             return ToolResult.fail(error.message, error_code=error.code)
-        stored_messages = await context.retry_until_available(lambda: self._store.children.within(call.id))
-        messages = [
-            clean_message(each, context.redactor) for each in stored_messages
-        ]  # of what is a secret since then
-        nested_rows = await context.retry_until_available(lambda: self._store.children.nested(call.id))
+        said = await context.retry_until_available(lambda: self._store.children.within(call.id))
+        messages = [clean_message(each, context.redactor) for each in said]  # of what is a secret since then
+        below = await context.retry_until_available(lambda: self._store.children.nested(call.id))
         last = next((m for m in reversed(messages) if m.role == "assistant"), None)
-        call_ids = set[str]() if last is None else {each.id for each in last.calls}
+        asked = set[str]() if last is None else {each.id for each in last.calls}
         active = context.active.nested[tool.name]
-        frame = Frame.of(active, messages, [each for each in nested_rows if each.id in call_ids])
+        frame = Frame.create(active, messages, [each for each in below if each.id in asked])
         frame.call = call
         if context.thread.compacted:
             rows = await context.retry_until_available(
@@ -67,37 +65,37 @@ class Nested:
             if rows:
                 frame.compactions = {each.side: context.clean_row(each) for each in rows}
                 frame.active = self._with_reader(active, refers(rows))
-        opening_messages = opening(active, config, call, prepared.arguments, _chat(context), files)
-        frame.opening = tuple([clean_message(each, context.redactor) for each in opening_messages])
+        begun = opening(active, config, call, prepared.arguments, _chat(context), files)
+        frame.opening = tuple([clean_message(each, context.redactor) for each in begun])
         return frame
 
-    async def _files(self, context: RunContext, file_paths: Sequence[str]) -> list[AttachmentRef]:
-        if not file_paths:
+    async def _files(self, context: RunContext, named: Sequence[str]) -> list[AttachmentRef]:
+        if not named:
             return []
         drafts = FileDrafts(context.files)
-        return [(await drafts.get(path)).ref for path in file_paths]
+        return [(await drafts.get(path)).ref for path in named]
 
     async def answer(self, context: RunContext, frame: Frame) -> ToolResult:
-        """Result of a prompt tool's call, once its model has said its last word."""
+        """Return the result of a prompt tool's call, once its model has said its last word."""
         assert frame.call is not None, "only a prompt tool's conversation has an answer"
         call_id, prepared = frame.call.id, context.prepared.get(frame.call.id)
         assert prepared is not None, "the call goes on"
-        nested_rows = await context.retry_until_available(lambda: self._store.children.nested(call_id))
+        below = await context.retry_until_available(lambda: self._store.children.nested(call_id))
         results = {
             each.id: result
-            for each in nested_rows
+            for each in below
             if (
                 result := result_as_read(each, frame)
                 if each.result is None
                 else result_from_json(each.result)
             )
         }
-        return prompt_result(config_of(prepared.tool), frame, nested_rows, results)
+        return answer_of(config_of(prepared.tool), frame, below, results)
 
-    async def next_call(
+    async def recorded(
         self, context: RunContext, state: RunState, name: str, arguments: str
     ) -> tuple[str, int, Call | None]:
-        """The id and the number of the next call that a handler makes, and its row if it was made before.
+        """Return the id and the number of the next call that a handler makes, and its row if it was made before.
 
         The `arguments` are without secrets; those of the row may have values that have become secrets since.
         """
@@ -110,18 +108,18 @@ class Nested:
             if call.name == name and clean_arguments(call.arguments, context.redactor) == arguments:
                 return call_id, state.number, call
 
-    async def open_calls_of(self, context: RunContext, parent: Call) -> list[Call]:
+    async def unfinished_below(self, context: RunContext, parent: Call) -> list[Call]:
         """Return the open calls below a finished call, the deepest first."""
         calls: list[Call] = []
         for each in await context.retry_until_available(lambda: self._store.children.nested(parent.id)):
             if not is_over(each.status) and each.status != "pending":
-                calls += [*await self.open_calls_of(context, each), each]
+                calls += [*await self.unfinished_below(context, each), each]
         return calls
 
-    async def open_nested_calls(self, context: RunContext) -> list[Call]:
-        """Return `left_open` of all running calls of the step."""
+    async def open_below(self, context: RunContext) -> list[Call]:
+        """Return `unfinished_below` of all running calls of the step."""
         at_work = [call for call in context.root.unanswered() if call.status == "running"]
-        return [each for call in at_work for each in await self.open_calls_of(context, call)]
+        return [each for call in at_work for each in await self.unfinished_below(context, call)]
 
 
 def _chat(context: RunContext) -> list[Message]:
@@ -131,24 +129,22 @@ def _chat(context: RunContext) -> list[Message]:
     active = context.active
     if len(active.sides) < 2:
         return context.root.shown(None)
-    return heard_by(active.side, context.root.shown(context.side), active.agent.sides)
+    return as_read_by_side(active.side, context.root.shown(context.side), active.agent.sides)
 
 
 def nested_calls(context: RunContext, frame: Frame, response: ModelResponse) -> list[Call]:
-    """The calls that a prompt tool asks for, as rows; their ids are made of the call's, in order."""
+    """Return the calls that a prompt tool asks for, as rows; their ids are made of the call's, in order."""
     assert frame.call is not None and frame.active is not None, "a prompt tool's conversation has both"
     first = sum(len(message.calls) for message in frame.messages) + 1
     calls: list[Call] = []
-    used_ids: set[str] = set()
-    for number, model_call in enumerate(response.calls, first):
+    seen: set[str] = set()
+    for number, asked in enumerate(response.calls, first):
         call_id = f"{frame.call.id}.{number}"
-        model_call_id = call_id if not model_call.id or model_call.id in used_ids else model_call.id
-        used_ids.add(model_call_id)
+        model_call_id = call_id if not asked.id or asked.id in seen else asked.id
+        seen.add(model_call_id)
         ids, place = (call_id, model_call_id), (frame.call.step, number)
         parent_id, at = frame.call.id, context.clock.now()
-        calls.append(
-            new_call(context, frame.active, model_call, at, ids=ids, place=place, parent_id=parent_id)
-        )
+        calls.append(new_call(context, frame.active, asked, at, ids=ids, place=place, parent_id=parent_id))
     return calls
 
 
@@ -166,7 +162,7 @@ def nested_message(
         step=context.run.step_count,
         within=frame.id,
         by=frame.active.prompt.name if response.model else None,
-        calls=message_calls(calls),
+        calls=in_message(calls),
         native=response.native,
         sent=sent_with(frame, response) if response.model else None,
         created_at=context.clock.now(),
@@ -174,7 +170,7 @@ def nested_message(
 
 
 def config_of(tool: Tool) -> SubpromptConfig:
-    """The configuration of a prompt that is called as a tool."""
+    """Return the configuration of a prompt that is called as a tool."""
     assert isinstance(tool.relation, PromptCall), "a tool of the kind `prompt` calls a prompt"
     return tool.relation.config
 
@@ -187,9 +183,9 @@ def opening(
     chat: Sequence[Message],
     files: Sequence[AttachmentRef],
 ) -> tuple[Message, ...]:
-    """The first messages of a prompt tool: of the chat what it asks for, then its arguments as the user's message."""
+    """Return the first messages of a prompt tool: the part of the chat that it asks for, then its arguments."""
     past = chat_for(active, chat)
-    text = message_in(arguments, config.init_user_message_property)
+    text = spoken(arguments, config.init_user_message_property)
     message = Message(
         id=f"msg_{call.id}",
         role="user",
@@ -203,26 +199,24 @@ def opening(
 
 
 def chat_for(active: ActiveAgent, chat: Sequence[Message]) -> list[Message]:
-    """The conversation before the step that is open, with its words, with its calls, with both or neither."""
-    with_text, with_tools = active.prompt.include_chat, active.prompt.include_past_tools
-    if not with_text and not with_tools:
+    """Return the conversation before the step that is open, with its words, with its calls, with both or neither."""
+    words, tools = active.prompt.include_chat, active.prompt.include_past_tools
+    if not words and not tools:
         return []
     past: list[Message] = []
     for message in _closed(chat):
         if message.role == "tool" or message.calls:
-            if with_tools:
-                past.append(
-                    message if with_text else changed(message, content=_content_without_chat(message))
-                )
-            elif message.role == "assistant" and message.content and with_text:
+            if tools:
+                past.append(message if words else changed(message, content=_silent(message)))
+            elif message.role == "assistant" and message.content and words:
                 past.append(changed(message, calls=(), native=None))
-        elif with_text:
+        elif words:
             past.append(message)
     return past
 
 
 def _closed(chat: Sequence[Message]) -> Sequence[Message]:
-    """The messages before the first whose calls are not all answered."""
+    """Return the messages before the first whose calls are not all answered."""
     answered = {message.call_id for message in chat}
     for place, message in enumerate(chat):
         if any(call.id not in answered for call in message.calls):
@@ -230,8 +224,8 @@ def _closed(chat: Sequence[Message]) -> Sequence[Message]:
     return chat
 
 
-def message_in(arguments: Mapping[str, JSON], property_: str | None) -> str:
-    """The message within arguments: the property that is one, `message`, or all of them as JSON."""
+def spoken(arguments: Mapping[str, JSON], property_: str | None) -> str:
+    """Return the message within arguments: the property that is one, `message`, or all of them as JSON."""
     for name in (property_, "message"):
         value = None if name is None else arguments.get(name)
         if isinstance(value, str) and value:
@@ -242,21 +236,21 @@ def message_in(arguments: Mapping[str, JSON], property_: str | None) -> str:
 
 
 def paths(arguments: Mapping[str, JSON], property_: str | None) -> list[str]:
-    """The paths of files within arguments: one text, or a list of texts."""
+    """Return the paths of files within arguments: one text, or a list of texts."""
     value = None if property_ is None else arguments.get(property_)
     if isinstance(value, str):
         return [value] if value else []
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
-def prompt_result(
+def answer_of(
     config: SubpromptConfig, frame: Frame, calls: Sequence[Call], results: Mapping[str, ToolResult]
 ) -> ToolResult:
-    """The result for the caller of a prompt: its text, with its calls and their errors where there are any."""
+    """Return the result for the caller of a prompt: its text, with its calls and their errors where there are any."""
     text = frame.messages[-1].content
     errors_too = config.include_errors
     nested: Mapping[str, ActiveAgent] = {} if frame.active is None else frame.active.nested
-    tool_calls: list[JSON] = [
+    made: list[JSON] = [
         _call_json(call, results[call.id], errors_too, nested) for call in calls if call.id in results
     ]
     errors: list[JSON] = [
@@ -267,7 +261,7 @@ def prompt_result(
     if config.include_text_response:
         more["text"] = text
     if config.include_tool_calls:
-        more["toolCalls"] = tool_calls
+        more["toolCalls"] = made
     if errors_too:
         more["errors"] = errors
     if config.include_text_response and not more.get("toolCalls") and not more.get("errors"):
@@ -289,7 +283,7 @@ def result_as_read(call: Call, frame: Frame) -> ToolResult | None:
 
 
 def _error_in(text: str) -> str:
-    """The error in a tool message, as `model_text` writes it."""
+    """Return the error in a tool message, as `model_text` writes it."""
     try:
         written: object = json.loads(text)
     except (ValueError, RecursionError):
@@ -307,25 +301,25 @@ def _call_json(call: Call, result: ToolResult, errors_too: bool, nested: Mapping
 
 
 def _without_errors(result: JSON, active: ActiveAgent) -> JSON:
-    """The result of a prompt that is called within a prompt, without the errors of its calls."""
+    """Return the result of a prompt that is called within a prompt, without the errors of its calls."""
     if not isinstance(result, dict):
         return result
-    errors, tool_calls = result.get("errors"), result.get("toolCalls")
-    error_results: list[JSON] = [{"error": each} for each in errors] if isinstance(errors, list) else []
-    cleaned: JSONObject = {name: each for name, each in result.items() if name != "errors"}
-    if isinstance(tool_calls, list):
-        cleaned["toolCalls"] = [_call_without_errors(each, error_results, active) for each in tool_calls]
-    return cleaned
+    errors, made = result.get("errors"), result.get("toolCalls")
+    told: list[JSON] = [{"error": each} for each in errors] if isinstance(errors, list) else []
+    kept: JSONObject = {name: each for name, each in result.items() if name != "errors"}
+    if isinstance(made, list):
+        kept["toolCalls"] = [_call_without_errors(each, told, active) for each in made]
+    return kept
 
 
-def _call_without_errors(call: JSON, error_results: Sequence[JSON], active: ActiveAgent) -> JSON:
+def _call_without_errors(call: JSON, told: Sequence[JSON], active: ActiveAgent) -> JSON:
     if not isinstance(call, dict):
         return call
-    result, nested = call.get("result"), active.nested.get(str(call.get("name")))
-    if result in error_results:
+    result, below = call.get("result"), active.nested.get(str(call.get("name")))
+    if result in told:
         return {**call, "result": None}
-    return call if nested is None else {**call, "result": _without_errors(result, nested)}
+    return call if below is None else {**call, "result": _without_errors(result, below)}
 
 
-def _content_without_chat(message: Message) -> str:
+def _silent(message: Message) -> str:
     return message.content if message.role == "tool" else ""

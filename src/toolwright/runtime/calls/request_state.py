@@ -29,7 +29,7 @@ from toolwright.runtime.context.context import RunContext
 def resolver(
     context: RunContext, changes: Changes, call: Call
 ) -> Callable[[Tool, JSONObject], JSONObject] | None:
-    """Replaces the references in a call's arguments, as the state is after the changes; None where none can be."""
+    """Replace the references in a call's arguments, as the state is after the changes; None where none can be."""
     if context.values is None or not may_refer(call.arguments):
         return None
     return partial(_resolved, context, changes)
@@ -37,9 +37,9 @@ def resolver(
 
 def _resolved(context: RunContext, changes: Changes, tool: Tool, arguments: JSONObject) -> JSONObject:
     instance = None if tool.meta is None else called_instance(tool.meta, arguments)
-    own_arguments = {name: each for name, each in arguments.items() if not name.startswith("_")}
+    own = {name: each for name, each in arguments.items() if not name.startswith("_")}
     state = state_of(context, changes, instance)
-    return {**arguments, **resolve_references(own_arguments, state, context.input_of(instance))}
+    return {**arguments, **resolve_references(own, state, context.input_of(instance))}
 
 
 def write_output(context: RunContext, changes: Changes, call: Call, result: ToolResult) -> ToolResult:
@@ -50,13 +50,13 @@ def write_output(context: RunContext, changes: Changes, call: Call, result: Tool
     tool = context.active.by_name.get(call.name)
     if tool is None or tool.meta is None:
         return result
-    recorded_call, where = read_recorded_call(tool.name, tool.meta, call.arguments), "the state"
+    made, where = read_recorded_call(tool.name, tool.meta, call.arguments), "the state"
     value = result.result if changes.whole is None else changes.whole.get(call.id, result.result)
     try:
-        place = recorded_call.output_path
+        place = made.output_path
         if place is not None:
             where = place.spelling
-            _put(changes, _effect(context, changes, place, recorded_call.instance, value))
+            _put(changes, _effect(context, changes, place, made.instance, value))
         return result
     except (InvalidRequest, InvalidJSON) as error:
         text = f"Tool {tool.name!r} itself succeeded, but its result cannot be written to {where}: {error.message}"
@@ -65,7 +65,7 @@ def write_output(context: RunContext, changes: Changes, call: Call, result: Tool
 
 
 def written_size(before: Sequence[object], changes: Changes) -> int:
-    """Characters, as JSON, of the value that has been written since there were the effects `before`; 0 for none."""
+    """Return the size, in characters of JSON, of the value written since the effects `before`; 0 if none."""
     if changes.effects is before:
         return 0
     last = changes.effects[-1]
@@ -81,12 +81,12 @@ def _put(changes: Changes, effect: SetValue) -> None:
 def _effect(
     context: RunContext, changes: Changes, place: OutputPath, instance: str | None, value: JSON
 ) -> SetValue:
-    """The new value of the place's first name. No secret is in it, also none that is put together there."""
+    """Return the new value of the place's first name. No secret is in it, also none that is put together there."""
     name = place.path[0]
     key = value_key(name, instance)
     if key in context.unwritten:
         raise InvalidRequest(
-            f"The handler of this call has set {name!r} itself, and that change is not committed yet."
+            f"The handler that makes this call has itself set {name!r}, and that value is not yet committed."
         )
     state = state_of(context, changes, instance, key)
     after = written({name: state[name]} if name in state else {}, place, value)
@@ -97,7 +97,7 @@ def _effect(
 def state_of(
     context: RunContext, changes: Changes, instance: str | None, key: str | None = None
 ) -> JSONObject:
-    """An instance's state as it is after the changes; with a `key` only that value is looked for in them."""
+    """Return an instance's state as it is after the changes; with a `key` only that value is looked for in them."""
     assert context.values is not None, "they are there in a run with schema tools"
     values = {**context.values.get(instance, {})}
     for effect in changes.effects:

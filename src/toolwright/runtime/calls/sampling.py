@@ -19,7 +19,7 @@ class Sampling:
         self._model_answers = model_answers
 
     async def answer(self, state: RunState, arguments: Mapping[str, JSON]) -> ToolResult:
-        """The model's answer: its text, and its name. Raises `ModelError`."""
+        """Return the model's answer: its text, and its name. Raises `ModelError`."""
         context = state.run_context
         response = await self._model_answers.ask_beside(context, _request(context, arguments))
         if response is None:
@@ -33,19 +33,19 @@ def _request(context: RunContext, arguments: Mapping[str, JSON]) -> ModelRequest
     messages = [
         Message(
             id=context.new_id("msg"),
-            role=cast("Role", message["role"]),
-            content=str(message["content"]),
+            role=cast("Role", said["role"]),
+            content=str(said["content"]),
             run_id=context.run.id,
             step=context.run.step_count,
             created_at=context.clock.now(),
         )
-        for message in cast("list[JSONObject]", arguments["messages"])
+        for said in cast("list[JSONObject]", arguments["messages"])
     ]
-    request: Mapping[str, Any] = arguments  # as `core/state/questions.py` has made them
+    asked: Mapping[str, Any] = arguments  # as `core/state/questions.py` has made them
     return ModelRequest(
         messages=tuple(messages),
-        system=str(request.get("system") or ""),
+        system=str(asked.get("system") or ""),
         step=max(context.run.step_count, 1),
         who=active.who,
-        settings=ModelSettings(max_tokens=request.get("maxTokens"), temperature=request.get("temperature")),
+        settings=ModelSettings(max_tokens=asked.get("maxTokens"), temperature=asked.get("temperature")),
     )

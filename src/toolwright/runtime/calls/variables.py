@@ -32,43 +32,43 @@ EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]
 """Env of a thread for an active agent."""
 
 
-def unset_required(
+def without_value(
     env: ThreadEnv, variables: Iterable[Variable], tool: str | None = None
 ) -> tuple[Variable, ...]:
-    """Return the required variables without a value. An empty text is a value; one that cannot be decrypted is not."""
+    """Return the required ones that have no value. An empty text is one; one that cannot be read is none."""
     return tuple([each for each in variables if each.required and not _resolves(env, each.name, tool)])
 
 
 def missing_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
-    """The variables that a call of the tool is missing, by what is known of the env."""
-    nested = context.active.nested.get(tool.name)
-    if nested is not None:
-        return missing_of(context.env_for, nested)
-    return unset_required(context.env, tool.variables, tool.name) if tool.variables else ()
+    """Return the variables that a call of the tool is missing, by what is known of the env."""
+    below = context.active.nested.get(tool.name)
+    if below is not None:
+        return missing_of(context.env_for, below)
+    return without_value(context.env, tool.variables, tool.name) if tool.variables else ()
 
 
-def variables_of(context: RunContext, tool: Tool) -> Sequence[Variable]:
-    """The variables that a call of the tool asks for."""
-    nested = context.active.nested.get(tool.name)
-    return tool.variables if nested is None else nested.variables
+def needed_by(context: RunContext, tool: Tool) -> Sequence[Variable]:
+    """Return the variables that a call of the tool asks for."""
+    below = context.active.nested.get(tool.name)
+    return tool.variables if below is None else below.variables
 
 
 def changed_for(context: RunContext, tool: Tool, changes: Changes) -> bool:
     """Return whether the changes are of values that a call of the tool asks for: then they are not known yet."""
     names = {change.name for change in changes.env if change.owner == context.thread.id}
-    return bool(names) and any(each.name in names for each in variables_of(context, tool))
+    return bool(names) and any(each.name in names for each in needed_by(context, tool))
 
 
 async def missing_variables(context: RunContext) -> tuple[Variable, ...]:
-    """The variables that are missing before a model is asked, the env read again."""
-    await context.retry_until_available(context.look_at_env)
+    """Return the variables that are missing before a model is asked, the env read again."""
+    await context.retry_until_available(context.reload_env)
     active = context.active
     return missing_of(context.env_for, active) if active.variables else ()
 
 
-def still_missing(env_for: EnvFor, active: ActiveAgent, requested: Collection[JSON]) -> tuple[Variable, ...]:
+def still_missing(env_for: EnvFor, active: ActiveAgent, asked: Collection[JSON]) -> tuple[Variable, ...]:
     """Return the variables that are still missing for a suspended run, among those that it has `asked` for."""
-    return tuple([each for each in missing_of(env_for, active) if each.name in requested])
+    return tuple([each for each in missing_of(env_for, active) if each.name in asked])
 
 
 async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answered:
@@ -78,7 +78,7 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
         thread_id=context.thread.id,
         kind="run",
         agent=context.active.agent.name,
-        required=with_effective_types(context.active.types, missing, context.env.names()),
+        required=typed(context.active.types, missing, context.env.names()),
         created_at=context.clock.now(),
     )
     waiting = waiting_json(request)
@@ -89,12 +89,10 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
     return await context.commit(Park, changes, run)
 
 
-def with_effective_types(
-    types: EnvTypes, missing: Sequence[Variable], needed: Collection[str] = ()
-) -> tuple[Variable, ...]:
-    """The variables as they are asked for: one that models are shown, since it is designated, is text (D6)."""
+def typed(types: EnvTypes, missing: Sequence[Variable], needed: Collection[str] = ()) -> tuple[Variable, ...]:
+    """Return the variables as they are asked for: one that models are shown, since it is designated, is text (D6)."""
     among = {*needed, *[each.name for each in missing]}
-    return tuple([changed(each, type=types.of(each.name, among)) for each in missing])
+    return tuple([changed(each, type=types.type_of(each.name, among)) for each in missing])
 
 
 def waiting_json(request: VariablesRequest) -> JSONObject:
@@ -110,13 +108,13 @@ def waiting_json(request: VariablesRequest) -> JSONObject:
 def missing_of(env_for: EnvFor, active: ActiveAgent) -> tuple[Variable, ...]:
     """Return the missing variables of an active agent. Those of a tool can be configured for that tool alone."""
     env = env_for(active)
-    own = unset_required(env, active.prompt.variables)
-    tools = [each for tool in active.tools for each in unset_required(env, tool.variables, tool.name)]
+    own = without_value(env, active.prompt.variables)
+    tools = [each for tool in active.tools for each in without_value(env, tool.variables, tool.name)]
     below = [each for nested in active.nested.values() for each in missing_of(env_for, nested)]
     if not active.mcp:
         return merged([*own, *tools, *below])
     servers = [NamedVariable(name, "secret") for server in active.mcp for name in server.variables]
-    return merged([*own, *tools, *below, *unset_required(env, servers)])
+    return merged([*own, *tools, *below, *without_value(env, servers)])
 
 
 def _resolves(env: ThreadEnv, name: str, tool: str | None) -> bool:
@@ -153,8 +151,8 @@ async def decide(context: RunContext, call: Call, tools: Mapping[str, Tool]) -> 
     context.abort.left(scope)
 
 
-def approval_terms(context: RunContext, changes: Changes, call: Call, tool: Tool) -> Terms:
-    """The terms on which the call waits for its approval; its timer and its event are put into the changes.
+def asked(context: RunContext, changes: Changes, call: Call, tool: Tool) -> Terms:
+    """Return the terms on which the call waits for its approval; its timer and its event are put into the changes.
 
     A call that is waited for in memory is given an hour at most.
     """

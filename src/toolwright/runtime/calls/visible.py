@@ -15,14 +15,14 @@ from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.env.redaction import clean_call
-from toolwright.runtime.spaces.membership import RedactableEffect
+from toolwright.runtime.spaces.membership import Showing
 from toolwright.wire.call import shown_call
 from toolwright.wire.event import outcome_event, tool_event
-from toolwright.wire.space import edited_event, said_event
+from toolwright.wire.space import edited_event, message_event
 
 
 def outside_any_space(tool: Tool) -> ToolResult:
-    """The answer to a visible call of an agent that has not entered a space (S3 "Visible Tool Without a Space")."""
+    """Return the error of a visible call whose agent is in no space (S3 "Visible Tool Without a Space")."""
     return ToolResult.fail(
         f'Tool "{tool.name}" is visible but you are not in a space. Call enter_space first.'
     )
@@ -41,28 +41,28 @@ def show(
     """
     status: CallShown = "requires_action" if asks or tool.carrier in WAITING else "running"
     if call.space_id is not None:
-        changes.effects += (approved_message(context, call, call.space_id, status),)
+        changes.effects += (started_message(context, call, call.space_id, status),)
         return True
     at_home = ENTER_SPACE in tools and context.thread.id == home_thread_id_of(context.thread.agent)
     space_id = context.where.shown_after(changes, at_home)
     if space_id is None:
         return not at_home
-    changes.effects += (started_message(context, call, space_id, status, asks=asks),)
+    changes.effects += (posted(context, call, space_id, status, asks=asks),)
     changes.show(call.id, space_id)
     return True
 
 
-def started_message(
+def posted(
     context: RunContext, call: Call, space_id: str, status: CallShown, *, asks: bool = False
-) -> RedactableEffect:
-    """The message of a call that begins, or that `asks` for an approval before it does."""
+) -> Showing:
+    """Return the message of a call that begins, or that `asks` for an approval before it does."""
     silent = asks or context.is_streamed(call.id)
     started = () if silent else (tool_event("tool.started", call.id, call.name),)
-    return call_message(call, space_id, status, context.author, source_of(context), started, asks=asks)
+    return shown(call, space_id, status, context.author, source_of(context), started, asks=asks)
 
 
-def approved_message(context: RunContext, call: Call, space_id: str, status: CallShown) -> RedactableEffect:
-    """The message of a call that begins once it was approved, with the arguments that it was approved with."""
+def started_message(context: RunContext, call: Call, space_id: str, status: CallShown) -> Showing:
+    """Return the message of a call that begins once it was approved, with the arguments that it was approved with."""
     author, source = context.author, source_of(context)
 
     def make(redactor: Redactor) -> Edit:
@@ -70,10 +70,10 @@ def approved_message(context: RunContext, call: Call, space_id: str, status: Cal
         events = (tool_event("tool.started", call.id, call.name), edited_event(message, author, ()))
         return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
 
-    return RedactableEffect(space_id, make)
+    return Showing(space_id, make)
 
 
-def call_message(
+def shown(
     call: Call,
     space_id: str,
     status: CallShown,
@@ -82,21 +82,19 @@ def call_message(
     started: Sequence[EventDraft],
     *,
     asks: bool = False,
-) -> RedactableEffect:
+) -> Showing:
     """Return the message of a call that no run makes."""
 
     def make(redactor: Redactor) -> Post:
         message = shown_call(clean_call(call, redactor), space_id, status, asks=asks)
-        events = (*started, said_event(message, author, call.id))
+        events = (*started, message_event(message, author, call.id))
         return Post(space_id=space_id, source=source, message=message, events=events)
 
-    return RedactableEffect(space_id, make)
+    return Showing(space_id, make)
 
 
-def result_message(
-    call: Call, result: ToolResult, author: Entity | None, source: Source
-) -> Sequence[RedactableEffect]:
-    """The message of a call that has its result; nothing for one that is not shown."""
+def finished(call: Call, result: ToolResult, author: Entity | None, source: Source) -> Sequence[Showing]:
+    """Return the message of a call that has its result; nothing for one that is not shown."""
     space_id = call.space_id
     if space_id is None:
         return ()
@@ -108,10 +106,10 @@ def result_message(
         events = (outcome_event(call.id, call.name, clean), edited_event(message, author, ()))
         return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
 
-    return (RedactableEffect(space_id, make),)
+    return (Showing(space_id, make),)
 
 
-def timeout_message(context: RunContext, call: Call, error: ToolResult) -> Sequence[RedactableEffect]:
+def timed_out(context: RunContext, call: Call, error: ToolResult) -> Sequence[Showing]:
     """Return the message of a call that has timed out: a result can still arrive."""
     space_id = call.space_id
     if space_id is None:
@@ -124,4 +122,4 @@ def timeout_message(context: RunContext, call: Call, error: ToolResult) -> Seque
         events = (edited_event(message, author, ()),)
         return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
 
-    return (RedactableEffect(space_id, make),)
+    return (Showing(space_id, make),)

@@ -40,7 +40,7 @@ class ChildReports:
     async def effects(
         self, context: RunContext, link: Link, changes: Changes, run: Run, *, terminated: bool = False
     ) -> Sequence[Effect]:
-        """Effects on the parent of the unit that ends this run with these changes. Files of the answer are copied."""
+        """Return the effects on the parent when this run ends with these changes. Files of the answer are copied."""
         parent_id, thread = context.thread.parent_id, context.thread
         parent = (
             None
@@ -76,7 +76,7 @@ class ChildReports:
     async def _settling(
         self, context: RunContext, result: ToolResult, run: Run
     ) -> tuple[EventDraft | None, InboxEvent | None]:
-        """Event of the call that waits for it, and late result for the inbox if its run has gone on."""
+        """Return the event of the call that waits for it, and late result for the inbox if its run has gone on."""
         call_id = context.thread.report
         call = (
             None
@@ -90,7 +90,7 @@ class ChildReports:
         )
 
     async def _files(self, context: RunContext, changes: Changes, run: Run) -> list[File]:
-        """The files of the answer: those of its last message."""
+        """Return the files of the answer: those of its last message."""
         refs = _attached([*context.root.messages, *changes.messages], run)
         drafts = FileDrafts(context.files, {change.folded: change for change in changes.files})
         files = [await drafts.at(ref.path) for ref in refs]
@@ -98,11 +98,11 @@ class ChildReports:
 
 
 def _attached(messages: Sequence[Message], run: Run) -> list[AttachmentRef]:
-    """The files of the last message, with those of the results that it answers: of one step and no earlier one."""
+    """Return the files of the last message and of the results of the same step that it answers."""
     refs: list[AttachmentRef] = []
-    top_level = [each for each in messages if each.within is None]
-    last = top_level[-1].side if top_level else None
-    for message in reversed(top_level):
+    own = [each for each in messages if each.within is None]
+    last = own[-1].side if own else None
+    for message in reversed(own):
         if message.run_id != run.id or message.role == "user" or message.side != last or message.calls:
             break
         refs = [*message.attachments, *refs]
@@ -110,7 +110,7 @@ def _attached(messages: Sequence[Message], run: Run) -> list[AttachmentRef]:
 
 
 def _answer(run: Run) -> ToolResult:
-    """Result of the session."""
+    """Return the result of the session."""
     if run.status == "failed":
         return ToolResult.fail(run.error or FAILED, error_code="subagent_failed")
     if run.status == "cancelled":
@@ -134,13 +134,13 @@ def _state(link: Link, run: Run, answer: ToolResult) -> ChildStatus:
 
 
 def _result(thread: Thread, link: Link, state: ChildStatus, answer: ToolResult) -> ToolResult:
-    """Result of the call that waits for it."""
-    content: JSONObject = {"reference": thread.id, "name": thread.name, "status": state}
+    """Return the result of the call that waits for it."""
+    who: JSONObject = {"reference": thread.id, "name": thread.name, "status": state}
     if answer.status == "error":
-        return changed(answer, error_data=content)
+        return changed(answer, error_data=who)
     if not link.resumable:
         return answer
-    return ToolResult.ok({**content, "result": answer.result} if link.implicit else content)
+    return ToolResult.ok({**who, "result": answer.result} if link.implicit else who)
 
 
 def _notice(
@@ -152,7 +152,7 @@ def _notice(
     files: Sequence[AttachmentRef],
     run: Run,
 ) -> Delivery | None:
-    """Delivery to the parent's inbox where no call waits: once for each session (S0 §5)."""
+    """Return the delivery to the parent's inbox where no call waits: once for each session (S0 §5)."""
     if not link.implicit:
         return None
     notice: JSONObject = {"reference": context.thread.id, "name": context.thread.name, "status": state}

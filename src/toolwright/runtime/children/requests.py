@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvChange, EnvRow, EnvTypes, EnvVar, Given, Variable, VariablesRequest
-from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesLacking
+from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesRequired
 from toolwright.core.journal.child_effects import ChildLimit, HoldRequest, TakeRequest
 from toolwright.core.journal.effects import Effect, SetTimer
 from toolwright.core.journal.outage import Outage
@@ -30,7 +30,7 @@ LOOK_AGAIN = 1.0  # seconds until it is asked again whether this process drives 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestStatus:
+class Wanted:
     """An open request: for which agent, what was asked for, and what of it is missing now."""
 
     request_id: str
@@ -40,7 +40,7 @@ class RequestStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FulfilledRequest:
+class Answered:
     """A request that has all that it asked for; the child thread that begins with it, if it was for one."""
 
     request_id: str
@@ -71,11 +71,11 @@ class Requests:
         self._clock = services.clock
         self._new_id = services.new_id
 
-    async def get(self, thread_id: str, request_id: str) -> RequestStatus:
+    async def get(self, thread_id: str, request_id: str) -> Wanted:
         """Return the thread's open request: of a suspended run, or of the parent of a child that has not started."""
         request, thread = await self._open(thread_id, request_id)
         missing = await self._missing(request, thread)
-        return RequestStatus(
+        return Wanted(
             request_id=request.id,
             agent_name=request.agent,
             required=request.required,
@@ -83,17 +83,17 @@ class Requests:
         )
 
     async def list(self, thread_id: str) -> Sequence[VariablesRequest]:
-        """The open requests of a thread, the oldest first."""
+        """Return the open requests of a thread, the oldest first."""
         thread = await self._store.thread(by_id("thread", thread_id))
         if thread is not None and thread.is_over:
             return []
         requests = await self._store.children.requests(thread_id)
         return [each for each in requests if not self._is_over(each)]
 
-    async def answer(self, thread_id: str, request_id: str, env: Given) -> FulfilledRequest:
+    async def answer(self, thread_id: str, request_id: str, env: Given) -> Answered:
         """Set values. When none is missing any more, the run continues, or the child starts; once.
 
-        Raises `VariablesLacking` with what is still missing: the given values are kept, and the request stays open.
+        Raises `VariablesRequired` with what is still missing: the given values are kept, and the request stays open.
         Raises `InvalidRequest` for a name that was not asked for, `NoRoom` at the maximum number of children, or
         `CannotSeal` for a secret without encryption keys: then nothing is kept.
         """
@@ -107,20 +107,20 @@ class Requests:
             missing = await self._missing(request, thread)  # somebody else may have given the rest meanwhile
             if missing:
                 names = [*_names(missing)]
-                raise VariablesLacking(f"Values are still missing: {', '.join(map(repr, names))}.", names)
+                raise VariablesRequired(f"Values are still missing: {', '.join(map(repr, names))}.", names)
             await self._commit(request, thread, (), ())  # if that fails, somebody else has done it
         birth = self._birth(request)
         child_id = None if birth is None else birth.thread_id
         self._motor.wake(child_id or thread.id)
-        return FulfilledRequest(request_id=request.id, child_thread_id=child_id)
+        return Answered(request_id=request.id, child_thread_id=child_id)
 
     async def run(self) -> None:
-        """Look again as soon as this process drives the journal: the app may be another one than before."""
+        """Check the waiting requests once this process executes runs: the app may have changed."""
         away = False
         while True:
             try:
                 if self._motor.driving:
-                    await self.look_again()
+                    await self.wake_waiting()
                     if away:
                         self._outage.over()
                     return
@@ -129,12 +129,12 @@ class Requests:
                 self._outage.failed(error)
             await asyncio.sleep(LOOK_AGAIN)  # real time: a clock that a test turns shall not turn this
 
-    async def look_again(self) -> None:
+    async def wake_waiting(self) -> None:
         """Wake the runs that wait for what the app, its agents or its prompts bring now."""
-        declared_names = _brought([await self._agents.active(each.id) for each in self._agents.declared])
-        if not declared_names:
+        brought = _brought([await self._agents.active(each.id) for each in self._agents.declared])
+        if not brought:
             return
-        names = [name for name in await self._store.children.asked() if name in declared_names]
+        names = [name for name in await self._store.children.asked() if name in brought]
         threads = {thread for name in names for thread in await self._store.children.askers(name)}
         now = self._clock.now()
         for thread_id in sorted(threads):
@@ -165,7 +165,7 @@ class Requests:
             agent = await self._agents.usable(birth.agent_id)
             if agent is None:
                 raise _no_request(request.id)
-            missing = await self._child_start.missing_scoped(birth, agent, added)
+            missing = await self._child_start.unresolved_variables(birth, agent, added)
             return tuple([each for each in missing if each.name in _names(request.required)])
         return await self._missing_here(request, thread, added)
 
@@ -176,25 +176,21 @@ class Requests:
         active = (
             None
             if run is None or not _waits_for(request, run)
-            else await self._speakers.active_agent(thread, run)
+            else await self._speakers.agent_for(thread, run)
         )
         if active is None:
             raise _no_request(request.id)
         if isinstance(active, str):
             return ()  # it waits for nothing any more: it will fail
-        added_names = {row.name for row in added}
+        named = {row.name for row in added}
         stored = await self._store.env(thread.id)
-        unchanged = [
-            row
-            for row in stored
-            if row.owner != thread.id or row.kind != "env" or row.name not in added_names
-        ]
+        kept = [row for row in stored if row.owner != thread.id or row.kind != "env" or row.name not in named]
         resolve = await self._lineages.resolver(thread)
-        rows = [*unchanged, *added]
+        rows = [*kept, *added]
         return still_missing(lambda each: resolve(thread, each, rows), active, _names(request.required))
 
     def _rows(self, request: VariablesRequest, values: Mapping[str, EnvVar]) -> tuple[EnvRow, ...]:
-        """The rows of the values: the thread's own, or those of the child to be."""
+        """Return the rows of the values: the thread's own, or those of the child to be."""
         birth, now = self._birth(request), self._clock.now()
         owner = request.thread_id if birth is None else birth.thread_id
         changes = [self._environment.change(owner, name, var, now) for name, var in values.items()]
@@ -238,22 +234,22 @@ class Requests:
         return not isinstance(answer, Conflict)
 
     def _birth(self, request: VariablesRequest) -> NewChildRows | None:
-        """The child that is put off."""
+        """Return the child that is put off."""
         return None if request.child is None else birth_from_json(request.child, self._clock)
 
 
 def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:
-    """The given values, of the types that were asked for; nothing but what was asked for."""
+    """Return the given values, of the types that were asked for; nothing but what was asked for."""
     values = EnvTypes(declared={each.name: each.type for each in request.required}).stored(env)
-    requested = {each.name for each in request.required}
+    asked = {each.name for each in request.required}
     for name in values:
-        if name not in requested:
+        if name not in asked:
             raise _invalid_value(name, "was not requested")
     return values
 
 
-def _invalid_value(name: str, fault: str) -> InvalidRequest:
-    return InvalidRequest(f"env.{name} {fault}.", [{"path": f"env.{name}", "message": fault}])
+def _invalid_value(name: str, error: str) -> InvalidRequest:
+    return InvalidRequest(f"env.{name} {error}.", [{"path": f"env.{name}", "message": error}])
 
 
 def _no_request(request_id: str) -> NotFound:
@@ -273,7 +269,7 @@ def _put(row: EnvRow) -> EnvChange:
 
 
 def _brought(agents: Sequence[ActiveAgent]) -> frozenset[str]:
-    """The names that have a value in some layer of these agents."""
+    """Return the names that have a value in some layer of these agents."""
     voices = [active for each in agents for active in each.voices]
     layers = [layer for active in voices for layer in (*active.env, *active.tool_env.values())]
     return frozenset([name for layer in layers for name in layer])
@@ -295,7 +291,7 @@ async def drop_expired(store: Store, clock: Clock, new_id: NewId) -> int:
 
 
 async def _end(request: VariablesRequest, store: Store, clock: Clock, token: str) -> SetEnv:
-    """It is taken once, so nothing is given to it afterwards. A child that never begins has no values."""
+    """End a request, so that no values can be given afterwards. A child that never starts has no values."""
     child_id = None if request.child is None else birth_from_json(request.child, clock).thread_id
     rows: Sequence[EnvRow] = [] if child_id is None else await store.env_of(child_id)
     return SetEnv(

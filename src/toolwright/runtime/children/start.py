@@ -14,7 +14,7 @@ from toolwright.core.ports import Clock
 from toolwright.core.threads.child import Link, link_from_json, link_json
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import value
-from toolwright.runtime.calls.variables import missing_of, with_effective_types
+from toolwright.runtime.calls.variables import missing_of, typed
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.journal import Services
 from toolwright.runtime.threads.thread_tree import NAME_TAG, copy_files, first_run, message_for
@@ -52,10 +52,10 @@ class ChildStart:
         self._clock = services.clock
         self._new_id = services.new_id
 
-    async def missing_scoped(
+    async def unresolved_variables(
         self, birth: NewChildRows, agent: ActiveAgent, added: Sequence[EnvRow] = ()
     ) -> tuple[Variable, ...]:
-        """Return the scoped variables that would have no value in the child, which does not inherit them (D5)."""
+        """Return the scoped variables that would not resolve in the child: they do not come from its parent (D5)."""
         if not any(each.scoped for side in agent.sides.values() for each in side.variables):
             return ()
         stored = [*await self._store.env_of(birth.thread_id), *added]
@@ -67,13 +67,13 @@ class ChildStart:
         users = [row for row in await self._store.env(birth.parent_id) if row.owner not in threads]
         thread, rows = self._thread(birth), [*own.values(), *users]
         sides = [
-            missing_of(lambda each: self._environment.thread_env(thread, each, rows), side)
+            missing_of(lambda each: self._environment.for_agent(thread, each, rows), side)
             for side in agent.sides.values()
         ]
         return merged([each for missing in sides for each in missing if each.scoped])
 
     async def spawn(self, birth: NewChildRows, report: str | None) -> Spawn:
-        """The effect with which it begins; `report` is the call that waits for its end."""
+        """Return the effect with which it begins; `report` is the call that waits for its end."""
         drafts = FileDrafts(NoFiles())
         refs = await copy_files(birth.thread_id, drafts, birth.files, self._clock, self._new_id)
         run = first_run(
@@ -93,14 +93,14 @@ class ChildStart:
     def request(
         self, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable], request_id: str
     ) -> VariablesRequest:
-        """The request for what it is missing."""
+        """Return the request for what it is missing."""
         now = self._clock.now()
         return VariablesRequest(
             id=request_id,
             thread_id=birth.parent_id,
             kind="child",
             agent=agent.agent.name,
-            required=with_effective_types(agent.types, missing),
+            required=typed(agent.types, missing),
             child=birth_json(birth),
             expires_at=now + REQUEST_LIFE,
             created_at=now,
@@ -126,7 +126,7 @@ class ChildStart:
 
 
 def birth_json(birth: NewChildRows) -> JSONObject:
-    """A birth that is put off, for the journal."""
+    """Return a birth that is put off, for the journal."""
     files: list[JSON] = [
         [each.path, each.name, each.mime_type, each.size, each.digest, each.width, each.height]
         for each in birth.files
@@ -147,25 +147,25 @@ def birth_json(birth: NewChildRows) -> JSONObject:
 
 
 def birth_from_json(written: JSONObject, clock: Clock) -> NewChildRows:
-    """The birth that `birth_json` wrote."""
-    stored = cast("dict[str, Any]", written)  # as written above
+    """Return the birth that `birth_json` wrote."""
+    kept = cast("dict[str, Any]", written)  # as written above
     return NewChildRows(
-        thread_id=stored["threadId"],
-        parent_id=stored["parentId"],
-        agent_id=stored["agentId"],
-        name=stored["name"],
-        message=stored["message"],
-        arguments=stored["arguments"],
-        user_id=stored["userId"],
-        depth=stored["depth"],
-        link=link_from_json(stored["link"]),
-        most=stored.get("most"),
-        files=tuple([_file(stored["parentId"], each, clock) for each in stored["files"]]),
+        thread_id=kept["threadId"],
+        parent_id=kept["parentId"],
+        agent_id=kept["agentId"],
+        name=kept["name"],
+        message=kept["message"],
+        arguments=kept["arguments"],
+        user_id=kept["userId"],
+        depth=kept["depth"],
+        link=link_from_json(kept["link"]),
+        most=kept.get("most"),
+        files=tuple([_file(kept["parentId"], each, clock) for each in kept["files"]]),
     )
 
 
-def _file(thread_id: str, stored: Sequence[Any], clock: Clock) -> File:  # as written above
-    path, name, mime_type, size, digest, width, height = stored
+def _file(thread_id: str, kept: Sequence[Any], clock: Clock) -> File:  # as written above
+    path, name, mime_type, size, digest, width, height = kept
     return File(
         thread_id=thread_id,
         path=path,

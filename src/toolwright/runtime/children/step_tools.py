@@ -58,7 +58,7 @@ class StepTools:
         self._ready: OrderedDict[object, tuple[ActiveAgent, ActiveAgent]] = OrderedDict()
 
     async def offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
-        """The active agent with what it may call now; the same one while nothing changes."""
+        """Return the active agent with what it may call now; the same one while nothing changes."""
         offered = await self._offered(context, base)
         rows = context.root.compactions
         reads = rows or any(call.name == READ_RESULT for call in context.root.unanswered())
@@ -67,8 +67,8 @@ class StepTools:
     async def _offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
         if not base.relations and not base.mcp:
             return base
-        await context.retry_until_available(context.look_at_env)
-        mcp = await context.retry_until_available(lambda: self._mcp.offer_for(base, context.env_for(base)))
+        await context.retry_until_available(context.reload_env)
+        mcp = await context.retry_until_available(lambda: self._mcp.tools_for(base, context.env_for(base)))
         if mcp.news:
             held = [each for each in mcp.news if isinstance(each, HoldMcpTool)]
             events = [mcp_held_event(each.server, each.tool) for each in held]
@@ -86,20 +86,18 @@ class StepTools:
         if ready is not None and ready[0] is base:
             return ready[1]
         off = {each.config.name for each in base.relations if each not in on}
-        tools = [
-            tool for tool in base.tools if not (isinstance(tool.relation, AgentCall) and tool.name in off)
-        ]
-        variant = base if len(tools) == len(base.tools) and not resumable and not mcp.tools else None
-        if variant is None:
+        own = [tool for tool in base.tools if not (isinstance(tool.relation, AgentCall) and tool.name in off)]
+        made = base if len(own) == len(base.tools) and not resumable and not mcp.tools else None
+        if made is None:
             offered = self._lifecycle(resumable, free) if resumable else ()
             all_tools = self._lifecycle(resumable, resumable) if resumable else ()
-            variant = base.offering([*tools, *offered, *mcp.tools], [*tools, *all_tools, *mcp.tools])
+            made = base.offering([*own, *offered, *mcp.tools], [*own, *all_tools, *mcp.tools])
         if mcp.instructions:
-            variant = changed(variant, instructions=mcp.instructions)
-        self._ready[key] = base, variant
+            made = changed(made, instructions=mcp.instructions)
+        self._ready[key] = base, made
         if len(self._ready) > REMEMBERED:
             self._ready.popitem(last=False)
-        return variant
+        return made
 
     async def _free(self, context: RunContext, resumable: Sequence[AgentCall]) -> list[AgentCall]:
         """Return the agents of which another child may be created."""
@@ -109,7 +107,7 @@ class StepTools:
         return [each for each in resumable if has_room(each, alive.get(each.agent_id, 0))]
 
     async def immediate(self, context: RunContext) -> list[ImmediateCall]:
-        """The calls that a prompt makes as soon as it is active. Raises `InvalidRequest`."""
+        """Return the calls that a prompt makes as soon as it is active. Raises `InvalidRequest`."""
         active = context.active
         calls: list[ImmediateCall] = []
         for each in active.relations:
@@ -148,13 +146,13 @@ def _enabled(env: ThreadEnv, relation: AgentCall) -> bool:
 
 
 def callable_tools(active: ActiveAgent) -> Toolset:
-    """All tools that the agent may call at some step: also those that a flag turns on, or that make agents."""
+    """Return all tools that the agent may call at some step: also those that a flag turns on, or that make agents."""
     resumable = [each for each in active.relations if each.config.resumable]
     return Toolset([*active.tools, *lifecycle_tools(resumable, resumable)]) if resumable else active.tools
 
 
 def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -> Sequence[Tool]:
-    """The tools: `relations` are there, of those `free` one more may be created."""
+    """Return the tools: `relations` are there, of those `free` one more may be created."""
     message = Tool(
         name=SUBAGENT_MESSAGE,
         description="Send a message to an agent that you have created, by its reference. An idle agent resumes.",
@@ -200,9 +198,9 @@ _PATHS: JSONObject = {
 
 
 def _agent_line(each: AgentCall) -> str:
-    """A line about an agent, with what its arguments must be."""
-    schema_text = "" if each.schema is None else f" Its arguments, by JSON Schema: {readable(each.schema)}"
-    return f"\n- {each.config.name}: {each.about}{schema_text}"
+    """Return a line about an agent, with what its arguments must be."""
+    wanted = "" if each.schema is None else f" Its arguments, by JSON Schema: {readable(each.schema)}"
+    return f"\n- {each.config.name}: {each.about}{wanted}"
 
 
 def _text(description: str | None = None) -> JSONObject:
@@ -226,7 +224,7 @@ class Group:
 
 
 def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
-    """One for each suffix that all names have; a single one where no values are related.
+    """Return one group for each suffix that all names share, or a single group if no values are related.
 
     Raises `InvalidRequest` where a value that a model would be shown is a secret.
     """
@@ -247,7 +245,7 @@ def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
 def immediate_arguments(
     relation: AgentCall, group: Group, messages: Sequence[Message], arguments: Mapping[str, JSON] | None
 ) -> JSONObject:
-    """The arguments of the call: the first message is the group's, the thread's argument, or what was said last.
+    """Return the arguments of the call: the first message is the group's, the thread's argument, or what was said last.
 
     An agent with a schema of its own gets those of the thread's arguments that the schema has.
     """
@@ -263,15 +261,13 @@ def immediate_arguments(
         inner = own if own is None or property_ is None else {**own, property_: message}
         return {"message": message, "name": name, **({} if inner is None else {"arguments": inner})}
     spoken = property_ or ("message" if own is None else None)
-    child_arguments: JSONObject = {**(own or {}), **({} if spoken is None else {spoken: message})}
-    name_property = config.init_agent_name_property or ("name" if own is None else None)
-    return (
-        child_arguments if name is None or name_property is None else {**child_arguments, name_property: name}
-    )
+    made: JSONObject = {**(own or {}), **({} if spoken is None else {spoken: message})}
+    named = config.init_agent_name_property or ("name" if own is None else None)
+    return made if name is None or named is None else {**made, named: name}
 
 
 def _own_arguments(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSONObject | None:
-    """Arguments of the thread that an agent takes; None for one without a schema."""
+    """Return arguments of the thread that an agent takes; None for one without a schema."""
     if schema is None:
         return None
     properties = schema.get("properties")
@@ -280,7 +276,7 @@ def _own_arguments(schema: JSONObject | None, arguments: Mapping[str, JSON] | No
 
 
 def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:
-    """Suffixes that make of all these names ones that have a value: nothing, or `_` and more."""
+    """Return suffixes that make of all these names ones that have a value: nothing, or `_` and more."""
     set_names = env.names()
     suffixes = [
         {n[len(name) :] for n in set_names if n == name or n.startswith(f"{name}_")} for name in names

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.arguments.faults import ArgumentFault, Fault, invalid_text
+from toolwright.core.arguments.errors import FieldError, InvalidArguments, invalid_text
 from toolwright.core.env.env import Variable
 from toolwright.core.errors import (
     CannotSeal,
@@ -23,12 +23,12 @@ from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.child import Link
-from toolwright.core.tools.pipeline import PreparedCall, lacks_tenvs
+from toolwright.core.tools.pipeline import PreparedCall, missing_tenvs_error
 from toolwright.core.tools.relations import AgentCall, Handoff, Immediate, Lifecycle, SubagentToolConfig
 from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.calls.nested import message_in, paths
+from toolwright.runtime.calls.nested import paths, spoken
 from toolwright.runtime.calls.variables import waiting_json
 from toolwright.runtime.children.start import ChildStart, NewChildRows
 from toolwright.runtime.children.step_tools import has_room
@@ -58,7 +58,7 @@ class Subagents:
         self._max_depth = max_depth
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
-        """The executor of tools of the kind `agent`."""
+        """Return the executor of tools of the kind `agent`."""
         if not isinstance(state, RunState):
             return ToolResult.fail("Agents can only be called within a run.", error_code="outside_run")
         outcome = await self._carried_out(prepared, state)
@@ -82,9 +82,9 @@ class Subagents:
                     return ToolResult.fail(
                         f"Tool {prepared.tool.name!r} calls no agent.", error_code="no_executor"
                     )
-        except ArgumentFault as fault:
-            faults = [Fault(("arguments", *each.path), each.text) for each in fault.faults]
-            return ToolResult.fail(invalid_text(faults), error_code="invalid_arguments")
+        except InvalidArguments as fault:
+            errors = [FieldError(("arguments", *each.path), each.text) for each in fault.faults]
+            return ToolResult.fail(invalid_text(errors), error_code="invalid_arguments")
         except (InvalidRequest, NotFound, NoRoom, DefinitionError, CannotSeal) as error:
             return ToolResult.fail(error.message, error_code=error.code)
 
@@ -98,12 +98,10 @@ class Subagents:
         text = arguments.get("message")
         if relation.schema is not None and relation.judge is not None:
             inner = relation.judge.read(_with_message(relation.schema, config, inner, text))
-        message = (
-            text if isinstance(text, str) and text else message_in(inner, config.init_user_message_property)
-        )
-        file_paths = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
+        message = text if isinstance(text, str) and text else spoken(inner, config.init_user_message_property)
+        named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
         await state.retry_until_available(lambda: self._check_room(state.thread_id, relation))
-        return await self._begin(state, relation, str(arguments["name"]), message, file_paths, inner)
+        return await self._begin(state, relation, str(arguments["name"]), message, named, inner)
 
     async def _message(self, state: RunState, arguments: JSONObject) -> Outcome:
         """`subagent_message`: send a message to a child that lives on; a busy one reads it at its next step."""
@@ -118,13 +116,13 @@ class Subagents:
             raise NotFound(f"There is no subagent {brief(repr(reference), 200)}.")
         if child.child_status == "terminated":
             return ToolResult.fail(f"The subagent {reference!r} is terminated.", error_code="terminated")
-        files = await self._files(state, paths(arguments, "attachments"))
+        named = await self._files(state, paths(arguments, "attachments"))
         text = str(arguments["message"])
-        if not text.strip() and not files:
+        if not text.strip() and not named:
             raise InvalidRequest("message is empty.", [{"path": "message", "message": "is empty"}])
         waits = child.link.blocking and child.child_status != "running"
         report = state.call_id if waits else None
-        state.speak(partial(self._speech, state, child.id, text, files, report))
+        state.speak(partial(self._speech, state, child.id, text, named, report))
         if waits:
             return FOREVER
         status = "queued" if child.child_status == "running" else "running"
@@ -133,10 +131,10 @@ class Subagents:
     async def _speech(
         self, state: RunState, child_id: str, text: str, named: Sequence[File], report: str | None
     ) -> Speak:
-        """The message as an effect, made again where one of its files has lost its name to another."""
+        """Return the message as an effect, made again where one of its files has lost its name to another."""
         child = await self._store.thread(child_id)
         if child is None or (report is not None and child.child_status == "running"):
-            raise InvalidRequest(f"The subagent {child_id!r} has just become busy. Send the message again.")
+            raise InvalidRequest(f"The subagent {child_id!r} is now busy. Send the message again.")
         if child.is_over:
             raise ThreadTerminated(f"The subagent {child_id!r} is terminated.")
         files = FileDrafts(StoredFiles(self._store, child.id))
@@ -155,9 +153,9 @@ class Subagents:
 
     async def _hand_off(self, state: RunState, agent_id: str) -> ToolResult:
         agent = await self._usable(agent_id)
-        missing_tenvs = agent.lacking(state.call_env.own_tenvs)
-        if missing_tenvs:
-            return lacks_tenvs(agent.agent.name, missing_tenvs)
+        missing = agent.missing_tenvs(state.call_env.own_tenvs)
+        if missing:
+            return missing_tenvs_error(agent.agent.name, missing)
         state.effect(HandOff(thread_id=state.thread_id, agent=agent_id))
         return ToolResult.ok(f"{agent.agent.name} answers from now on.")
 
@@ -165,9 +163,9 @@ class Subagents:
         config = relation.config
         name_argument = arguments.get(config.init_agent_name_property or "name")
         name = name_argument if isinstance(name_argument, str) and name_argument else None
-        message = message_in(arguments, config.init_user_message_property)
-        file_paths = paths(arguments, config.init_attachments_property)
-        return await self._begin(state, relation, name, message, file_paths, arguments)
+        message = spoken(arguments, config.init_user_message_property)
+        named = paths(arguments, config.init_attachments_property)
+        return await self._begin(state, relation, name, message, named, arguments)
 
     async def _begin(
         self,
@@ -175,10 +173,10 @@ class Subagents:
         relation: AgentCall,
         name: str | None,
         message: str,
-        file_paths: Sequence[str],
+        named: Sequence[str],
         arguments: JSONObject,
     ) -> Outcome:
-        """A child begins; or its missing values are asked for, and it begins when they are given."""
+        """Return a child begins; or its missing values are asked for, and it begins when they are given."""
         if name is not None and not (is_title(name) and len(name) <= LONGEST_NAME):
             raise InvalidRequest(
                 f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."
@@ -195,7 +193,7 @@ class Subagents:
             depth=state.chain_depth,
             link=link_of(relation),
             most=relation.config.resumable.max_instances if relation.config.resumable else None,
-            files=tuple(await self._files(state, file_paths)),
+            files=tuple(await self._files(state, named)),
         )
         return await self.begin(state, birth, agent, relation)
 
@@ -204,24 +202,24 @@ class Subagents:
     ) -> Outcome:
         """Begin a child of that agent; or ask for what it is missing, and it begins when it is given."""
         if await self._is_deep(state):
-            message = (
+            words = (
                 f"Agents can call each other at most {self._max_depth} deep, and this one is at that depth."
             )
-            return ToolResult.fail(message, error_code="too_deep")
+            return ToolResult.fail(words, error_code="too_deep")
         tenvs = {} if relation is None else _tenvs(relation.config, state)
-        missing_tenvs = agent.lacking(tenvs)
-        if missing_tenvs:
-            return _lacks_tenvs(agent.agent.name, missing_tenvs, relation)
+        lacking = agent.missing_tenvs(tenvs)
+        if lacking:
+            return _lacks_tenvs(agent.agent.name, lacking, relation)
         if tenvs:
             state.call_env.bring(birth.thread_id, tenvs, agent.secret_tenvs)
-        missing = await self._child_start.missing_scoped(birth, agent)
+        missing = await self._child_start.unresolved_variables(birth, agent)
         if missing:
             return self._ask(state, birth, agent, missing)
         blocking = birth.link.blocking
         if birth.most is not None:
             state.effect(ChildLimit(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
         state.speak(partial(self._spawned, relation, birth, state.call_id if blocking else None))
-        state.announce_child(birth.thread_id, birth.name, birth.agent_id)
+        state.tell_created(birth.thread_id, birth.name, birth.agent_id)
         if blocking:
             return FOREVER
         return ToolResult.ok({"reference": birth.thread_id, "name": birth.name, "status": "running"})
@@ -230,11 +228,11 @@ class Subagents:
         """Return whether no thread may be below this one: agents that call each other in a circle come to an end."""
         if state.thread.parent_id is None:
             return False
-        ancestors = await state.retry_until_available(lambda: self._store.children.lineage(state.thread_id))
-        return len(ancestors) >= self._max_depth
+        above = await state.retry_until_available(lambda: self._store.children.lineage(state.thread_id))
+        return len(above) >= self._max_depth
 
     async def _spawned(self, relation: AgentCall | None, birth: NewChildRows, report: str | None) -> Spawn:
-        """The child's beginning, while there is room for it: others may have begun meanwhile."""
+        """Return the child's beginning, while there is room for it: others may have begun meanwhile."""
         if relation is not None:
             await self._check_room(birth.parent_id, relation)
         return await self._child_start.spawn(birth, report)
@@ -269,41 +267,41 @@ class Subagents:
             raise NotFound(f"The agent {agent_id!r} is not configured in this app.")
         return agent
 
-    async def _files(self, state: RunState, file_paths: Sequence[str]) -> list[File]:
-        if not file_paths:
+    async def _files(self, state: RunState, named: Sequence[str]) -> list[File]:
+        if not named:
             return []
-        return [await state.drafts.get(path) for path in file_paths]
+        return [await state.drafts.get(path) for path in named]
 
 
 def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
-    """The tenvs that a child of that relation is given: fixed ones, and those that the caller passes on."""
+    """Return the tenvs that a child of that relation is given: fixed ones, and those that the caller passes on."""
     return {**config.tenvs, **state.call_env.passed_on(config.pass_tenvs)}
 
 
-def _lacks_tenvs(name: str, missing_tenvs: MissingTenvs, relation: AgentCall | None) -> ToolResult:
+def _lacks_tenvs(name: str, missing: MissingTenvs, relation: AgentCall | None) -> ToolResult:
     """Return the error of a call whose child would have missing tenvs."""
-    remedy = "A child does not inherit tenvs. Set them with tenvs= or pass_tenvs= in its SubagentToolConfig."
+    way = "A child does not inherit tenvs. Set them with tenvs= or pass_tenvs= in its SubagentToolConfig."
     if relation is None:
-        remedy = "A delegate has only the tenvs of its agent and prompt."
+        way = "A delegate has only the tenvs of its agent and prompt."
     error = sentence(
-        f"The agent {name!r} cannot start: its tools require tenvs that are not set: {missing_tenvs}"
+        f"The agent {name!r} cannot begin, for its tools need tenvs that it is not given: {missing}"
     )
-    return changed(lacks_tenvs(name, missing_tenvs), error=f"{error} {remedy}")
+    return changed(missing_tenvs_error(name, missing), error=f"{error} {way}")
 
 
 def _with_message(
     schema: JSONObject, config: SubagentToolConfig, arguments: JSONObject, message: JSON
 ) -> JSONObject:
-    """The arguments, with the message as the property that is one, where they do not have it themselves."""
+    """Return the arguments, with the message as the property that is one, where they do not have it themselves."""
     name = config.init_user_message_property or "message"
-    properties = schema.get("properties")
-    if not message or name in arguments or not isinstance(properties, dict) or name not in properties:
+    wanted = schema.get("properties")
+    if not message or name in arguments or not isinstance(wanted, dict) or name not in wanted:
         return arguments
     return {**arguments, name: message}
 
 
 def link_of(relation: AgentCall) -> Link:
-    """The link to its parent of a child of that relation."""
+    """Return the link to its parent of a child of that relation."""
     config = relation.config
     immediate, resumable = config.immediate, config.resumable
     hidden: tuple[str, ...] = ()

@@ -10,10 +10,10 @@ from toolwright.core.requests.conversation import (
     anonymous_request,
     caller_items,
     delegated_request,
+    earlier_conversation,
     message_of,
     message_to,
     output_of,
-    said_before,
 )
 from toolwright.core.requests.speaker import RequestAgents, request_agent, written_model
 from toolwright.core.results.result import Outcome, ToolResult
@@ -70,13 +70,13 @@ class Delegates:
         link = Link(output=output_of(tool))
         if link.output is not None and agent.agent.type == "dual_ai":
             raise InvalidRequest(
-                f"The agent {name!r} has two sides (dual_ai), so it cannot answer in the _output of {tool.name!r}."
+                f"The agent {name!r} talks with itself, so it cannot answer with the _output of {tool.name!r}."
             )
         message = await in_thread_if_large(measured, message_to, tool, call, caller)
         return agent, self._birth_of(state, agent.agent_id, message, call.args, link)
 
     async def _agent(self, name_or_id: str) -> ActiveAgent:
-        """The agent that is the delegate: of the app, or configured over HTTP."""
+        """Return the agent that is the delegate: of the app, or configured over HTTP."""
         try:
             agent = await self._agents.usable((await self._agents.get(name_or_id)).id)
         except NotFound:
@@ -89,7 +89,7 @@ class Delegates:
     def _request(
         self, name: str, tool: Tool, call: Call, state: RunState, caller: Caller
     ) -> tuple[ActiveAgent, NewChildRows]:
-        """A request in a thread of its own, of the caller's model unless it names one."""
+        """Return a request in a thread of its own, of the caller's model unless it names one."""
         base = anonymous_request(tool) if name == ANONYMOUS else self._catalog.requests[name]
         context = state.run_context
         model = base.config.model
@@ -123,7 +123,7 @@ class Delegates:
 
 
 def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> Caller:
-    """The context of the call, as far as its scopes can name it."""
+    """Return the context of the call, as far as its scopes can name it."""
     request, active = context.request, context.active
     data: list[JSONObject] = []
     tools: list[JSONObject] = [
@@ -137,7 +137,8 @@ def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> 
     )
     return Caller(
         messages=[
-            context.redactor.object(each) for each in said_before(request, messages[:before], call.instance)
+            context.redactor.object(each)
+            for each in earlier_conversation(request, messages[:before], call.instance)
         ],
         data=[context.redactor.object(each) for each in data],
         tools=tools,

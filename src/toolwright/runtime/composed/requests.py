@@ -26,7 +26,7 @@ from toolwright.core.requests.speaker import (
     written_model,
 )
 from toolwright.core.schemas.meta import REASONING, Call
-from toolwright.core.schemas.output import AnswerFault, Output, read_answer
+from toolwright.core.schemas.output import InvalidAnswer, Output, read_answer
 from toolwright.core.schemas.state_paths import read_value_key
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
@@ -76,7 +76,7 @@ class ComposedRequests:
         return await self._start(await self._new(config, schema, context))
 
     async def _new(self, config: object, schema: object, context: object) -> "_NewRequest":
-        """The request as it is to be begun, validated whole."""
+        """Return the request as it is to be begun, validated whole."""
         thread = Thread(id=self._new_id("thr"), agent=REQUESTS.id, created_at=self._clock.now())
         model, written = _without_object(config, thread.id)
         return await in_thread_if_large(
@@ -100,9 +100,7 @@ class ComposedRequests:
         error = cancelling.exception()
         if error is not None and not isinstance(error, NotFound | RunOver):  # it was not begun, or is over
             log.warning(
-                "The request of the thread %s continues although its caller stopped waiting: %s",
-                thread_id,
-                error,
+                "The request of the thread %s continues, although its caller has gone: %s", thread_id, error
             )
 
     async def solution(self, run_id: str) -> Solution:
@@ -157,7 +155,7 @@ class _NewRequest:
 def _make(
     catalog: Catalog, thread: Thread, model: object, parts: tuple[JSONObject, object, object]
 ) -> _NewRequest:
-    """The request of these parts (config, schema and context) in that thread."""
+    """Return the request of these parts (config, schema and context) in that thread."""
     config, schema, context = parts
     output = Output(schema)
     request = read_request("The request", {"config": config, "schema": output.schema, "context": context})
@@ -174,7 +172,7 @@ def _make(
 
 
 def _without_object(config: object, thread_id: str) -> tuple[object, JSONObject]:
-    """The model that is an object, None if it is none; and the config as JSON can carry it, in that thread."""
+    """Return the model if it is an object, or None, and the configuration as JSON for that thread."""
     if not isinstance(config, Mapping):
         raise InvalidRequest(f"The config of a request must be an object, not {brief_value(config)}.")
     written = dict(cast("Mapping[str, Any]", config))  # its fields are validated with the request
@@ -193,7 +191,7 @@ def _speaks(model: object) -> bool:
 
 
 async def read_calls(store: Store, run: Run, tools: Mapping[str, Tool]) -> tuple[Call, ...]:
-    """The calls that the model has made in the run, in order, with their results."""
+    """Return the calls that the model has made in the run, in order, with their results."""
     rows = await call_rows(store, run.id)
     reasons: Mapping[tuple[int, int], str] = {}
     if any(tool.meta is None for tool in tools.values()):
@@ -202,7 +200,7 @@ async def read_calls(store: Store, run: Run, tools: Mapping[str, Tool]) -> tuple
 
 
 async def _answers(store: Store, run: Run) -> list[Message]:
-    """The messages of the run with which its model has made calls."""
+    """Return the messages of the run with which its model has made calls."""
     messages: list[Message] = []
     while page := await store.messages(run.thread_id, PAGE, len(messages)):
         messages += page
@@ -210,7 +208,7 @@ async def _answers(store: Store, run: Run) -> list[Message]:
 
 
 def _reasons(answers: Sequence[Message]) -> dict[tuple[int, int], str]:
-    """Why calls are made, by step and position: those of tools without meta-properties keep it in the answer alone."""
+    """Return the reasons of calls by step and position. Tools without meta-properties keep them in the answer only."""
     reasons: dict[tuple[int, int], str] = {}
     for answer in answers:
         for position, call in enumerate(_written(answer.content)):
@@ -221,10 +219,10 @@ def _reasons(answers: Sequence[Message]) -> dict[tuple[int, int], str]:
 
 
 def _written(text: str) -> list[JSON]:
-    """The calls in the text of an answer; none if they were made in another way."""
+    """Return the calls in the text of an answer; none if they were made in another way."""
     try:
         answer = read_answer(text)
-    except AnswerFault:
+    except InvalidAnswer:
         return []
     calls = answer.get("calls") if isinstance(answer, dict) else None
     return calls if isinstance(calls, list) else []

@@ -80,14 +80,14 @@ class ActiveSpace:
         return None if space_id in self._gone else space_id
 
     def after(self, changes: Changes) -> str | None:
-        """The space that the agent is in once the changes are in the journal."""
+        """Return the space that the agent is in once the changes are in the journal."""
         if not changes.effects:
             return self.space_id
         entered = [effect for effect in changes.effects if isinstance(effect, Enter)]
         return entered[-1].space_id if entered else self.space_id
 
     def shown_after(self, changes: Changes, at_home: bool | None = None) -> str | None:
-        """The space in which a call that begins after these changes is shown.
+        """Return the space in which a call that begins after these changes is shown.
 
         In the home thread of an agent that enters spaces that is the one that it has entered; `at_home` says whether it
         is this thread, where the tools of the step tell it.
@@ -101,7 +101,7 @@ class ActiveSpace:
         return self.after(changes) if self._enters else self.trigger_space_id or self.after(changes)
 
     async def begin(self, waiting: Iterable[InboxEvent], author: Entity | None) -> str | None:
-        """The space in which the agent is seen in progress when the run begins to read these events."""
+        """Return the space in which the agent is seen in progress when the run begins to read these events."""
         space_id = _space_of(_newest_message(waiting))
         if self._enters is not False or author is None or space_id is None:
             return self.space_id
@@ -110,8 +110,8 @@ class ActiveSpace:
             return None
         return space_id
 
-    async def look(self) -> None:
-        """A space has changed, or is gone: then the agent is in none."""
+    async def reload(self) -> None:
+        """Re-read the space; the agent leaves a deleted one."""
         for space_id in self._space_ids():
             if await self._retry(lambda one=space_id: self._store.spaces.space(one)) is None:
                 self._gone.add(space_id)
@@ -137,7 +137,7 @@ class ActiveSpace:
             changes.effects += (Enter(thread_id=self._thread_id, space_id=None),)
 
     async def unspoken(self) -> Redactor:
-        """Redactor for where the run is seen: of the secrets of the agents there."""
+        """Return the redactor for where the run is seen: of the secrets of the agents there."""
         unspoken = NOTHING
         for space_id in self._space_ids():
             there = await self._retry(lambda one=space_id: self._membership.redactor(one))

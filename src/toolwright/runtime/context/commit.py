@@ -119,7 +119,7 @@ class UnitWriter:
         self._unwritten: Advance | None = None
 
     async def made(self, make: Callable[[], Awaitable[Advance]]) -> Advance:
-        """A unit for which the journal must be read first; it is to be written next."""
+        """Return a unit for which the journal must be read first; it is to be written next."""
         self._making = make
         return await self.retry_until_available(make)
 
@@ -149,17 +149,17 @@ class UnitWriter:
         return await self.retry_until_available(lambda: self._store.commit(unit), delay)
 
     async def write_once(self, unit: Advance) -> Committed | Conflict:
-        """Commits the unit once; raises `StoreError`."""
+        """Commit the unit once; raises `StoreError`."""
         return await self._store.commit(unit)
 
     async def left(self) -> Advance | None:
-        """The unit whose writing was broken off, if one was; raises `StoreError`."""
+        """Return the unit whose writing was broken off, if one was; raises `StoreError`."""
         unit, making = self._unwritten, self._making
         self._making = self._unwritten = None
         return await making() if unit is None and making is not None else unit
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]], delay: float | None = None) -> T:
-        """Do it, repeatedly while the journal is unavailable; `delay` is the rest that was taken last."""
+        """Retry the work while the journal is unavailable; `delay` is the previous pause."""
         while True:
             try:
                 answer = await work()
@@ -192,20 +192,22 @@ class Listeners:
     publish: Callable[[Sequence[Event]], None]
     outage: Outage
 
-    def tell(self, unit: Advance, answer: Committed, begun: Iterable[Call], streamed: dict[str, str]) -> None:
-        """Say what the unit has done: the calls `begun`, which others may answer, and the threads that it has woken.
+    def notify(
+        self, unit: Advance, answer: Committed, begun: Iterable[Call], streamed: dict[str, str]
+    ) -> None:
+        """Notify listeners of a commit: of the calls `begun`, which can be answered from outside, and of woken threads.
 
         `streamed` is the space of each call that was shown while a model wrote it; those that end leave it.
         """
         for call in begun:
             self.opened(call, unit.run.agent)
         if streamed:
-            self._take_back(unit, streamed)
+            self._end_streams(unit, streamed)
         for thread_id, _ in answer.runs:
             self.woken(thread_id)
 
-    def _take_back(self, unit: Advance, streamed: dict[str, str]) -> None:
-        """Takes back the stream of a call that came to nothing."""
+    def _end_streams(self, unit: Advance, streamed: dict[str, str]) -> None:
+        """Take back the stream of a call that came to nothing."""
         for post in [effect for effect in unit.effects if isinstance(effect, Post)]:
             streamed.pop(call_shown_by(post.message.id), None)
         for change in [*unit.calls, *unit.changes]:
@@ -255,11 +257,11 @@ class Changes:
     leaving: Leaving | None = None
 
     def show(self, call_id: str, space_id: str) -> None:
-        """The call is shown in that space from now on."""
+        """Show the call in that space."""
         self.shown = {**(self.shown or {}), call_id: space_id}
 
     def copy(self) -> "Changes":
-        """The changes as they are, to be tried again from here."""
+        """Return the changes as they are, to be tried again from here."""
         return changed(
             self,
             messages=[*self.messages],

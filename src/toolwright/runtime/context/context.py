@@ -177,7 +177,7 @@ class RunContext(RunRecord):
         return self.env_for(self.frame.active)
 
     def env_for(self, active: ActiveAgent | None) -> ThreadEnv:
-        """Env of the thread for that active agent."""
+        """Return the env of the thread for that active agent."""
         env = self._envs.get(id(active))
         if env is None:
             env = self._envs[id(active)] = self._resolve(self.thread, active, self._rows)
@@ -221,11 +221,11 @@ class RunContext(RunRecord):
         return self._waits.setdefault(call_id, self.clock.monotonic())
 
     def stream_call(self, call_id: str, space_id: str) -> None:
-        """A call is shown in that space while the model writes it."""
+        """Show a call in that space while the model writes it."""
         self._streamed[call_id] = space_id
 
     def abort_stream(self, call_id: str) -> None:
-        """Forgets the stream of a call, which was taken back."""
+        """Forget the stream of a call, which was taken back."""
         self._streamed.pop(call_id, None)
 
     def is_streamed(self, call_id: str) -> bool:
@@ -250,7 +250,7 @@ class RunContext(RunRecord):
 
     @contextmanager
     def reserve(self, keys: Iterable[str]) -> Generator[None]:
-        """While a handler waits for a call within it, the values of these keys are its own: it has set them."""
+        """Reserve values that a handler has set while it waits for a call of its own."""
         before, self.unwritten = self.unwritten, self.unwritten.union(keys)
         try:
             yield
@@ -276,7 +276,7 @@ class RunContext(RunRecord):
         """Read the journal, repeatedly while it is unavailable."""
         return self._writer.retry_until_available(work)
 
-    async def look(self) -> None:
+    async def reload_inbox(self) -> None:
         """Read the inbox again, and the env: both may have been changed from outside.
 
         The wake is read first, so that whatever is not in the inbox by then has raised it again.
@@ -286,9 +286,9 @@ class RunContext(RunRecord):
             self.gen = wake.gen
         self.put_inbox(await self.retry_until_available(lambda: self._store.unread(self.thread.id)))
         if self.thread.compacted:
-            await self.look_at_compactions()
-        await self.look_at_pins()
-        await self.retry_until_available(self.look_at_env)
+            await self.reload_compactions()
+        await self.reload_pins()
+        await self.retry_until_available(self.reload_env)
 
     async def read_all(self) -> None:
         """Read the messages that a shortened conversation leaves out, once."""
@@ -304,7 +304,7 @@ class RunContext(RunRecord):
             before = page[0].seq if len(page) == OLDER else None
         self.put_older([clean_message(each, self.redactor) for each in older if each.kept])
 
-    async def look_at_compactions(self) -> None:
+    async def reload_compactions(self) -> None:
         """Re-read what is left out of the thread's conversations: the owner can edit summaries and remove them."""
         thread_id, cut = self.thread.id, self.thread.cut
         thread = await self.retry_until_available(lambda: self._store.thread(thread_id))
@@ -325,12 +325,12 @@ class RunContext(RunRecord):
             if view is not None:
                 self.put_messages([clean_message(each, self.redactor) for each in view.messages])
 
-    async def look_at_pins(self) -> None:
+    async def reload_pins(self) -> None:
         """Re-read which messages are pinned."""
         pinned = await self.retry_until_available(lambda: self._store.pinned_messages(self.thread.id))
         self.put_pins([clean_message(each, self.redactor) for each in pinned])
 
-    async def look_at_env(self) -> None:
+    async def reload_env(self) -> None:
         """Read the env again. Secrets that the run has known once it does not forget."""
         self._rows = await self._store.env(self.thread.id)
         self._envs.clear()
@@ -367,12 +367,14 @@ class RunContext(RunRecord):
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def say(self, changes: Changes, message: Message) -> None:
+    def add_message(self, changes: Changes, message: Message) -> None:
         """Put a message, made for its `place`, into the changes, with its event; no secret gets past here."""
-        self.put(changes, clean_message(message, self.redactor) if self.redactor.secrets else message)
+        self.add_redacted(
+            changes, clean_message(message, self.redactor) if self.redactor.secrets else message
+        )
 
-    def put(self, changes: Changes, message: Message) -> None:
-        """Puts a message whose texts have all come without secrets through another door (decision 8)."""
+    def add_redacted(self, changes: Changes, message: Message) -> None:
+        """Put a message whose texts have all come without secrets through another door (decision 8)."""
         changes.messages.append(message)
         changes.events.append(LazyEventDraft("message", message_payload, message))
 
@@ -392,10 +394,10 @@ class RunContext(RunRecord):
         answer = await (self._writer.write(unit) if self.trace is None else self._watched(self.trace, unit))
         if isinstance(answer, Conflict):
             return await self._refused(answer)
-        self._take_in(unit, answer)
+        self._absorb_commit(unit, answer)
         if answer.posted != self.posted:
             self.posted = answer.posted
-            await self.look()
+            await self.reload_inbox()
         return "done"
 
     async def _watched(self, trace: RunTrace, unit: Advance) -> Committed | Conflict:
@@ -414,7 +416,7 @@ class RunContext(RunRecord):
             effects = traced(effects, self.trace.parent_of(changes.call_changes))
         return self.unit(kind, changes, run, effects, next(self._writer.tokens), self.clock.now())
 
-    def _take_in(self, unit: Advance, answer: Committed) -> None:
+    def _absorb_commit(self, unit: Advance, answer: Committed) -> None:
         begun = self.absorb(unit, answer)
         if answer.cancel_requested:
             self.abort.set()
@@ -424,7 +426,7 @@ class RunContext(RunRecord):
             elif isinstance(effect, HandOff):
                 self._name_speaker()
         if begun or self._streamed or answer.runs:
-            self._listeners.tell(unit, answer, begun, self._streamed)
+            self._listeners.notify(unit, answer, begun, self._streamed)
 
     async def _refused(self, conflict: Conflict) -> Answered:
         """Read what has changed and return the guard that failed. Raises `ThreadLost`, of it `EffectRefused`."""
@@ -435,11 +437,11 @@ class RunContext(RunRecord):
             case "refused":
                 raise EffectRefused(guard)
             case "space":
-                await self.where.look()
+                await self.where.reload()
             case "compactions":
-                await self.look_at_compactions()
+                await self.reload_compactions()
             case "inbox":
-                await self.look()
+                await self.reload_inbox()
             case "cancelled":
                 self.abort.set()
             case "calls":
@@ -458,7 +460,7 @@ class RunContext(RunRecord):
             return True
         return self._due is not None and self._due <= self.clock.now()
 
-    async def give_back(self) -> None:
+    async def release(self) -> None:
         """Release the run to the next process: write the unit that could not be written yet, then the release.
 
         Each is tried once. Raises `StoreError` or `ThreadLost`.
@@ -474,5 +476,5 @@ class RunContext(RunRecord):
     async def _once(self, unit: Advance) -> None:
         answer = await self._writer.write_once(unit)
         if isinstance(answer, Conflict):
-            raise ThreadLost(f"The last word on the thread {self.thread.id} was refused ({answer.guard}).")
-        self._take_in(unit, answer)
+            raise ThreadLost(f"The final commit of the thread {self.thread.id} was refused ({answer.guard}).")
+        self._absorb_commit(unit, answer)

@@ -60,19 +60,19 @@ def _by_place(results: list[Message], places: Mapping[str | None, int]) -> list[
     return results
 
 
-class Heard:
+class OtherSideCache:
     """Caches one side's view of the other side's messages between steps."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Message, Message | None]] = {}
 
-    def of(
+    def user_message(
         self, message: Message, side: SideConfig | None, went_well: Container[str | None]
     ) -> Message | None:
         """Return the words of a message as a user's, or None if it has none."""
         known = self._made.get(id(message))
         if known is None or known[0] is not message:
-            words = _words(message, side, went_well)
+            words = _user_text(message, side, went_well)
             made = changed(message, role="user", content=words, calls=(), native=None) if words else None
             known = self._made[id(message)] = message, made
         return known[1]
@@ -83,18 +83,21 @@ class Heard:
             self._made.clear()
 
 
-def heard_by(
-    side: Side, messages: Iterable[Message], sides: Mapping[Side, SideConfig], heard: Heard | None = None
+def as_read_by_side(
+    side: Side,
+    messages: Iterable[Message],
+    sides: Mapping[Side, SideConfig],
+    seen: OtherSideCache | None = None,
 ) -> list[Message]:
     """Return the conversation as one side reads it: the other side's texts are user messages, without calls."""
-    messages, known = [*messages], heard or Heard()
+    messages, known = [*messages], seen or OtherSideCache()
     went_well = {message.call_id for message in messages if message.status == "success"}
     read: list[Message] = []
     for message in messages:
         if message.role == "user" or message.side in (None, side):
             read.append(message)
         elif message.role == "assistant":
-            words = known.of(message, sides.get(message.side or "side_a"), went_well)
+            words = known.user_message(message, sides.get(message.side or "side_a"), went_well)
             if words is not None:
                 read.append(words)
     known.forget(len(messages))
@@ -113,7 +116,7 @@ def as_read(
     active: ActiveAgent | None,
     *,
     is_arranged: bool = False,
-    heard: Heard | None = None,
+    seen: OtherSideCache | None = None,
 ) -> list[Message]:
     """Return a thread's own conversation as the model of the active agent reads it.
 
@@ -129,7 +132,7 @@ def as_read(
     if last is not None and last.role == "assistant" and last.side not in (None, side):
         last = None  # the other side has spoken: that is heard as a user
     if active is not None and has_sides:
-        messages = heard_by(active.side, messages, active.agent.sides, heard)
+        messages = as_read_by_side(active.side, messages, active.agent.sides, seen)
     return prompted(messages, last)
 
 
@@ -140,7 +143,7 @@ def as_formed(messages: list[Message], active: ActiveAgent | None, redactor: Red
     form = None if active is None else active.form
     if form is None:
         return messages
-    messages = form.heard(messages)
+    messages = form.as_sent(messages)
     if not redactor.secrets:
         return messages
     return [
@@ -149,8 +152,8 @@ def as_formed(messages: list[Message], active: ActiveAgent | None, redactor: Red
     ]
 
 
-def _words(message: Message, side: SideConfig | None, went_well: Container[str | None]) -> str:
-    """Words of a side, also those of the tool that ends its turn."""
+def _user_text(message: Message, side: SideConfig | None, went_well: Container[str | None]) -> str:
+    """Return words of a side, also those of the tool that ends its turn."""
     if side is None or side.stop_tool is None:
         return message.content
     for call in message.calls:
@@ -203,13 +206,15 @@ class Frame:
     printed: tuple[object, object, tuple[str, str, str]] = (None, None, ("", "", ""))
     budget: tuple[object, object, int | None] = (None, None, None)
     is_over: bool = False
-    heard: Heard = field(default_factory=Heard)
+    heard: OtherSideCache = field(default_factory=OtherSideCache)
     _shown: dict[Side | None, _Shown] = field(default_factory=dict[Side | None, "_Shown"])
     _counted: dict[Side | None, _Counted] = field(default_factory=dict[Side | None, "_Counted"])
 
     @classmethod
-    def of(cls, active: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]) -> "Frame":
-        """The frame of these messages."""
+    def create(
+        cls, active: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]
+    ) -> "Frame":
+        """Return the frame of these messages."""
         frame = cls(active, [*messages], {}, {})
         frame.begin(calls, {message.call_id for message in messages})
         frame.mixed = frame.mixed or is_mixed(messages)
@@ -231,11 +236,11 @@ class Frame:
         return sum(message.role == "assistant" and message.by is not None for message in self.messages)
 
     def unanswered(self) -> list[Call]:
-        """The calls of the step that the model has no answer to yet, in order."""
+        """Return the calls of the step that the model has no answer to yet, in order."""
         return [*self.open.values()]
 
     def begin(self, calls: Iterable[Call], answered: Container[str | None]) -> None:
-        """A step has made these calls, some of which are `answered` already."""
+        """Set the calls of the step, some of which are already `answered`."""
         self.calls, self.open = {}, {}
         for call in calls:
             self.calls[call.id] = call
@@ -250,8 +255,8 @@ class Frame:
         if call.id in self.open:
             self.open[call.id] = call
 
-    def take(self, message: Message) -> None:
-        """A message has been said in it."""
+    def append(self, message: Message) -> None:
+        """Append a committed message."""
         self.messages.append(message)
         if message.call_id is not None:
             if message.call_id != next(iter(self.open), None):  # one of those before it is waited for

@@ -44,7 +44,7 @@ class Cancellation:
                 _interrupt(scope, grace())
 
     def within(self, scope: Scope, grace: Callable[[], float] = lambda: 0.0) -> None:
-        """From now on an abort ends this scope, `grace()` seconds later; those around it are ended as before."""
+        """Register a scope that an abort ends after `grace()` seconds."""
         self._scopes[scope] = grace
         if self.aborted:
             _interrupt(scope, grace())
@@ -59,7 +59,7 @@ class Cancellation:
             yield
 
     def left(self, scope: Scope) -> None:
-        """The scope has been left: an abort leaves it alone."""
+        """Unregister a scope that has ended."""
         self._scopes.pop(scope, None)
 
 
@@ -99,7 +99,7 @@ class RunExecution:
         return self.abort
 
     def count(self, usage: Usage, cost: float | None) -> None:
-        """A model was asked within this call: its tokens, and what they cost, are the run's."""
+        """Add the usage and cost of a model that was asked within this call."""
         self.usage = usage if self.usage is None else self.usage + usage
         self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
 
@@ -116,14 +116,14 @@ class RunExecution:
     def check(self) -> None:
         """Raise `InvalidRequest` if the call has ended: its writes would be lost."""
         if self.over:
-            raise InvalidRequest("This call is over: nothing can be done in its thread any more.")
+            raise InvalidRequest("This call has ended: it can no longer change its thread.")
 
     @property
     def ends(self) -> bool:
         """Return whether the turn or the run is to end."""
         return self.stopped or self.side_stopped or self.skipped is not None
 
-    def hear(self, below: "RunExecution") -> None:
+    def adopt(self, below: "RunExecution") -> None:
         """Adopt the requests of a call within this one."""
         self.stopped |= below.stopped
         self.side_stopped |= below.side_stopped
@@ -154,7 +154,7 @@ def writes(member: Member) -> Member:
 
 
 def writes_later(member: Later) -> Later:
-    """Makes an async write raise `InvalidRequest`, also if the call has ended meanwhile."""
+    """Make an async write raise `InvalidRequest`, also if the call has ended meanwhile."""
 
     @wraps(member)
     async def checked(state: Writing, *args: object, **named: object) -> object:

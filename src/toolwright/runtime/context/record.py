@@ -46,7 +46,7 @@ class RunRecord:
         self.run = run
         self._stored_run: Run | None = None  # the run's row as of the last commit of this process
         self.epoch, self.seq = view.thread.epoch, view.thread.seq
-        self.root = self.frame = Frame.of(active, view.messages, view.calls)
+        self.root = self.frame = Frame.create(active, view.messages, view.calls)
         self._frames = [self.root]
         self.activate(self.root, active)
         self.holder: RunExecution | None = None
@@ -117,7 +117,7 @@ class RunRecord:
         self.holder = next((each.holder for each in reversed(self._frames) if each.holder is not None), None)
 
     def joined(self) -> list[InboxEvent]:
-        """Messages that joined this run and have not been read."""
+        """Return messages that joined this run and have not been read."""
         return [event for event in self._joined() if event.type != "call"]
 
     def joined_calls(self) -> list[InboxEvent]:
@@ -127,8 +127,8 @@ class RunRecord:
     def _joined(self) -> list[InboxEvent]:
         return [event for event in self.inbox.values() if event.run_id == self.run.id]
 
-    def place(self, changes: Changes) -> int:
-        """The place in the thread of the next message of these changes."""
+    def next_seq(self, changes: Changes) -> int:
+        """Return the place in the thread of the next message of these changes."""
         return self.seq + len(changes.messages) + 1
 
     def leaving(self, now: datetime) -> Leaving:
@@ -145,7 +145,7 @@ class RunRecord:
         token: str,
         at: datetime,
     ) -> Advance:
-        """The unit of that kind that makes these changes, at that moment."""
+        """Return the unit of that kind that makes these changes, at that moment."""
         lives, held = run.lives if kind is Takeover else 0, changes.leaving is None
         if run.lives != lives or run.held != held:
             run = changed(run, lives=lives, held=held)
@@ -186,7 +186,7 @@ class RunRecord:
         if unit.dropped:
             self._has_dropped = True
         for message in unit.messages:
-            (self.root if message.within is None else self._frame_of(message.within)).take(message)
+            (self.root if message.within is None else self._frame_of(message.within)).append(message)
         begun = self._absorb_calls(unit)
         if unit.edited or unit.read or unit.inbox or unit.effects:
             self._absorb_rest(unit)
@@ -197,7 +197,7 @@ class RunRecord:
         return begun
 
     def _absorb_rest(self, unit: Advance) -> None:
-        """Absorbs what few units do: to messages that were said, to the inbox and to the thread."""
+        """Absorb what few units do: to messages that were said, to the inbox and to the thread."""
         for edited in unit.edited:
             if self._older is not None:
                 self._older = [edited if each.id == edited.id else each for each in self._older]
@@ -211,7 +211,7 @@ class RunRecord:
 
     def _absorb_calls(self, unit: Advance) -> list[Call]:
         if unit.calls and unit.changes:
-            self._give_up(unit)
+            self._keep_replaced(unit)
         if unit.calls:
             answered = set(map(CALL_ID, unit.messages))
             parent_id = unit.calls[0].parent_id
@@ -233,7 +233,7 @@ class RunRecord:
                 begun.append(call)
         return begun
 
-    def _give_up(self, unit: Advance) -> None:
+    def _keep_replaced(self, unit: Advance) -> None:
         """Keep the calls of the step before that the unit changes, where it begins others in their place."""
         changed_ids = {each.id for each in unit.changes}
         for frame in self._frames:
@@ -292,14 +292,14 @@ class RunRecord:
         self.root.messages = sorted([*older, *said], key=lambda each: each.seq or 0)
 
     def put_values(self, texts: Mapping[str, str]) -> None:
-        """The thread's values were read, as JSON text by their keys; raises `RowBroken` if one is none."""
+        """Set the thread's values, given as JSON text by key. Raises `RowBroken` for invalid JSON."""
         values: dict[str | None, dict[str, JSON]] = {}
         for key, text in texts.items():
             try:
                 _put_value(values, key, text)
             except ValueError:
                 what = f"The value {brief_value(key)} of the thread {self.thread.id}"
-                raise RowBroken(f"{what} is broken: it is no JSON.") from None
+                raise RowBroken(f"{what} is broken: it is not JSON.") from None
         self.values = values
 
     def put_call(self, call: Call) -> None:
@@ -327,13 +327,13 @@ class RunRecord:
         return [call for frame in self._frames for call in frame.unanswered()] + below
 
     def _frame_of(self, call_id: str | None) -> Frame:
-        """The conversation within that call, the thread's own for None."""
+        """Return the conversation within that call, the thread's own for None."""
         if call_id is None:
             return self.root
         return next(frame for frame in reversed(self._frames) if frame.id == call_id)
 
     def put_inbox(self, unread: Iterable[InboxEvent]) -> None:
-        """The inbox was read again."""
+        """Set the unread events."""
         self.inbox = _by_id(unread)
 
 

@@ -67,7 +67,7 @@ class ThreadEnv:
         self.redactor = redactor
 
     def get(self, name: str, *, own: bool = True, tool: str | None = None) -> EnvVar | None:
-        """The value that holds: the thread's, one's above it, its user's, the app's, the agent's, that tool's or the
+        """Return the effective value. Lookup order: thread, parents, user, app, agent, then that tool or the
         prompt's (D5).
 
         The way up ends at the first thread where the name is scoped. Without `own` the thread's value is passed over.
@@ -86,7 +86,7 @@ class ThreadEnv:
         return self._hidden(name)
 
     def names(self) -> set[str]:
-        """All names that have a value in some layer; whether that is reached is another question."""
+        """Return all names that have a value in some layer; whether that is reached is another question."""
         layers = [*[values for values, _ in self._threads], *self._layers]
         return {name for layer in layers for name in layer}
 
@@ -111,7 +111,7 @@ class Environment:
         self._unreadable: set[str] = set()
         self._redactor = lru_cache(maxsize=1_000)(Redactor)  # the same secrets are used run after run
 
-    def thread_env(
+    def for_agent(
         self,
         thread: Thread,
         agent: ActiveAgent | None,
@@ -132,7 +132,7 @@ class Environment:
         users: dict[str, EnvVar | CannotUnseal] = {}
         theirs: dict[str, dict[str, EnvVar | CannotUnseal]] = {each.thread_id: {} for each in above}
         tenvs: JSONObject = dict(agent.tenvs) if agent is not None else {}
-        own_tenvs: JSONObject = {}
+        brought: JSONObject = {}
         secrets = set(agent.secrets) if agent is not None else set[tuple[str, str]]()
         for row in rows:
             value = self._value(row)
@@ -144,7 +144,7 @@ class Environment:
             if row.kind == "env":
                 (own if row.owner == thread.id else theirs.get(row.owner, users))[row.name] = value
             elif isinstance(value, EnvVar) and row.owner not in theirs:
-                tenvs[row.name] = own_tenvs[row.name] = json.loads(value.value)
+                tenvs[row.name] = brought[row.name] = json.loads(value.value)
         layers = (users, *(agent.env if agent is not None else ()))
         scoped = frozenset[str]() if agent is None else agent.scoped
         threads = [(own, scoped), *[(theirs[each.thread_id], each.scoped) for each in above]]
@@ -159,7 +159,7 @@ class Environment:
         def hides(name: str) -> bool:
             return name in private[0] or _hides(hidden, name)
 
-        return ThreadEnv(threads, layers, tenvs, self._redactor(frozenset(secrets)), tools, own_tenvs, hides)
+        return ThreadEnv(threads, layers, tenvs, self._redactor(frozenset(secrets)), tools, brought, hides)
 
     def change(self, owner: str, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
         """Return the change that sets a name of a thread or person, or removes it if None. Raises `CannotSeal`."""
@@ -176,7 +176,7 @@ class Environment:
         row = EnvRow(owner=owner, kind=kind, name=name, type=var.type, value=value, key=key, updated_at=at)
         if key is not None and 0 < len(_secret(row, var)) < LONG:
             log.warning(
-                "The secret %r has fewer than %d characters: it is only redacted where it is a whole word.",
+                "The secret %r has fewer than %d characters, so it is only redacted where it is a whole word.",
                 name,
                 LONG,
             )
@@ -194,7 +194,7 @@ class Environment:
             return error
 
     def values(self, rows: Sequence[EnvRow]) -> tuple[dict[str, EnvVar], JSONObject]:
-        """The env and the tenvs of some rows, without what cannot be read."""
+        """Return the env and the tenvs of some rows, without what cannot be read."""
         env: dict[str, EnvVar] = {}
         tenvs: JSONObject = {}
         for row in rows:
@@ -233,9 +233,9 @@ def _is_declared(row: EnvRow, agent: ActiveAgent | None) -> bool:
     return row.kind == "env" and agent is not None and agent.types.hides(row.name)
 
 
-def _of(values: Layer, has_name: Callable[[str], bool]) -> set[tuple[str, str]]:
-    """The values of the names that are meant."""
-    return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and has_name(n)}
+def _of(values: Layer, named: Callable[[str], bool]) -> set[tuple[str, str]]:
+    """Return the values of the names that are meant."""
+    return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and named(n)}
 
 
 def _hides(hidden: frozenset[str], name: str) -> bool:
@@ -244,7 +244,7 @@ def _hides(hidden: frozenset[str], name: str) -> bool:
 
 
 def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:
-    """Tenvs as they are stored: JSON texts, of which those of secret names are secrets."""
+    """Return tenvs as they are stored: JSON texts, of which those of secret names are secrets."""
     return {
         name: EnvVar(value=dumps(value), type="secret" if name in secrets else "text")
         for name, value in values.items()
@@ -252,7 +252,7 @@ def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:
 
 
 def _secret(row: EnvRow, var: EnvVar) -> str:
-    """Secret text: of a tenv, the text within its JSON. An absent one, null, hides nothing."""
+    """Return the secret text: of a tenv, the text within its JSON. An absent one, null, hides nothing."""
     if row.kind == "env":
         return var.value
     value = json.loads(var.value)

@@ -26,7 +26,7 @@ _SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})
 
 
 def clean_message(message: Message, redactor: Redactor) -> Message:
-    """The message without secrets; the same one where there are none in it."""
+    """Return the message without secrets; the same one where there are none in it."""
     content = _clean_content(message, redactor)
     calls = tuple(
         [changed(call, arguments=clean_arguments(call.arguments, redactor)) for call in message.calls]
@@ -39,7 +39,7 @@ def clean_message(message: Message, redactor: Redactor) -> Message:
 
 
 def _clean_content(message: Message, redactor: Redactor) -> str:
-    """Content without secrets; what a tool has said in JSON stays JSON."""
+    """Return the content without secrets; what a tool has said in JSON stays JSON."""
     if message.role != "tool":
         return redactor.text(message.content)
     if _SCALAR.fullmatch(message.content):
@@ -52,7 +52,7 @@ def _clean_content(message: Message, redactor: Redactor) -> str:
 def clean_response(
     response: ModelResponse, redactor: Redactor, tools: Container[str], *, formed: bool = False
 ) -> ModelResponse:
-    """A model's answer without secrets; its tools, those of the given names, are called with what is recorded.
+    """Return a model's answer without secrets; its tools, those of the given names, are called with what is recorded.
 
     The text of one that is `formed` is JSON, and stays it.
     """
@@ -73,7 +73,7 @@ def clean_response(
 
 
 def clean_call(call: Call, redactor: Redactor) -> Call:
-    """The call without secrets in its arguments and its result."""
+    """Return the call without secrets in its arguments and its result."""
     if not redactor:
         return call
     result = call.result
@@ -83,12 +83,12 @@ def clean_call(call: Call, redactor: Redactor) -> Call:
 
 
 def clean_name(name: str, redactor: Redactor, tools: Container[str]) -> str:
-    """The name of a tool as it is; one that the model has made up, without secrets."""
+    """Return the name of a tool as it is; one that the model has made up, without secrets."""
     return name if name in tools else redactor.text(name)
 
 
 def clean_draft(draft: EventDraft, redactor: Redactor) -> EventDraft:
-    """An event of a handler's own without secrets in its type or its data."""
+    """Return an event of a handler's own without secrets in its type or its data."""
     if not redactor:
         return draft
     payload = {**draft.payload, "data": redactor.json(draft.payload.get("data"))}
@@ -96,7 +96,7 @@ def clean_draft(draft: EventDraft, redactor: Redactor) -> EventDraft:
 
 
 def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
-    """Effect of a built-in tool, without secrets in what an agent keeps in mind."""
+    """Return the effect of a built-in tool, without secrets in what an agent keeps in mind."""
     if not redactor:
         return effect
     match effect:
@@ -116,8 +116,8 @@ def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
             return effect
 
 
-def _cleaned(record: T, redactor: Redactor, *names: str) -> T:
-    return changed(record, **{name: redactor.text(getattr(record, name)) for name in names})
+def _cleaned(kept: T, redactor: Redactor, *names: str) -> T:
+    return changed(kept, **{name: redactor.text(getattr(kept, name)) for name in names})
 
 
 def clean_arguments(text: str, redactor: Redactor) -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence, Set
 from typing import Any, TypeVar
 
-from toolwright.core.broken_rows import is_there
+from toolwright.core.broken_rows import exists
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.files.drafts import FileDrafts, written_file
 from toolwright.core.files.file import File, checked_path, clean_mime_type, fold
@@ -48,18 +48,16 @@ class FileKeeper:
         Raises `InvalidRequest`, `TooLarge` or `NotFound` for the first invalid one: the drafts are of no use then.
         """
         if len(attachments) > MOST_FILES:
-            fault = f"must be at most {MOST_FILES} files, not {len(attachments)}"
+            error = f"must be at most {MOST_FILES} files, not {len(attachments)}"
             raise InvalidRequest(
                 f"A message or a result can have at most {MOST_FILES} files, not {len(attachments)}.",
-                [{"path": "attachments", "message": fault}],
+                [{"path": "attachments", "message": error}],
             )
         decoded = [await self._checked(each, drafts, number) for number, each in enumerate(attachments)]
         # All bytes before the first row: if the file store fails in between, the drafts are as they were.
-        stored_refs = [
-            each if isinstance(each, AttachmentRef) else await self._put(*each) for each in decoded
-        ]
+        kept = [each if isinstance(each, AttachmentRef) else await self._put(*each) for each in decoded]
         refs: list[AttachmentRef] = []
-        for each in stored_refs:
+        for each in kept:
             if isinstance(each, AttachmentRef):
                 refs.append(each)
                 continue
@@ -87,11 +85,11 @@ class FileKeeper:
         return file.ref
 
     async def read(self, file: File, part: slice | None = None) -> bytes:
-        """The bytes of a file, or of a part of it."""
+        """Return the bytes of a file, or of a part of it."""
         return await self._files.get(file.digest, part)
 
     async def load(self, ref: AttachmentRef) -> bytes | None:
-        """The bytes of an attachment of a message, None if they are gone."""
+        """Return the bytes of an attachment of a message, or None if they are gone."""
         try:
             return None if ref.digest is None else await self._files.get(ref.digest)
         except NotFound:
@@ -102,19 +100,19 @@ class FileKeeper:
         return too_long(result, self._max_text)
 
     def cut(self, result: ToolResult) -> ToolResult:
-        """The result, cut where it is too long for a model, and the rest kept nowhere."""
+        """Return the result, cut where it is too long for a model, and the rest kept nowhere."""
         if not self.too_long(result):
             return result
         return shortened(result, as_bytes(text_of(result)), self._max_text, "")
 
     def recordable(self, result: ToolResult) -> ToolResult:
-        """The result with no more in its stack than a model may be shown of its text."""
+        """Return the result with no more in its stack than a model may be shown of its text."""
         return recordable(result, self._max_text)
 
     async def within_limit(
         self, thread_id: str, drafts: FileDrafts, result: ToolResult, name: str
     ) -> ToolResult:
-        """The result as it is, or cut to what a model may be shown, the whole kept in a file (D20)."""
+        """Return the result as it is, or cut to what a model may be shown, the whole kept in a file (D20)."""
         if not self.too_long(result):
             return result
         content = as_bytes(text_of(result))
@@ -133,15 +131,15 @@ class FileKeeper:
     ) -> ToolResult:
         """Return a child's result within the limit; an error keeps the fields that name the child."""
         bare = changed(result, error_data=None)
-        limited = await self.within_limit(thread_id, drafts, bare, name)
-        return result if limited is bare else changed(limited, error_data=result.error_data)
+        kept = await self.within_limit(thread_id, drafts, bare, name)
+        return result if kept is bare else changed(kept, error_data=result.error_data)
 
     async def value_within_limit(
         self, thread_id: str, drafts: FileDrafts, whole: JSON, name: str
     ) -> tuple[JSON, tuple[AttachmentRef, ...]]:
         """Return a value that a thread reads from its inbox within the limit, and the file that has the whole of it."""
-        limited = await self.within_limit(thread_id, drafts, ToolResult.ok(whole), name)
-        return limited.result, tuple([ref for ref in limited.attachments if isinstance(ref, AttachmentRef)])
+        kept = await self.within_limit(thread_id, drafts, ToolResult.ok(whole), name)
+        return kept.result, tuple([ref for ref in kept.attachments if isinstance(ref, AttachmentRef)])
 
     async def _new_file(
         self, thread_id: str, drafts: FileDrafts, attachment: Attachment, size: int, digest: str
@@ -163,7 +161,7 @@ class FileKeeper:
     async def _checked(
         self, attachment: Attachment | AttachmentRef, drafts: FileDrafts, number: int
     ) -> AttachmentRef | tuple[Attachment, bytes]:
-        """A reference to what is there, or a new file with its bytes."""
+        """Return a reference to what is there, or a new file with its bytes."""
         if isinstance(attachment, AttachmentRef):
             file = await drafts.at(attachment.path)
             if file is None:
@@ -214,14 +212,14 @@ class StoredFiles:
         self._read = read
 
     async def at(self, folded: str) -> File | None:
-        """The file at that path."""
+        """Return the file at that path."""
         return await self._read(lambda: self._store.file(self._thread_id, folded))
 
     async def all(self) -> Sequence[File]:
-        """All of them, by path."""
+        """Return all of them, by path."""
         return await self._read(lambda: self._store.files(self._thread_id))
 
-    async def taken(self, folded: Sequence[str]) -> Set[str]:
+    async def existing_paths(self, folded: Sequence[str]) -> Set[str]:
         """Return the paths that already exist."""
         return await self._read(lambda: self._store.files_at(self._thread_id, folded))
 
@@ -234,13 +232,13 @@ class ThreadFiles:
         self._keeper = keeper
 
     async def list(self, thread_id: str) -> Sequence[File]:
-        """The thread's files, by path."""
-        if not await is_there(self._store.thread(by_id("thread", thread_id))):
+        """Return the thread's files, by path."""
+        if not await exists(self._store.thread(by_id("thread", thread_id))):
             raise NotFound(f"There is no thread {thread_id!r}.")
         return await self._store.files(thread_id)
 
     async def get(self, thread_id: str, path: str) -> File:
-        """The file at a path."""
+        """Return the file at a path."""
         try:
             file = await self._store.file(by_id("thread", thread_id), fold(checked_path(path)))
         except InvalidRequest:
@@ -250,7 +248,7 @@ class ThreadFiles:
         return file
 
     async def read(self, thread_id: str, path: str) -> bytes:
-        """The bytes of the file at a path."""
+        """Return the bytes of the file at a path."""
         return await self.content(await self.get(thread_id, path))
 
     async def content(self, file: File) -> bytes:
@@ -272,14 +270,14 @@ _NOTICE_END = re.compile(r"\n\[The result has \d+ bytes?, of which the first \d+
 
 
 def text_of(result: ToolResult) -> str:
-    """The text by which a model reads a result."""
+    """Return the text by which a model reads a result."""
     if result.status == "error":
         return dumps_unescaped(error_object(result)) if result.error_data else result.error or ""
     return result.result if isinstance(result.result, str) else dumps_unescaped(result.result)
 
 
 def as_bytes(text: str) -> bytes:
-    """The text as it is kept."""
+    """Return the text as it is kept."""
     return text.encode("utf-8", "replace")
 
 
@@ -295,7 +293,7 @@ def too_long(result: ToolResult, most: int) -> bool:
 
 
 def shortened(result: ToolResult, content: bytes, most: int, more: str) -> ToolResult:
-    """The result with the first `most` bytes of its whole text, how many there are, and a further word."""
+    """Return the result with the first `most` bytes of its whole text, how many there are, and a further word."""
     notice = f"[The result has {quantity(len(content), 'byte')}, of which the first {most} are shown.{more}]"
     text = f"{content[:most].decode('utf-8', 'ignore')}\n{notice}"
     if result.status == "error":
@@ -304,7 +302,7 @@ def shortened(result: ToolResult, content: bytes, most: int, more: str) -> ToolR
 
 
 def recordable(result: ToolResult, most: int) -> ToolResult:
-    """The result with a stack of `most` bytes at the most, cut in its middle, and a code that is no text."""
+    """Return the result with a stack of `most` bytes at the most, cut in its middle, and a code that is no text."""
     if result.stack is None and result.error_code is None:
         return result  # the common case
     code = None if result.error_code is None else brief(result.error_code, LONGEST_CODE)
@@ -314,11 +312,11 @@ def recordable(result: ToolResult, most: int) -> ToolResult:
 
 
 def _stack(stack: str, most: int) -> str:
-    """Beginning and end of a stack: the middle is what is missed least."""
+    """Return the beginning and end of a stack: the middle is what is missed least."""
     content = as_bytes(stack) if len(stack) * 4 > most else b""
     if len(content) <= most:
         return stack
     half = max(most - _MARK, 2) // 2
-    omitted = len(content) - 2 * half
+    left = len(content) - 2 * half
     first, last = content[:half].decode("utf-8", "ignore"), content[-half:].decode("utf-8", "ignore")
-    return f"{first}{CUT}{omitted} bytes are left out)\n{last}"
+    return f"{first}{CUT}{left} bytes are left out)\n{last}"

@@ -26,16 +26,16 @@ class HeldBackTools:
 
 
 def hold_back(
-    agent_id: str, listings: Sequence[McpListing], definitions: Sequence[McpDefinition], at: datetime
+    agent_id: str, listings: Sequence[McpListing], known: Sequence[McpDefinition], at: datetime
 ) -> HeldBackTools:
     """Take out the tools of servers with `hold_changes` whose definition is not the one that was used first."""
-    first = {(each.server, each.tool): each for each in definitions}
-    allowed: list[McpListing] = []
+    first = {(each.server, each.tool): each for each in known}
+    kept: list[McpListing] = []
     held: list[McpDefinition] = []
-    changes: list[HoldMcpTool | UnholdMcpTool] = []
+    news: list[HoldMcpTool | UnholdMcpTool] = []
     for listing in listings:
         if not listing.server.hold_changes:
-            allowed.append(listing)
+            kept.append(listing)
             continue
         tools: list[Tool] = []
         for tool in listing.tools:
@@ -44,7 +44,7 @@ def hold_back(
             if pinned is None or pinned.digest == digest:
                 tools.append(tool)
                 if pinned is not None and pinned.held is not None:
-                    changes.append(
+                    news.append(
                         UnholdMcpTool(agent_id=agent_id, server=pinned.server, tool=pinned.tool, at=at)
                     )
                 continue
@@ -59,13 +59,13 @@ def hold_back(
                     definition=definition,
                     at=at,
                 )
-                changes.append(hold)
-        allowed.append(changed(listing, tools=tuple(tools)))
-    return HeldBackTools(allowed, tuple(held), tuple(changes))
+                news.append(hold)
+        kept.append(changed(listing, tools=tuple(tools)))
+    return HeldBackTools(kept, tuple(held), tuple(news))
 
 
 def pin(agent_id: str | None, tool: Tool, at: datetime) -> tuple[PinMcpTool, ...]:
-    """The effect that remembers the definition of a tool which is called, where its server's changes are held back."""
+    """Return the effect that stores the definition of a called tool whose server's changes are held back."""
     call = tool.relation
     if agent_id is None or not isinstance(call, McpCall) or not call.server.hold_changes:
         return ()
@@ -84,15 +84,15 @@ LEAST, MOST = 0.2, 60.0
 USUAL = 1.0  # where it says nothing
 
 
-def next_look(now: datetime, seconds: float | None) -> datetime:
-    """The time of the next question, after so many seconds as the server has said."""
+def next_check(now: datetime, seconds: float | None) -> datetime:
+    """Return the time of the next question, after so many seconds as the server has said."""
     return now + timedelta(seconds=min(max(USUAL if seconds is None else seconds, LEAST), MOST))
 
 
 def follow(
     call: Call, agent_id: str, task: RemoteTask, space_id: str | None, now: datetime
 ) -> tuple[Effect, ...]:
-    """Effects by which the task of a call is asked about from now on; its questions are shown in that space."""
+    """Return effects by which the task of a call is asked about from now on; its questions are shown in that space."""
     row = McpTask(
         call_id=call.id,
         thread_id=call.thread_id,
@@ -105,4 +105,4 @@ def follow(
         session=task.session,
         space_id=space_id,
     )
-    return (SetMcpTask(task=row), SetTimer(name=task_timer(call.id), due=next_look(now, task.poll)))
+    return (SetMcpTask(task=row), SetTimer(name=task_timer(call.id), due=next_check(now, task.poll)))

@@ -10,7 +10,7 @@ from toolwright.core.env.redact import NOTHING
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.journal.mcp_effects import HoldMcpTool, UnholdMcpTool
 from toolwright.core.journal.store import Store
-from toolwright.core.mcp.listing import McpFault, McpListing, McpPrompts, side_by_side
+from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompts, side_by_side
 from toolwright.core.mcp.records import McpDefinition
 from toolwright.core.mcp.servers import McpPromptText, McpServers, McpUnavailable
 from toolwright.core.ports import Clock
@@ -35,15 +35,15 @@ class McpOffer:
     tools: Sequence[Tool]
     key: tuple[object, ...]
     listings: Sequence[McpListing]
-    faults: Sequence[tuple[str, McpFault]]
+    faults: Sequence[tuple[str, ListingError]]
     held: tuple[McpDefinition, ...] = ()
     news: tuple[HoldMcpTool | UnholdMcpTool, ...] = ()
 
     @property
     def instructions(self) -> tuple[tuple[str, str], ...]:
         """The instructions of the servers for the model, by server name."""
-        instructions = [(each.server.name, each.instructions) for each in self.listings]
-        return tuple([(name, text) for name, text in instructions if text])
+        told = [(each.server.name, each.instructions) for each in self.listings]
+        return tuple([(name, text) for name, text in told if text])
 
 
 NO_SERVERS = McpOffer((), (), (), ())
@@ -60,8 +60,8 @@ class McpOffers:
         self._clock = clock
         self._first_wait = first_wait
 
-    async def offer_for(self, active: ActiveAgent, env: ThreadEnv) -> McpOffer:
-        """The tools that the agent has in a thread with that env."""
+    async def tools_for(self, active: ActiveAgent, env: ThreadEnv) -> McpOffer:
+        """Return the tools that the agent has in a thread with that env."""
         if not active.mcp:
             return NO_SERVERS
         listings: Sequence[McpListing] = await asyncio.gather(
@@ -69,59 +69,59 @@ class McpOffers:
         )
         held = HeldBackTools(listings, (), ())
         if any(server.hold_changes for server in active.mcp):
-            definitions = await self._store.mcp.definitions(active.agent_id)
-            held = hold_back(active.agent_id, listings, definitions, self._clock.now())
-        taken_names = {tool.name for tool in active.tools}
+            known = await self._store.mcp.definitions(active.agent_id)
+            held = hold_back(active.agent_id, listings, known, self._clock.now())
+        own = {tool.name for tool in active.tools}
         built_in = {*reserved(active.agent.toolkits), *LIFECYCLE}
-        tools, faults = side_by_side(held.listings, taken_names - built_in, built_in)
+        tools, errors = side_by_side(held.listings, own - built_in, built_in)
         key = (*[(each.server.name, each.number) for each in listings], *[each.tool for each in held.tools])
-        return McpOffer(tools, key, listings, faults, held.tools, held.news)
+        return McpOffer(tools, key, listings, errors, held.tools, held.news)
 
     async def prompts(self, server: McpServer, env: ThreadEnv) -> McpPrompts:
-        """The prompts that a server offers in a thread with that env; no run waits for them."""
+        """Return the prompts that a server offers in a thread with that env; no run waits for them."""
         target = target_in(server, env)
         return (
             McpPrompts()
-            if isinstance(target, McpFault)
+            if isinstance(target, ListingError)
             else await self._servers.prompts(target, self._first_wait)
         )
 
     async def prompt(
         self, server: McpServer, env: ThreadEnv, name: str, arguments: Mapping[str, str]
     ) -> McpPromptText:
-        """A prompt of a server with these arguments. Raises `McpUnavailable` and `McpRefused`."""
+        """Return a prompt of a server with these arguments. Raises `McpUnavailable` and `McpRefused`."""
         target = target_in(server, env)
-        if isinstance(target, McpFault):
+        if isinstance(target, ListingError):
             raise McpUnavailable(target.message)
         return await self._servers.prompt(target, name, arguments)
 
     async def _listing(self, server: McpServer, env: ThreadEnv) -> McpListing:
         target = target_in(server, env)
-        if isinstance(target, McpFault):
+        if isinstance(target, ListingError):
             return McpListing(server=server, status="down", faults=(target,))
         return await self._servers.listing(target, self._first_wait)
 
 
 def env_of_agent(active: ActiveAgent) -> ThreadEnv:
-    """The values of an agent alone, of no thread."""
+    """Return the values of an agent alone, of no thread."""
     return ThreadEnv([({}, active.scoped)], ({}, *active.env), active.tenvs, NOTHING, active.tool_env)
 
 
-def target_in(server: McpServer, env: ThreadEnv) -> McpTarget | McpFault:
-    """The server with the values of a thread; why there is none."""
+def target_in(server: McpServer, env: ThreadEnv) -> McpTarget | ListingError:
+    """Return the server with the values of a thread; why there is none."""
     values: dict[str, str] = {}
     secret: set[str] = set()
     for name in server.variables:
         var = _value(env, name)
         if var is None:
-            return McpFault(message=f"The server needs the variable {name!r}, which is not set.")
+            return ListingError(message=f"The server needs the variable {name!r}, which is not set.")
         values[name] = var.value
         if var.type == "secret":
             secret.add(name)
     try:
         return target_of(server, values, secret)
     except Unfillable as error:
-        return McpFault(message=str(error))
+        return ListingError(message=str(error))
 
 
 def _value(env: ThreadEnv, name: str) -> EnvVar | None:

@@ -7,7 +7,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import ModelError
 from toolwright.core.model import ModelCall, ModelResponse
-from toolwright.core.schemas.output import AnswerFault, correction
+from toolwright.core.schemas.output import InvalidAnswer, correction
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent
@@ -32,7 +32,7 @@ def new_call(
     parent_id: str | None = None,
     tools: Mapping[str, Tool] | None = None,
 ) -> Call:
-    """The row of a call that `active` makes: `ids` are ours and the model's, `place` is its step and its position.
+    """Return the row of a call of `active`: `ids` are ours and the model's, `place` is its step and position.
 
     `tools` are those that it is found among, the ones of `active` if there are none.
     """
@@ -67,7 +67,7 @@ MOST_WORDS = 200  # characters of the name by which a model says it has answered
 _NUMBER = (int, float)
 
 
-def checked_response(response: ModelResponse, name: str) -> ModelResponse:
+def checked(response: ModelResponse, name: str) -> ModelResponse:
     """Return the answer of the model `name`. The words in which it describes itself are cut.
 
     Raises `ModelError` if a model of the user's own has put values of other types into it.
@@ -81,16 +81,16 @@ def checked_response(response: ModelResponse, name: str) -> ModelResponse:
         for call in response.calls:
             texts += (call.id, call.name, call.arguments)
     except (AttributeError, TypeError) as error:
-        raise ModelError(f"{name} returned a usage or calls of a wrong type: {error}.") from error
+        raise ModelError(f"{name} returned usage or calls of an invalid type: {error}.") from error
     cost: list[object] = [response.cost or 0]
-    for values, kinds, expected in (
+    for values, kinds, wanted in (
         (texts, str, "a text"),
         (counts, int, "a number"),
         (cost, _NUMBER, "a cost"),
     ):
         for each in values:
             if not isinstance(each, kinds):
-                raise ModelError(f"{name} returned {brief_value(each)} instead of {expected}.")
+                raise ModelError(f"{name} returned {brief_value(each)} instead of {wanted}.")
     if len(model) > MOST_WORDS or (reason is not None and len(reason) > MOST_WORDS):
         reason = None if reason is None else brief(reason, MOST_WORDS)
         return changed(response, model=brief(model, MOST_WORDS), finish_reason=reason)
@@ -98,25 +98,25 @@ def checked_response(response: ModelResponse, name: str) -> ModelResponse:
 
 
 def calls_of(context: RunContext, response: ModelResponse, step: int, at: datetime) -> list[Call]:
-    """The calls that the model asks for. A call id that it repeats, or leaves out, gets a new one (D3)."""
+    """Return the calls that the model asks for. A call id that it repeats, or leaves out, gets a new one (D3)."""
     calls: list[Call] = []
-    used_ids: set[str] = set()
+    seen: set[str] = set()
     active = context.active
-    for position, model_call in enumerate(response.calls):
-        model_call_id = model_call.id
-        if not model_call_id or model_call_id in used_ids:
+    for position, asked in enumerate(response.calls):
+        model_call_id = asked.id
+        if not model_call_id or model_call_id in seen:
             model_call_id = context.new_id("again")
-        used_ids.add(model_call_id)
+        seen.add(model_call_id)
         call_id = context.call_ids.get(position) or context.new_id("call")
         ids, place = (call_id, model_call_id), (step, position)
-        calls.append(new_call(context, active, model_call, at, ids=ids, place=place))
+        calls.append(new_call(context, active, asked, at, ids=ids, place=place))
     return calls
 
 
 def assistant_message(
     context: RunContext, response: ModelResponse, calls: list[Call], step: int, seq: int, at: datetime
 ) -> Message:
-    """The answer as a message at the place `seq`."""
+    """Return the answer as a message at the place `seq`."""
     return Message(
         id=context.new_id("msg"),
         role="assistant",
@@ -126,7 +126,7 @@ def assistant_message(
         step=step,
         side=context.side,
         by=context.speaker,
-        calls=message_calls(calls),
+        calls=in_message(calls),
         native=response.native,
         sent=sent_with(context.frame, response),
         created_at=at,
@@ -143,12 +143,12 @@ CORRECTION = "fix_"
 """How the ids of messages begin by which a model is told that its answer breaks its schema."""
 
 
-def correction_message(context: RunContext, fault: AnswerFault, step: int, seq: int) -> Message:
-    """The faults of an answer as a user message at the place `seq`, behind the answer."""
+def correction_message(context: RunContext, error: InvalidAnswer, step: int, seq: int) -> Message:
+    """Return the faults of an answer as a user message at the place `seq`, behind the answer."""
     return Message(
         id=context.new_id(CORRECTION.rstrip("_")),
         role="user",
-        content=correction(fault),
+        content=correction(error),
         seq=seq,
         run_id=context.run.id,
         step=step,
@@ -165,12 +165,12 @@ def ask_again(context: RunContext, changes: Changes) -> None:
         id=context.new_id("again"),
         role="user",
         content="Your last answer was not accepted. Answer again, in the required form.",
-        seq=context.place(changes),
+        seq=context.next_seq(changes),
         run_id=context.run.id,
         step=context.run.step_count + 1,
         created_at=context.clock.now(),
     )
-    context.say(changes, message)
+    context.add_message(changes, message)
 
 
 def corrections(messages: Sequence[Message], run_id: str) -> int:
@@ -190,21 +190,21 @@ def corrections(messages: Sequence[Message], run_id: str) -> int:
     return count
 
 
-def requested_call(
+def asked_call(
     context: RunContext,
-    queued: QueuedCall,
+    asked: QueuedCall,
     position: int,
     call_id: str | None = None,
     parent: Call | None = None,
     tools: Mapping[str, Tool] | None = None,
 ) -> Call:
-    """A call that no model has asked for, but a handler or a prompt's definition."""
+    """Return a call that no model has asked for, but a handler or a prompt's definition."""
     call_id = context.new_id("call") if call_id is None else call_id
     step = context.run.step_count if parent is None else parent.step
     parent_id = None if parent is None else parent.id
     ids, place, at = (call_id, call_id), (step, position), context.clock.now()
     return new_call(
-        context, context.active, queued, at, ids=ids, place=place, parent_id=parent_id, tools=tools
+        context, context.active, asked, at, ids=ids, place=place, parent_id=parent_id, tools=tools
     )
 
 
@@ -218,29 +218,29 @@ def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:
         run_id=context.run.id,
         step=calls[0].step,
         side=context.side,
-        calls=message_calls(calls),
+        calls=in_message(calls),
         created_at=context.clock.now(),
     )
 
 
 def outside_calls(context: RunContext, events: Sequence[InboxEvent], step: int) -> list[Call]:
-    """The calls of that step that were made from outside, without the secrets that are known by now."""
+    """Return the calls of that step that were made from outside, without the secrets that are known by now."""
     active, first, at = context.root.active, len(context.root.calls), context.clock.now()
     tools = () if active is None else active.by_name
     calls: list[Call] = []
     for position, event in enumerate(events, first):
         call_id, name, arguments = (str(event.content[field]) for field in ("callId", "name", "arguments"))
-        queued = QueuedCall(
+        asked = QueuedCall(
             name=clean_name(name, context.redactor, tools),
             arguments=clean_arguments(arguments, context.redactor),
         )
         ids, place = (call_id, call_id), (step, position)
-        calls.append(new_call(context, active, queued, at, ids=ids, place=place))
+        calls.append(new_call(context, active, asked, at, ids=ids, place=place))
     return calls
 
 
-def message_calls(calls: Sequence[Call]) -> tuple[MessageCall, ...]:
-    """Calls as the message has them that asks for them."""
+def in_message(calls: Sequence[Call]) -> tuple[MessageCall, ...]:
+    """Return calls as the message has them that asks for them."""
     return tuple(
         [
             MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)
@@ -250,7 +250,7 @@ def message_calls(calls: Sequence[Call]) -> tuple[MessageCall, ...]:
 
 
 def step_row(context: RunContext, response: ModelResponse, number: int, at: datetime) -> Step:
-    """The step's row."""
+    """Return the step's row."""
     return Step(
         run_id=context.run.id,
         number=number,
@@ -263,5 +263,5 @@ def step_row(context: RunContext, response: ModelResponse, number: int, at: date
 
 
 def total_cost(before: float | None, cost: float | None) -> float | None:
-    """The sum, None while no price is known."""
+    """Return the sum, None while no price is known."""
     return before if cost is None else (before or 0.0) + cost

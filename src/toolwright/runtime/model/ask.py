@@ -15,7 +15,7 @@ from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, Mod
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.supervision import Supervision
-from toolwright.core.text import quantity, words
+from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.toolkits import CHANNELS
 from toolwright.core.value import changed
@@ -24,7 +24,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, arranged, as_read
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.model.answer import checked_response
+from toolwright.runtime.model.answer import checked
 from toolwright.runtime.model.context_window import (
     MOST_EDITS,
     ContextWindows,
@@ -51,7 +51,7 @@ EDITED_TOO_OFTEN = "The conversation was changed repeatedly while it was shorten
 
 def _log_answer(active: ActiveAgent, model: str, response: ModelResponse, seconds: float) -> None:
     log.info(
-        "%s has answered the agent %r in %.1f s: %d tokens in, %d out, %s.",
+        "%s answered the agent %r in %.1f s: %d tokens in, %d out, %s.",
         model, active.agent.name, seconds, response.usage.input_tokens, response.usage.output_tokens,
         quantity(len(response.calls), "call"),
     )  # fmt: skip
@@ -73,7 +73,7 @@ class AnswerLimit:
         self._again = now + silence * SLACK
 
     def begin(self, reading: "Supervision[Any]") -> None:
-        """Limits this reading."""
+        """Limit this reading."""
         self._reading = reading
         reading.limit(min(self._loop.time() + self._ring, self._end))
         self._abort.within(reading)
@@ -90,7 +90,7 @@ class AnswerLimit:
         return True
 
     def over(self) -> None:
-        """The answer is there, or will not be."""
+        """Stop limiting the answer, which has ended."""
         if self._reading is not None:
             self._abort.left(self._reading)
 
@@ -160,11 +160,11 @@ class ModelAnswers:
     def _next_request(
         self, context: RunContext, active: ActiveAgent, changes: Changes, system: str, stable: str | None
     ) -> ModelRequest:
-        """The request for the next step of the thread's own conversation."""
+        """Return the request for the next step of the thread's own conversation."""
         root, number = context.root, context.run.step_count + 1
-        visible = root.shown(context.side) if root.compactions else root.messages
-        conversation = [*visible, *changes.messages]
-        messages = as_read(conversation, active, is_arranged=not root.mixed, heard=root.heard)
+        shown = root.shown(context.side) if root.compactions else root.messages
+        said = [*shown, *changes.messages]
+        messages = as_read(said, active, is_arranged=not root.mixed, seen=root.heard)
         turn = number
         if context.speaker is not None:
             turn = steps_of(context.speaker, root.messages, context.run) + 1
@@ -195,7 +195,7 @@ class ModelAnswers:
             except ContextTooLong as refused:
                 tell = None
                 if frame is context.root and CHANNELS in active.agent.toolkits:
-                    tell = partial(self._told, context, active)
+                    tell = partial(self._redacted_system, context, active)
                 request = await self.windows.refit(
                     context, frame, model, request, self._summarizing, refused, attempt, tell
                 )
@@ -264,7 +264,7 @@ class ModelAnswers:
         turn: int,
         stable: str | None = None,
     ) -> ModelRequest:
-        """The request; `stable` is the beginning of the system text that does not change, None for all of it."""
+        """Return the request; `stable` is the beginning of the system text that does not change, None for all of it."""
         form = active.form
         if context.redactor.secrets:
             system, stable = _redacted(system, stable, context.redactor)
@@ -310,7 +310,7 @@ class ModelAnswers:
             try:
                 response, error = reading.result()
             except GeneratorExit as raised:  # raised by the model: it would end the run's own coroutine
-                raise ModelRaised(words(raised)) from raised
+                raise ModelRaised(error_text(raised)) from raised
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
@@ -321,13 +321,13 @@ class ModelAnswers:
             raise error
         if response is None:
             raise ModelError("The model ended its answer without a response.")
-        response = checked_response(response, model.name)
+        response = checked(response, model.name)
         if context is not None and log.isEnabledFor(logging.INFO):
             _log_answer(context.active, model.name, response, asyncio.get_running_loop().time() - began)
         return response
 
     async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> tuple[str, str]:
-        """System prompt of an agent with toolkits, and the part of it that does not change.
+        """Return the system prompt of an agent with toolkits, and the part of it that does not change.
 
         A space that it may be in no longer it is put out of (D10).
         """
@@ -336,8 +336,10 @@ class ModelAnswers:
             context, active, self.windows.most_tokens(active, await self._model(active))
         )
 
-    async def _told(self, context: RunContext, active: ActiveAgent, most: int) -> tuple[str, int | None]:
-        """System prompt for a request of at most so many tokens, and the length of the part that does not change."""
+    async def _redacted_system(
+        self, context: RunContext, active: ActiveAgent, most: int
+    ) -> tuple[str, int | None]:
+        """Return the system prompt for a request of at most `most` tokens, and the length of its stable part."""
         system, stable = await self._sections(context, active, most)
         if context.redactor.secrets:
             system, beginning = _redacted(system, stable, context.redactor)
@@ -346,10 +348,10 @@ class ModelAnswers:
 
     async def _sections(self, context: RunContext, active: ActiveAgent, most: int | None) -> tuple[str, str]:
         reach = await context.where.reach(active.agent)
-        agent_state = await context.retry_until_available(
-            lambda: self._system_prompts.state(active, reach, context.where.places)
+        home = await context.retry_until_available(
+            lambda: self._system_prompts.state_for(active, reach, context.where.places)
         )
-        parts = sections(active, agent_state, context.where.space_id, most)
+        parts = sections(active, home, context.where.space_id, most)
         if active.agent.inbox_preview:
             waiting = [event for event in context.inbox.values() if event.run_id != context.run.id]
             parts.append(Section(name="inbox", text=preview(waiting) or "", changes=True))
@@ -381,7 +383,7 @@ async def _read(
                         if response is event:
                             stream.finish()
                         else:
-                            stream.take(event)  # type: ignore[arg-type]  # the response is the last event
+                            stream.show(event)  # type: ignore[arg-type]  # the response is the last event
                     except Exception as error:
                         raise internal_error("showing the model's answer", error) from error
     except KeyboardInterrupt as error:
@@ -389,12 +391,12 @@ async def _read(
     except ToolwrightError:
         raise
     except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
-        raise ModelRaised(words(error)) from error
+        raise ModelRaised(error_text(error)) from error
     return response, None
 
 
 def _redacted(system: str, stable: str | None, redactor: Redactor) -> tuple[str, str | None]:
-    """The system text without secrets and its stable beginning, which is None if a secret reaches across its end."""
+    """Return the redacted system text and its stable beginning, or None if a secret crosses its end."""
     clean = redactor.text(system)
     beginning = None if stable is None else redactor.text(stable)
     return clean, beginning if beginning is not None and clean.startswith(beginning) else None

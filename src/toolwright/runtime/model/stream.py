@@ -55,7 +55,7 @@ class SpaceStream:
         return self._speaks(name) or (tool is not None and tool.visible)
 
     def show(self, index: int, name: str, arguments: str, delta: str, redactor: Redactor) -> None:
-        """The arguments of a call have grown, `delta` at their end. Nothing that the redactor knows is in them."""
+        """Publish the grown arguments of a call, `delta` at their end. They are redacted."""
         stream = self._streams.get(index)
         begins = stream is None
         if stream is None:
@@ -74,7 +74,7 @@ class SpaceStream:
             self._publish("tool.streaming", {"streamId": stream.call_id, "toolName": name, **payload})
 
     def ids(self, indexes: list[int]) -> dict[int, str]:
-        """The ids of those calls that were shown, by their places in the answer, whose parts have these indexes."""
+        """Return the ids of the shown calls, by position in the answer, whose parts have these indexes."""
         return {
             place: self._streams[index].call_id
             for place, index in enumerate(sorted(indexes))
@@ -82,7 +82,7 @@ class SpaceStream:
         }
 
     def abort(self) -> None:
-        """The answer broke off: what was shown of it is taken back."""
+        """Withdraw the shown parts of an answer that ended early."""
         for stream in self._streams.values():
             self._context.abort_stream(stream.call_id)
             self._publish("space.message.aborted", {"streamId": stream.call_id})
@@ -110,7 +110,7 @@ class SpaceStream:
 
 
 def _redacted_text(text: str, redactor: Redactor) -> str:
-    """The words without secrets, also those that JSON had spelled in another way."""
+    """Return the words without secrets, also those that JSON had spelled in another way."""
     return redactor.so_far(text)[0] if redactor else text
 
 
@@ -140,7 +140,7 @@ class AnswerStream:
         self._unspoken = unspoken
         self._run_redactor, self._redactor_of_all = NOTHING, unspoken
 
-    def take(self, event: ModelEvent) -> None:
+    def show(self, event: ModelEvent) -> None:
         """Show one event of the model. All of it is kept, since a follower may come in the middle."""
         if self._in_space is None:
             self._in_space = SpaceStream(self._context, self._bus, self._tools)
@@ -161,7 +161,7 @@ class AnswerStream:
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._flush)
 
     def finish(self) -> None:
-        """The answer is whole: what is held back is no secret."""
+        """Publish the held-back rest of a complete answer."""
         self._whole = True
         for part in self._parts.values():
             part.whole = True
@@ -233,7 +233,7 @@ class _Part:
         self.fresh: list[str] = []
 
     def show(self, stream_id: str, step: int, redactor: Redactor) -> tuple[EventType, JSONObject] | None:
-        """The next delta, None if there is nothing new to show."""
+        """Return the next delta, or None if there is nothing new to show."""
         if not self.fresh and not (self.whole and self.held):
             return None
         delta = self._grown(redactor)

@@ -9,7 +9,7 @@ from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import ContextTooLong, ToolwrightError
 from toolwright.core.model import Model, ModelRequest, ModelResponse, ModelSettings
-from toolwright.core.text import clean_text, words
+from toolwright.core.text import clean_text, error_text
 from toolwright.core.threads.compaction import HEADER, cut_to_tokens, text_tokens
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Usage
@@ -105,17 +105,17 @@ class Summaries:
 
     def is_ready(self, key: Key) -> bool:
         """Return whether a summary that was written ahead of time can be used."""
-        task = self._tasks.get(key)
-        return task is not None and task[1].done()
+        known = self._tasks.get(key)
+        return known is not None and known[1].done()
 
     def start(self, key: Key, base: Base, order: Order, ask: Ask) -> None:
         """Write a summary ahead of time, of a conversation that continues from `base`, unless too many are running."""
-        running = self._tasks.get(key)
+        known = self._tasks.get(key)
         loop = asyncio.get_running_loop()
-        if (running is not None and running[0] == base) or loop.time() < self._quiet_until.get(key, 0.0):
+        if (known is not None and known[0] == base) or loop.time() < self._quiet_until.get(key, 0.0):
             return
-        if running is not None:
-            running[1].cancel()
+        if known is not None:
+            known[1].cancel()
             del self._tasks[key]
         if sum(not task.done() for _, task in self._tasks.values()) >= MOST_AHEAD:
             return  # it is written when it is needed
@@ -126,16 +126,16 @@ class Summaries:
         task = loop.create_task(self._ahead(key, order, ask), name=f"summary {key[0]}")
         self._tasks[key] = base, task
 
-    async def take(self, key: Key, base: Base, *, wait: bool) -> Summary | None:
+    async def pop(self, key: Key, base: Base, *, wait: bool) -> Summary | None:
         """Return the summary that was written ahead of time for `base`, or None."""
-        task = self._tasks.get(key)
-        if task is None or not (wait or task[1].done()):
+        known = self._tasks.get(key)
+        if known is None or not (wait or known[1].done()):
             return None
         del self._tasks[key]
-        if task[0] != base:
-            task[1].cancel()
+        if known[0] != base:
+            known[1].cancel()
             return None
-        return await task[1]
+        return await known[1]
 
     def pause(self, key: Key) -> None:
         """Write no summary of the conversation for a while: one has failed, or took too long."""
@@ -187,17 +187,17 @@ class Summaries:
                 written = await self._write(order, room, asked)
             except ContextTooLong as error:
                 if attempt == MOST_ROOMS - 1:
-                    log.warning("%s has written no summary: %s", name, error.message)
+                    log.warning("%s wrote no summary: %s", name, error.message)
                 room = room // 3 if error.limit is None else min(error.limit * 3 // 4, room * 2 // 3)
                 continue
             except ToolwrightError as error:
-                log.warning("%s has written no summary: %s", name, error.message)
+                log.warning("%s wrote no summary: %s", name, error.message)
                 break
             except Exception as error:  # noqa: BLE001 - a user's model can raise anything
-                log.warning("%s has written no summary: %s", name, words(error))
+                log.warning("%s wrote no summary: %s", name, error_text(error))
                 break
             if written is None:
-                log.warning("%s has written no summary: its answer has no text.", name)
+                log.warning("%s wrote no summary: its answer has no text.", name)
                 break
             text, model = written
             return replace(paid, text=text, model=model)

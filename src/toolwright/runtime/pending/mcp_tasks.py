@@ -36,12 +36,12 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.calls.visible import call_message
+from toolwright.runtime.calls.visible import shown
 from toolwright.runtime.journal import Services
-from toolwright.runtime.mcp.definitions import next_look
+from toolwright.runtime.mcp.definitions import next_check
 from toolwright.runtime.mcp.offer import target_in
 from toolwright.runtime.pending.pending import PendingCalls
-from toolwright.runtime.spaces.membership import Membership, RedactableEffect
+from toolwright.runtime.spaces.membership import Membership, Showing
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import tool_event
 from toolwright.wire.result import result_from_json
@@ -83,7 +83,7 @@ class McpTasks:
         self._new_id = services.new_id
         self._looks = Counter[str]()  # under way, by the keys of targets
 
-    async def look(self, call_id: str) -> None:
+    async def poll(self, call_id: str) -> None:
         """Ask about the task of that call: what its timer is for."""
         task, call = await self._store.mcp.task(call_id), await self._store.call(call_id)
         if task is None or call is None:
@@ -105,7 +105,7 @@ class McpTasks:
             else:
                 await self._follow(task, call, target, await self._state(task, target))
         except McpUnavailable as error:
-            log.info("The MCP server of the task of the call %s is unavailable: %s", call_id, error)
+            log.info("The server of the task of the call %s cannot be reached: %s", call_id, error)
             if is_awaited or (call.expires_at is not None and call.expires_at > self._clock.now()):
                 await self._again(task, DOWN)
             else:
@@ -114,11 +114,11 @@ class McpTasks:
             await self._end(task, call, _lost(f"its server no longer knows it: {error}"))
 
     async def _state(self, task: McpTask, target: McpTarget) -> McpTaskState:
-        with self._look(target):
+        with self._count_poll(target):
             return await self._servers.task(target, task.task_id, task.output, task.session)
 
     @contextmanager
-    def _look(self, target: McpTarget) -> Generator[None]:
+    def _count_poll(self, target: McpTarget) -> Generator[None]:
         """Count a look at the server."""
         self._looks[target.key] += 1
         try:
@@ -161,7 +161,7 @@ class McpTasks:
         """Cancel the task at its server: no run waits for it. Raises `McpUnavailable`."""
         if target is not None:
             try:
-                with self._look(target):
+                with self._count_poll(target):
                     await self._servers.cancel_task(target, task.task_id, task.session)
             except McpTaskGone as error:
                 log.info("The task of the call %s could not be cancelled: %s", task.call_id, error)
@@ -176,33 +176,33 @@ class McpTasks:
 
     async def _ask(self, task: McpTask, call: Call, target: McpTarget, state: McpTaskState) -> None:
         """Ask what was not asked before, and hand in what was answered, until the server asks for it no longer."""
-        questions, question_ids = state.questions or {}, dict(task.questions)
-        if not questions or len({*question_ids, *questions}) > MOST_QUESTIONS:
-            fault = "asks too many questions" if questions else "asks for input that no one here can give"
-            await self._hand_in(call, ToolResult.fail(f"The task {fault}.", error_code="mcp_task_failed"))
+        questions, asked = state.questions or {}, dict(task.questions)
+        if not questions or len({*asked, *questions}) > MOST_QUESTIONS:
+            error = "asks too many questions" if questions else "asks for input that no one here can give"
+            await self._hand_in(call, ToolResult.fail(f"The task {error}.", error_code="mcp_task_failed"))
             await self._forget(task, target)
             return
-        await self._take_back([each for key, each in question_ids.items() if key not in questions])
+        await self._take_back([each for key, each in asked.items() if key not in questions])
         answers: JSONObject = {}
         author = await self._author(task)
         new: list[Effect] = []
         for key, each in questions.items():
-            question_ids[key] = call_id = _question_id(call, key)
+            asked[key] = call_id = _question_id(call, key)
             row = await self._store.call(call_id)
             if row is not None:
                 if is_over(row.status):
                     answers[key] = _answer_of(row)
                 continue
             space_id = None if author is None else task.space_id
-            question = self._question(call, task, each, call_id, len(question_ids), space_id)
-            if question is None:
+            made = self._question(call, task, each, call_id, len(asked), space_id)
+            if made is None:
                 answers[key] = _UNANSWERED
-                del question_ids[key]
+                del asked[key]
             else:
-                new += [question, SetTimer(name=timer_of(call_id), due=_expiry(question.call))]
-                new += await self._membership.settled(_shown(question, author))
-        effect = SetMcpTask(task=changed(task, questions=question_ids))
-        if isinstance(await self._commit(*new, effect, self._timer(task, state.poll)), Conflict):
+                new += [made, SetTimer(name=timer_of(call_id), due=_expiry(made.call))]
+                new += await self._membership.settled(_shown(made, author))
+        kept = SetMcpTask(task=changed(task, questions=asked))
+        if isinstance(await self._commit(*new, kept, self._timer(task, state.poll)), Conflict):
             await self._again(task, state.poll)  # the call is over, or somebody else has asked
         elif answers:
             await self._answer(task, target, answers)
@@ -212,10 +212,10 @@ class McpTasks:
         try:
             await self._servers.answer_task(target, task.task_id, answers, task.session)
         except McpTaskGone as error:
-            log.info("The task of the call %s did not accept the answer: %s", task.call_id, error)
+            log.info("The task of the call %s rejected an answer: %s", task.call_id, error)
 
     async def _author(self, task: McpTask) -> Entity | None:
-        """The agent as it is seen in the task's space, None where it is seen in none."""
+        """Return the agent as it is seen in the task's space, None where it is seen in none."""
         active = None if task.space_id is None else await self._agents.usable(task.agent_id)
         author = None if active is None else entity_of(active.agent)
         if task.space_id is None or author is None:
@@ -288,7 +288,7 @@ class McpTasks:
         raise McpUnavailable(target.message)
 
     def _timer(self, task: McpTask, seconds: float | None) -> SetTimer:
-        return SetTimer(name=task_timer(task.call_id), due=next_look(self._clock.now(), seconds))
+        return SetTimer(name=task_timer(task.call_id), due=next_check(self._clock.now(), seconds))
 
     async def _again(self, task: McpTask, seconds: float | None) -> None:
         await self._commit(self._timer(task, seconds))
@@ -298,13 +298,13 @@ class McpTasks:
         return await self._store.commit(unit)
 
 
-def _shown(question: AskBelow, author: Entity | None) -> Sequence[RedactableEffect]:
-    """The message of a question, in the space where those of a call in progress are."""
-    call = question.call
+def _shown(asked: AskBelow, author: Entity | None) -> Sequence[Showing]:
+    """Return the message of a question, in the space where those of a call in progress are."""
+    call = asked.call
     if call.space_id is None:
         return ()
     source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
-    return (call_message(call, call.space_id, "requires_action", author, source, question.events),)
+    return (shown(call, call.space_id, "requires_action", author, source, asked.events),)
 
 
 def _expiry(call: Call) -> datetime:
@@ -318,12 +318,12 @@ def _question_id(call: Call, key: str) -> str:
 
 
 def _answer_of(call: Call) -> JSONObject:
-    """The answer that a question was given, as the protocol has it."""
-    question = question_of(call)
-    if question is None or call.result is None:
+    """Return the answer that a question was given, as the protocol has it."""
+    asked = question_of(call)
+    if asked is None or call.result is None:
         return _UNANSWERED
     try:
-        answer = elicited(question, result_from_json(call.result))
+        answer = elicited(asked, result_from_json(call.result))
     except InvalidRequest:  # a secret was taken out of it
         return _UNANSWERED
     return {"action": answer.action, **({} if answer.content is None else {"content": answer.content})}

@@ -22,7 +22,7 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event, Topic
 from toolwright.runtime.checks import by_list
 from toolwright.runtime.journal import Services
-from toolwright.runtime.threads.events import Subscription
+from toolwright.runtime.threads.events import Following
 from toolwright.wire.call import arguments_json
 
 BACKLOG = 2_000  # offers that may wait for one reader
@@ -57,7 +57,7 @@ class OfferQueue:
         return True
 
     def put(self, event: Event, size: int) -> None:
-        """Never blocks: a reader that lags too far is cut off, and finds what is on offer when it comes again."""
+        """Queue an event without blocking. A reader that lags too far is disconnected and re-reads the offers later."""
         if self._waiting and (len(self._waiting) >= BACKLOG or self._bytes + size > MOST_BYTES):
             self._waiting.clear()
             self._overrun.set()
@@ -65,18 +65,18 @@ class OfferQueue:
         self._bytes += size
         self._came.set()
 
-    def take(self) -> Sequence[Event]:
-        """Events that came."""
+    def pop_events(self) -> Sequence[Event]:
+        """Return events that came."""
         self._came.clear()
-        offers = tuple(self._waiting)
+        taken = tuple(self._waiting)
         self._waiting.clear()
         self._bytes = 0
-        return offers
+        return taken
 
     async def next(self) -> Sequence[Event]:
-        """Events, once there are some."""
+        """Return events, once there are some."""
         await self._came.wait()
-        return self.take()
+        return self.pop_events()
 
     async def overrun(self) -> None:
         """Return once too much has waited."""
@@ -113,21 +113,21 @@ class Offers:
         self._again: dict[str, datetime] = {}  # the ends of leases of which they were told
 
     def opened(self, call: Call, agent: str) -> None:
-        """A call has been opened here: its row is in the journal."""
+        """Announce a call that this process has opened and committed."""
         if call.kind == "external" and not call.is_asked:
             if self._queues:
-                self._tell(Offer(call=call, agent=agent))
+                self._announce(Offer(call=call, agent=agent))
             self._bus.announce(TOOLS)
 
     @asynccontextmanager
-    async def following(self, tools: Collection[str] | None = None) -> AsyncGenerator[Subscription]:
+    async def following(self, tools: Collection[str] | None = None) -> AsyncGenerator[Following]:
         """Calls on offer as events `tool.call`, forever; with `tools` only the calls of these."""
         by_list("tools", tools, str, "names of tools")
         queue = OfferQueue(None if tools is None else frozenset(tools), self._clock.now())
         self._queues.add(queue)
         self._wanted.set()
         try:
-            yield Subscription(self._events(queue), None, queue.overrun)
+            yield Following(self._events(queue), None, queue.overrun)
         finally:
             self._queues.discard(queue)
             if not self._queues:
@@ -149,7 +149,7 @@ class Offers:
         while self._queues:
             is_whole = time() >= whole_at
             try:
-                since = await self._look(since, OVERLAP if is_whole else NEWEST)
+                since = await self._announce_due(since, OVERLAP if is_whole else NEWEST)
             except StoreError as error:
                 self._away = True
                 self._outage.failed(error)
@@ -162,7 +162,7 @@ class Offers:
             if await follower.next(max(whole_at - time(), 0.0)):
                 await asyncio.sleep(SPACING)
 
-    async def _look(self, since: datetime, back: timedelta) -> datetime:
+    async def _announce_due(self, since: datetime, back: timedelta) -> datetime:
         """Tell of calls that began lately, and of leases over at `since` or later; since when to look next.
 
         Calls are read that began `back` before now or later.
@@ -176,13 +176,13 @@ class Offers:
         after = (now - back, "")
         while page := await self._store.offers.begun(now, after=after, before=now + OVERLAP, limit=PAGE):
             for offer in page:
-                self._tell(offer)
+                self._announce(offer)
             after = (_began(page[-1].call), page[-1].call.id)
         for offer in await self._store.offers.lapsed(now, since=since, limit=MOST):
             self._tell_again(offer)
         return max(since, horizon)
 
-    def _tell(self, offer: Offer) -> None:
+    def _announce(self, offer: Offer) -> None:
         call = offer.call
         if call.id in self._start_times:
             return
@@ -209,7 +209,7 @@ class Offers:
         after, full = (BEGINNING, ""), True
         while full:
             page = await self._page(queue, after)
-            for event in queue.take():
+            for event in queue.pop_events():
                 yield event
             for offer in page:
                 if queue.meets(offer.call.id, _began(offer.call)):
@@ -221,11 +221,11 @@ class Offers:
                 yield event
 
     async def _page(self, queue: OfferQueue, after: tuple[datetime, str]) -> list[Offer]:
-        """The next page of what is open, at this reader's turn: however many come, the journal is read at a pace."""
+        """Return the next page of open calls. Readers take turns, so that many of them do not overload the journal."""
         names = None if queue.tools is None else sorted(queue.tools)
         async with self._turn:
-            now, started_calls = self._clock.now(), self._store.offers.begun
-            page = await started_calls(now, after=after, before=queue.until, names=names, limit=PAGE)
+            now, begun = self._clock.now(), self._store.offers.begun
+            page = await begun(now, after=after, before=queue.until, names=names, limit=PAGE)
             if len(page) == PAGE:
                 await asyncio.sleep(PACE)
         return list(page)

@@ -48,7 +48,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.calls.visible import result_message
+from toolwright.runtime.calls.visible import finished
 from toolwright.runtime.checks import by_kind, by_list, by_text, can_be_id, page, refuse_object
 from toolwright.runtime.env.redaction import clean_call
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
@@ -90,7 +90,7 @@ class PendingCalls:
         self._new_id = services.new_id
 
     async def get(self, call_id: str) -> Call:
-        """The call, whatever its status."""
+        """Return the call, whatever its status."""
         refuse_object("call", call_id)
         call = await self._store.call(call_id) if can_be_id(call_id) else None
         if call is None:
@@ -108,7 +108,7 @@ class PendingCalls:
         limit: int = 200,
         offset: int = 0,
     ) -> Sequence[Call]:
-        """Calls, the oldest first; the open ones unless asked otherwise, those that `sees` may see if it is given.
+        """Return calls, oldest first; by default the open ones; with `sees`, those that it may see.
 
         These are as they are shown in their spaces. `agent` is an agent's name or id.
         """
@@ -129,7 +129,7 @@ class PendingCalls:
         return calls if sees is None else await self._as_shown(calls)
 
     async def _as_shown(self, calls: Sequence[Call]) -> Sequence[Call]:
-        """The calls without the secrets of those who are in their spaces."""
+        """Return the calls without the secrets of those who are in their spaces."""
         spaces = {call.space_id for call in calls if call.space_id is not None}
         redactors = {space_id: await self._membership.redactor(space_id) for space_id in spaces}
         redacted = [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
@@ -166,9 +166,9 @@ class PendingCalls:
             return "inline"
         if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
             raise CallResolved(APPROVED)
-        question = question_of(call)
-        if question is not None and outcome.status == "success":
-            read_answer(question, outcome.result)
+        asked = question_of(call)
+        if asked is not None and outcome.status == "success":
+            read_answer(asked, outcome.result)
         return await self._submit(Submit, call, run, await self._cleaned(redactor, outcome))
 
     async def _submit(
@@ -236,7 +236,7 @@ class PendingCalls:
         call, now = await self.get(call_id), self._clock.now()
         await self._thread(call)
         if call.is_asked:
-            raise CallClaimed("Tool call is waiting for an approval and cannot be claimed yet")
+            raise CallClaimed("Tool call waits for an approval: it cannot be executed yet")
         if call.status in OPEN and call.free_for(worker, now):  # else it needs no commit to be refused
             until, renewed = now + timedelta(seconds=lease), call.worker == worker
             token = self._new_id("unit")
@@ -252,7 +252,7 @@ class PendingCalls:
         raise _refusal(call)
 
     def _over(self, call: Call, outcome: str, answer: Committed) -> None:
-        """The call has its end. Its run counts it if it waits for it."""
+        """Finish a settled call: notify telemetry and wake its run."""
         self._motor.wake(call.thread_id)
         if self._telemetry is not None and answer.route == "inbox":
             self._telemetry.settled(call, outcome)
@@ -274,7 +274,7 @@ class PendingCalls:
         return env.redactor.with_secrets(self._redactor_of(thread.id).secrets)
 
     async def _cleaned(self, redactor: Redactor, outcome: ToolResult) -> ToolResult:
-        """The result without secrets, as it can be recorded."""
+        """Return the result without secrets, as it can be recorded."""
         parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
         return self._files.recordable(await in_thread_if_large(parts, redactor.result, outcome))
 
@@ -297,7 +297,7 @@ class PendingCalls:
             token=self._new_id("unit"),
             at=at,
             depth=0 if run is None else run.chain_depth,
-            shown=await self._membership.settled(result_message(call, outcome, author, source)),
+            shown=await self._membership.settled(finished(call, outcome, author, source)),
         )
 
 
@@ -349,5 +349,5 @@ def _claimable(worker: str, lease: float) -> None:
     by_kind("lease", lease, (int, float), "a number of seconds")
     if isinstance(lease, bool) or not LEASES[0] <= lease <= LEASES[1]:
         least, most = LEASES
-        fault = f"must be from {least:g} to {quantity(most, 'second')}, not {lease!r}"
-        raise InvalidRequest(f"lease {fault}.", [{"path": "lease", "message": fault}])
+        error = f"must be from {least:g} to {quantity(most, 'second')}, not {lease!r}"
+        raise InvalidRequest(f"lease {error}.", [{"path": "lease", "message": error}])

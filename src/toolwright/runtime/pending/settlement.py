@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from toolwright.core.arguments.faults import ArgumentFault
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.errors import InvalidArguments
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import InvalidRequest
@@ -46,7 +46,7 @@ class Settling:
 def settlement(
     kind: type[S], call: Call, outcome: ToolResult, settling: Settling, files: Sequence[FileChange] = ()
 ) -> S:
-    """The unit that ends the call so. What the agent's inbox gets is in it, for the case that the call is pending."""
+    """Return the unit that ends the call. It has the event for the agent's inbox, in case the call is pending."""
     return kind(
         token=settling.token,
         at=settling.at,
@@ -61,7 +61,7 @@ def settlement(
 
 
 def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> InboxEvent:
-    """The inbox event for the result of a call whose run has gone on."""
+    """Return the inbox event for the result of a call whose run has gone on."""
     content: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
     return InboxEvent(
         thread_id=call.thread_id,
@@ -79,14 +79,14 @@ def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> In
 
 
 def dropped_timers(call: Call) -> tuple[Effect, ...]:
-    """A call that has a time to expire has a timer, which it needs no longer."""
+    """Return a call that has a time to expire has a timer, which it needs no longer."""
     return () if call.expires_at is None else (DropTimer(name=timer_of(call.id)),)
 
 
 async def edited_arguments(
     call: Call, terms: Terms, answer: ApprovalAnswer, redactor: Redactor
 ) -> str | None:
-    """The arguments, without secrets, that the answer brings instead of the call's own; None if it brings no others.
+    """Return the approver's edited arguments, redacted, or None if they were not edited.
 
     Raises `InvalidRequest` if the tool does not take them.
     """
@@ -103,12 +103,12 @@ def _validated(
 ) -> str | None:
     if schema is not None:
         try:
-            Judge(schema, call.name).read(arguments)
-        except ArgumentFault as fault:
+            ArgumentValidator(schema, call.name).read(arguments)
+        except InvalidArguments as error:
             raise InvalidRequest(
-                sentence(f"The edited arguments are invalid: {fault}"),
-                [{"path": "result.args", "message": str(fault)}],
-            ) from fault
+                sentence(f"The tool does not take these arguments: {error}"),
+                [{"path": "result.args", "message": str(error)}],
+            ) from error
     written = clean_arguments(dumps_unescaped(arguments), redactor)
     return None if json.loads(written) == json.loads(call.arguments or "{}") else written
 
@@ -116,18 +116,18 @@ def _validated(
 def approval(
     call: Call, answer: ApprovalAnswer, arguments: str | None, redactor: Redactor, token: str, at: datetime
 ) -> Approve:
-    """The unit by which the call is approved, with these arguments if they are not its own."""
-    details: JSONObject = {}
+    """Return the unit by which the call is approved, with these arguments if they are not its own."""
+    told: JSONObject = {}
     if arguments is not None and len(arguments) <= MAX_PAYLOAD:  # a longer one is read with the call
-        details["args"] = json.loads(arguments)
+        told["args"] = json.loads(arguments)
     if answer.reason is not None:
-        details["reason"] = redactor.text(answer.reason)
+        told["reason"] = redactor.text(answer.reason)
     return Approve(
         token=token,
         at=at,
         thread_id=call.thread_id,
         call_id=call.id,
         arguments=arguments,
-        event=tool_event("tool.approved", call.id, call.name, details),
+        event=tool_event("tool.approved", call.id, call.name, told),
         effects=dropped_timers(call),
     )

@@ -43,7 +43,7 @@ class Prompts:
         self._mcp = mcp
 
     async def of(self, agent: str, space_id: str | None = None, user_id: str | None = None) -> PromptPreview:
-        """The prompt of the agent in its home thread, as if it were in that space; without one, where it is.
+        """Return the prompt of the agent in its home thread, as if it were in that space; without one, where it is.
 
         With a `user_id` it is that of a new thread which belongs to that user. Raises `NotFound` for an agent that is
         not there, and for a space that it cannot be in.
@@ -55,9 +55,9 @@ class Prompts:
         elif (open_space_id := await self._open(active, by_id("space", space_id), reach.person)) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
         places = [] if open_space_id is None else [Place(space_id=open_space_id)]
-        offer = await self._mcp.offer_for(active, env_of_agent(active))
+        offer = await self._mcp.tools_for(active, env_of_agent(active))
         active = changed(active, instructions=offer.instructions)
-        parts = sections(active, await self._system_prompts.state(active, reach, places), open_space_id)
+        parts = sections(active, await self._system_prompts.state_for(active, reach, places), open_space_id)
         return PromptPreview(prompt=prompt(parts), sections=parts)
 
     async def _home_space(self, active: ActiveAgent) -> str | None:

@@ -21,7 +21,7 @@ from toolwright.runtime.prompts.channel_history import (
     Place,
     RecentMessages,
     conversation,
-    distinct_names,
+    distinct,
 )
 from toolwright.wire.text import plain_line, readable
 
@@ -58,7 +58,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentState:
+class Home:
     """The part of an agent's state that its system prompt shows, as in the journal."""
 
     spaces: Sequence[Space] = ()
@@ -82,45 +82,45 @@ class SystemPrompts:
         self._agents = agents
         self._history = ChannelHistory(store, agents)
 
-    async def state(self, agent: ActiveAgent, reach: Reach, places: Sequence[Place] = ()) -> AgentState:
+    async def state_for(self, agent: ActiveAgent, reach: Reach, places: Sequence[Place] = ()) -> Home:
         """Return the current state for an agent that was addressed in those places; empty for one without toolkits.
 
         `reach` says whose memory is shown, and for which person.
         """
         kits, entity_id, person = agent.agent.toolkits, agent.agent.entity_id, reach.person
-        state = AgentState()
+        home = Home()
         if SPACES in kits or CHANNELS in kits:
             spaces = await self._spaces(entity_id, person, public=CHANNELS in kits)
-            state = changed(state, spaces=spaces, members=await self._members(person or entity_id))
+            home = changed(home, spaces=spaces, members=await self._members(person or entity_id))
         if CHANNELS in kits and person is None:
-            state = changed(state, said=await self._history.last(entity_id, places))
+            home = changed(home, said=await self._history.last(entity_id, places))
         if MIND in kits:
             minds = self._store.agents
-            state = changed(
-                state,
+            home = changed(
+                home,
                 goals=await minds.goals(reach.keeper),
                 memories=await minds.memories(reach.keeper),
                 plans=await minds.plans(reach.plans),
             )
         if MEMORY in kits:
-            state = changed(state, blocks=await self._blocks(reach.keeper))
-        return state
+            home = changed(home, blocks=await self._blocks(reach.keeper))
+        return home
 
     async def _spaces(self, entity_id: str, person: str | None, *, public: bool) -> Sequence[Space]:
-        """The spaces that the agent is in, with all `public` ones where they are asked for.
+        """Return the spaces that the agent is in, with all `public` ones where they are asked for.
 
         For a person they are those that they share with the agent, and public ones.
         """
         rooms = self._store.spaces
         if public:
-            visible = all_of(await rooms.spaces(seen_by=entity_id, limit=MOST_SPACES))
+            seen = all_of(await rooms.spaces(seen_by=entity_id, limit=MOST_SPACES))
         else:
-            visible = await rooms.spaces_of(entity_id, MOST_SPACES)
+            seen = await rooms.spaces_of(entity_id, MOST_SPACES)
         if person is None:
-            return visible
+            return seen
         shared = await rooms.spaces_of(person, MOST_SPACES, with_id=entity_id)
-        shared_ids = {each.id for each in shared}
-        return [*shared, *[each for each in visible if each.kind == "public" and each.id not in shared_ids]][
+        known = {each.id for each in shared}
+        return [*shared, *[each for each in seen if each.kind == "public" and each.id not in known]][
             :MOST_SPACES
         ]
 
@@ -145,7 +145,7 @@ class SystemPrompts:
 
 
 def sections(
-    agent: ActiveAgent, state: AgentState, space_id: str | None, budget: int | None = None
+    agent: ActiveAgent, home: Home, space_id: str | None, budget: int | None = None
 ) -> list[Section]:
     """Return the parts of the system text of an agent that is in that space, those that can change last.
 
@@ -155,59 +155,57 @@ def sections(
     kits = agent.agent.toolkits
     parts = [Section(name="system", text=agent.system)]
     if not kits:
-        return [*parts, *_server_sections(agent)]
+        return [*parts, *_of_servers(agent)]
     name, entity_id = agent.agent.name, agent.agent.entity_id
     parts.append(Section(name="identity", text=f"You are {clean_text(name)} (entityId: {entity_id})."))
     if SPACES in kits:
         parts.append(Section(name="rules", text=_rules(agent)))
     if CHANNELS in kits:
         parts.append(Section(name="rules", text="\n".join([THROUGH_TOOLS, LATER, STAY_SILENT])))
-    parts += [*_server_sections(agent), *_state_sections(agent, state, space_id, budget)]
+    parts += [*_of_servers(agent), *_of_state(agent, home, space_id, budget)]
     return [section for section in parts if section.text]
 
 
-def _state_sections(
-    agent: ActiveAgent, state: AgentState, space_id: str | None, budget: int | None
-) -> list[Section]:
+def _of_state(agent: ActiveAgent, home: Home, space_id: str | None, budget: int | None) -> list[Section]:
     """Return the present state of the agent: where it can be, what it has in mind, what was said to it."""
     kits, entity_id = agent.agent.toolkits, agent.agent.entity_id
     parts: list[tuple[str, str]] = []
     if SPACES in kits:
-        parts.append(("spaces", _spaces(state, space_id)))
+        parts.append(("spaces", _spaces(home, space_id)))
     if MIND in kits:
         parts += [
-            ("goals", _listed("Your goals", [_goal(goal) for goal in state.goals])),
-            ("memories", _listed("Your memories", [_memory(memory) for memory in state.memories])),
-            ("plans", _listed("Your plans", [_plan(plan) for plan in state.plans])),
+            ("goals", _listed("Your goals", [_goal(goal) for goal in home.goals])),
+            ("memories", _listed("Your memories", [_memory(memory) for memory in home.memories])),
+            ("plans", _listed("Your plans", [_plan(plan) for plan in home.plans])),
         ]
     if MEMORY in kits:
-        parts += [(f"block:{block.label}", _block(block, owner)) for block, owner in state.blocks]
+        parts += [(f"block:{block.label}", _block(block, owner)) for block, owner in home.blocks]
     if CHANNELS in kits:
-        parts.append(("channels", _channels(state)))
-        room = int(budget * SAID_SHARE / len(state.said)) if budget is not None and state.said else None
+        parts.append(("channels", _channels(home)))
+        room = int(budget * SAID_SHARE / len(home.said)) if budget is not None and home.said else None
         parts += [
-            ("conversation", conversation(recent, entity_id, _member_names(state, recent.space), room))
-            for recent in state.said
+            ("conversation", conversation(said, entity_id, _company(home, said.space), room))
+            for said in home.said
         ]
     return [Section(name=name, text=text, changes=True) for name, text in parts]
 
 
 def prompt(parts: Sequence[Section]) -> str:
-    """The parts as one text."""
+    """Return the parts as one text."""
     return "\n\n".join(part.text for part in parts if part.text)
 
 
 def stable_part(parts: Sequence[Section]) -> str:
-    """The beginning of the parts' text that is the same at the next step: it ends before the first that can change."""
+    """Return the part of the text that stays the same at the next step: all before the first changing part."""
     return prompt([*takewhile(lambda part: not part.changes, parts)])
 
 
 def bare_prompt(agent: ActiveAgent) -> str:
     """Return the system text of an agent without the sections of its toolkits."""
-    return prompt([Section(name="system", text=agent.system), *_server_sections(agent)])
+    return prompt([Section(name="system", text=agent.system), *_of_servers(agent)])
 
 
-def _server_sections(agent: ActiveAgent) -> list[Section]:
+def _of_servers(agent: ActiveAgent) -> list[Section]:
     """Return the instructions of the MCP servers, each quoted as its server's."""
     return [
         Section(name=f"mcp:{server}", text=f"{_SERVER_SAYS.format(plain_line(server))}\n{_quoted(text)}")
@@ -215,21 +213,21 @@ def _server_sections(agent: ActiveAgent) -> list[Section]:
     ]
 
 
-def _spaces(state: AgentState, space_id: str | None) -> str:
+def _spaces(home: Home, space_id: str | None) -> str:
     lines: list[str] = []
-    for space in state.spaces:
+    for space in home.spaces:
         mark = " — you are here" if space.id == space_id else ""
         description = f": {plain_line(space.description)}" if space.description else ""
         lines.append(
             f"{plain_line(space.name or space.id)} ({space.kind}, spaceId: {space.id}){mark}{description}."
-            f"{_people(state, space)}"
+            f"{_people(home, space)}"
         )
     text = _listed("Your spaces", lines) or "You are in no space yet."
     return text if space_id is not None else f"{text}\nYou have not entered a space."
 
 
-def _channels(state: AgentState) -> str:
-    lines = [f"{_channel(space)}{_people(state, space)}" for space in state.spaces]
+def _channels(home: Home) -> str:
+    lines = [f"{_channel(space)}{_people(home, space)}" for space in home.spaces]
     return _listed("Your channels", lines) or "There is no channel that you may write to."
 
 
@@ -238,14 +236,14 @@ def _channel(space: Space) -> str:
     return f"{plain_line(space.name or space.id)} ({space.kind}, channelId: {space.id}){description}."
 
 
-def _people(state: AgentState, space: Space) -> str:
-    names = distinct_names(_member_names(state, space))
-    members = [f"{names[member.entity_id]} ({member.type})" for member, _ in state.members.get(space.id, ())]
-    return f" {', '.join(members)}" if members else ""
+def _people(home: Home, space: Space) -> str:
+    names = distinct(_company(home, space))
+    shown = [f"{names[member.entity_id]} ({member.type})" for member, _ in home.members.get(space.id, ())]
+    return f" {', '.join(shown)}" if shown else ""
 
 
-def _member_names(state: AgentState, space: Space) -> dict[str, str]:
-    return {member.entity_id: name for member, name in state.members.get(space.id, ())}
+def _company(home: Home, space: Space) -> dict[str, str]:
+    return {member.entity_id: name for member, name in home.members.get(space.id, ())}
 
 
 def _rules(agent: ActiveAgent) -> str:
@@ -280,7 +278,7 @@ def _block(block: Block, owner: str | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The lines of what another agent or a server wrote, so marked that none of them seems a part of the prompt."""
+    """Return the lines of another agent or a server, marked so that none looks like a part of the prompt."""
     return "\n".join([f"> {line}" for line in clean_text(text).splitlines()])
 
 

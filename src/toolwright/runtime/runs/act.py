@@ -29,10 +29,10 @@ from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.schemas.output import (
     OUTPUT_FAULT,
-    AnswerFault,
     FormedAnswer,
+    InvalidAnswer,
     ValidatorFailed,
-    judge_answer,
+    validate_answer,
 )
 from toolwright.core.text import sentence
 from toolwright.core.threads.call import Call
@@ -45,7 +45,7 @@ from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
 from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
-from toolwright.runtime.calls.variables import decide, missing_for, missing_variables, park_for, variables_of
+from toolwright.runtime.calls.variables import decide, missing_for, missing_variables, needed_by, park_for
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.children.step_tools import StepTools
 from toolwright.runtime.context.commit import Changes, EffectRefused, End, Next
@@ -53,7 +53,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_response
-from toolwright.runtime.model.answer import outside_calls, queued_message, requested_call, total_cost
+from toolwright.runtime.model.answer import asked_call, outside_calls, queued_message, total_cost
 from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
 from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.loop import (
@@ -156,7 +156,7 @@ class Actions:
             case CallImmediately():
                 await self._call_immediately(context)
             case TakeOutsideCalls():
-                await self._take_outside(context, action)
+                await self._record_outside_calls(context, action)
             case AnswerMessages():
                 context.run = changed(context.run, calls_only=False)
             case EndRun(forced=True):
@@ -172,7 +172,7 @@ class Actions:
         if base is None or base.agent_id != answering:
             thread = changed(context.thread, active_agent=answering)
             active = await context.retry_until_available(
-                lambda: self._speakers.active_agent(thread, context.run)
+                lambda: self._speakers.agent_for(thread, context.run)
             )
             if isinstance(active, str):
                 await self._commits.fail(context, active)
@@ -231,7 +231,7 @@ class Actions:
             return
         answer = partial(self._outcomes.answer, context, changes, response, formed)
         if await self._commits.commit(context, answer) == "done" and context.root.texts:
-            self._model_answers.windows.records.stored(context.root)
+            self._model_answers.windows.records.kept(context.root)
 
     async def _formed(
         self, context: RunContext, changes: Changes, response: ModelResponse
@@ -240,34 +240,34 @@ class Actions:
         form = context.active.form
         assert form is not None, "checked by the caller"
         try:
-            return await in_thread_if_large(response.text, judge_answer, form, response)
-        except AnswerFault as fault:
+            return await in_thread_if_large(response.text, validate_answer, form, response)
+        except InvalidAnswer as fault:
             correction = partial(self._outcomes.correction, context, changes, response, fault)
             await self._commits.commit(context, correction)
         except ValidatorFailed as error:
-            log.exception("The answer of the agent %r could not be judged.", context.active.agent.name)
+            log.exception("The answer of the agent %r could not be validated.", context.active.agent.name)
             await self._commits.fail(
-                context, sentence(f"The answer could not be judged: {error}"), OUTPUT_FAULT
+                context, sentence(f"The answer could not be validated: {error}"), OUTPUT_FAULT
             )
         except ServerFailed as error:
             await self._commits.fail(context, error.message, error.code)
         return None
 
-    async def _model_failed(self, context: RunContext, fault: ToolwrightError) -> None:
+    async def _model_failed(self, context: RunContext, error: ToolwrightError) -> None:
         """Wait until the model is available, with pauses (D21): at most `max_outage` for a message of the thread's own.
 
         A model that refuses such a message is not asked again. One that refuses what the inbox has brought is asked as
         long, since what is set up wrongly can be mended; then the run fails, and it counts against the events, which
         are not waited for again.
         """
-        waiting = outage(context, fault)
+        waiting = outage(context, error)
         is_too_long = lasts_too_long(waiting, self._max_outage)
         was_tried = any(event.attempts for event in context.reading.values())
-        if has_own_message(context) and (is_too_long or not isinstance(fault, ModelUnavailable)):
-            end = End("failed", error=fault.message, error_code=fault.code, fault="model")
+        if has_own_message(context) and (is_too_long or not isinstance(error, ModelUnavailable)):
+            end = End("failed", error=error.message, error_code=error.code, fault="model")
             await self._commits.end(context, Finish, Changes(), end)
-        elif isinstance(fault, ModelRefused) and fault.of_content and (is_too_long or was_tried):
-            await self._commits.fail(context, fault.message, fault.code)
+        elif isinstance(error, ModelRefused) and error.of_content and (is_too_long or was_tried):
+            await self._commits.fail(context, error.message, error.code)
         else:
             await self._commits.wait(context, waiting)
 
@@ -279,7 +279,7 @@ class Actions:
         elif response is not None:
             usage, cost = context.run.usage + response.usage, total_cost(context.run.cost, response.cost)
             run = changed(context.run, usage=usage, cost=cost, error=None, waiting=None)
-            await self._say_within(context, response, run)
+            await self._add_within(context, response, run)
 
     async def _answer_within(self, context: RunContext) -> ModelResponse | ToolResult | None:
         """Return the model's answer, or the error that its failure is to the caller.
@@ -306,7 +306,7 @@ class Actions:
             return response
         return clean_response(response, context.redactor, context.active.by_name)
 
-    async def _say_within(self, context: RunContext, response: ModelResponse, run: Run) -> None:
+    async def _add_within(self, context: RunContext, response: ModelResponse, run: Run) -> None:
         """Commit an answer in the conversation of a prompt tool."""
         frame = context.frame
 
@@ -314,7 +314,9 @@ class Actions:
             changes, calls = Changes(), nested_calls(context, frame, response)
             if run.error is None:
                 changes = end_outage(context, changes)
-            changes.messages.append(nested_message(context, frame, response, calls, context.place(changes)))
+            changes.messages.append(
+                nested_message(context, frame, response, calls, context.next_seq(changes))
+            )
             if response.model and frame.texts:
                 changes.effects += (KeepTexts(texts=frame.texts),)
             if calls:
@@ -322,7 +324,7 @@ class Actions:
             return Next(kind=Answer, changes=changes, run=run)
 
         if await self._commits.commit(context, said) == "done" and response.model and frame.texts:
-            self._model_answers.windows.records.stored(frame)
+            self._model_answers.windows.records.kept(frame)
 
     # ── calls that no model asks for ────────────────────────────────────────────────────────────────────────
 
@@ -333,7 +335,7 @@ class Actions:
             return
         asked = tuple([ModelCall(id="", name=each.name, arguments=each.arguments) for each in queued])
         rest = tuple([each for each in context.run.queued if each not in queued])
-        await self._say_within(context, ModelResponse(calls=asked), changed(context.run, queued=rest))
+        await self._add_within(context, ModelResponse(calls=asked), changed(context.run, queued=rest))
 
     async def _call_immediately(self, context: RunContext) -> None:
         """Make the immediate calls of a prompt that became active (S0 §5): once an activation, even if none are."""
@@ -364,8 +366,7 @@ class Actions:
         `values` are what their children get for themselves.
         """
         calls = [
-            requested_call(context, each, number)
-            for number, each in enumerate(queued, len(context.root.calls))
+            asked_call(context, each, number) for number, each in enumerate(queued, len(context.root.calls))
         ]
         changes.env = tuple(
             [
@@ -377,7 +378,7 @@ class Actions:
         )
         await self._commit_calls(context, changes, calls, run)
 
-    async def _take_outside(self, context: RunContext, action: TakeOutsideCalls) -> None:
+    async def _record_outside_calls(self, context: RunContext, action: TakeOutsideCalls) -> None:
         """Record calls that were made from outside as if the active agent had made them, and start or refuse them."""
         match action.refused:
             case "handed_over":
@@ -403,7 +404,7 @@ class Actions:
     async def _commit_calls(self, context: RunContext, changes: Changes, calls: list[Call], run: Run) -> None:
         def made() -> Next:
             all_changes = changes.copy()
-            context.put(all_changes, queued_message(context, calls, context.place(all_changes)))
+            context.add_redacted(all_changes, queued_message(context, calls, context.next_seq(all_changes)))
             return self._outcomes.calls_made(context, all_changes, calls, run)
 
         await self._commits.commit(context, made)
@@ -414,8 +415,8 @@ class Actions:
         """Start a call whose turn has come: it waits for the variables of its tool, then for its approval."""
         tool = context.active.by_name.get(call.name)
         changes = Changes()
-        if tool is not None and variables_of(context, tool):
-            await context.retry_until_available(context.look_at_env)
+        if tool is not None and needed_by(context, tool):
+            await context.retry_until_available(context.reload_env)
             missing = missing_for(context, tool)
             if missing and context.holder is None and not context.answers_nothing:
                 await park_for(context, missing)
@@ -431,7 +432,7 @@ class Actions:
         del context.prepared[call.id]  # from now on its effect may be there, whatever ends this
         ran = await self._handlers.carry_out(context, call, prepared, self.invoke)
         if ran.outcome is not None:
-            await self.take(context, call, ran, ran.outcome)
+            await self.commit_outcome(context, call, ran, ran.outcome)
         elif context.holder is None:  # else the handler that waits for it is cancelled too
             await self._commits.end(context, Finish, Changes(), End("cancelled"))
 
@@ -459,7 +460,7 @@ class Actions:
                         await asyncio.wait(running.values())  # each has its own time to end
                     return
                 async with context.turn():
-                    await self.take(context, first, ran, ran.outcome)
+                    await self.commit_outcome(context, first, ran, ran.outcome)
                 if is_cancelled():  # the call has ended well all the same: its result is recorded
                     return
         finally:
@@ -473,7 +474,7 @@ class Actions:
             if result is None:
                 self._calls.begin_again(context, changes, call)
             else:
-                await self._outcomes.close_left_below(context, changes, call)
+                await self._outcomes.close_interrupted_below(context, changes, call)
                 self._calls.settle(context, changes, call, result)
         if changes.messages:
             await self._settle(context, changes)
@@ -503,9 +504,11 @@ class Actions:
         """Commit the result of a prompt tool."""
         context.prepared.pop(call.id, None)
         ran = HandlerOutcome(result, self._handlers.state(context, call, self.invoke))
-        await self.take(context, call, ran, result)
+        await self.commit_outcome(context, call, ran, result)
 
-    async def take(self, context: RunContext, call: Call, ran: HandlerOutcome, outcome: Outcome) -> None:
+    async def commit_outcome(
+        self, context: RunContext, call: Call, ran: HandlerOutcome, outcome: Outcome
+    ) -> None:
         """Commit the outcome of a call; an error in its place, if the journal cannot hold it."""
         try:
             await self._commits.commit(context, partial(self._outcomes.result, context, call, ran, outcome))
@@ -517,7 +520,7 @@ class Actions:
     async def _settle(self, context: RunContext, changes: Changes) -> None:
         """Commit these changes of calls, with what follows from them."""
         await self._commits.commit(
-            context, lambda: self._outcomes.following(context, changes.copy(), context.run)
+            context, lambda: self._outcomes.with_next(context, changes.copy(), context.run)
         )
 
 
@@ -529,11 +532,13 @@ def _ended(context: RunContext, end: End) -> Next:
 def _read_joined(
     context: RunContext, changes: Changes, joined: Sequence[InboxEvent], cleaned: Mapping[str, str]
 ) -> None:
-    """Messages that joined the run are read with the next answer (D22)."""
+    """Read the messages that joined the run with the next answer (D22)."""
     step = context.run.step_count + 1
     for event in joined:
         changes.read += (event.event_id,)
-        context.say(changes, own_message(event, context.run, step, context.place(changes), cleaned))
+        context.add_message(
+            changes, own_message(event, context.run, step, context.next_seq(changes), cleaned)
+        )
 
 
 async def _without_secrets(context: RunContext, response: ModelResponse) -> ModelResponse:

@@ -8,7 +8,7 @@ from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.env.logs import logger
 from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
-from toolwright.core.journal.effects import Effect, Tell
+from toolwright.core.journal.effects import Announce, Effect
 from toolwright.core.journal.units import Advance, Finish, Leaving, Release, Result
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results.result import ToolResult
@@ -29,9 +29,9 @@ from toolwright.runtime.model.answer import outside_calls, queued_message
 from toolwright.runtime.runs.outage import (
     back_off,
     end_back_off,
-    give_back,
     keep_back_off,
     next_try,
+    requeue_read_events,
     retries,
     tried_again,
 )
@@ -56,7 +56,7 @@ def _log_limit(context: RunContext, end: End) -> None:
 
 
 def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
-    """The changes and the run's row that end it, and leave the thread."""
+    """Return the changes and the run's row that end it, and leave the thread."""
     over = changed(
         run,
         status=end.status,
@@ -71,7 +71,7 @@ def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Ch
     effects = (*changes.effects, *presence(context, context.where.at_work_after(changes), "agent.inactive"))
     changes = changed(changes, events=[*changes.events, run_event(over)], effects=effects)
     if end.status == "failed":
-        changes = give_back(context, changes, failed=end.fault == "batch")
+        changes = requeue_read_events(context, changes, failed=end.fault == "batch")
         waits = changes.leaving is not None and changes.leaving.due is not None
         if end.fault == "model" and waits:
             return back_off(context, changes, next_try(context)), over
@@ -82,7 +82,7 @@ def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Ch
 
 
 def _left_out(context: RunContext, changes: Changes) -> Changes:
-    """If skipping was the run's only call, no later model reads of this run; but of what joined it unread (D12)."""
+    """Drop the messages of a run whose only call was to skip, but not those that joined it unread (D12)."""
     if context.run.step_count != 1 or len(context.root.calls) != 1 or not is_home(context):
         return changes
     of_run = [message for message in context.root.messages if message.run_id == context.run.id]
@@ -98,16 +98,16 @@ def is_home(context: RunContext) -> bool:
 
 
 def presence(context: RunContext, space_id: str | None, type_: EventType) -> list[Effect]:
-    """Word to the space in which the agent is seen, if it is in any: it is in progress, or is no longer."""
+    """Return the event for the agent's space, if it is in one, that it is active or no longer active."""
     if space_id is None:
         return []
     entity_id = None if context.author is None else context.author.id
     event = space_event(type_, agentEntityId=entity_id, runId=context.run.id)
-    return [Tell(space_id=space_id, source=source_of(context), events=(event,))]
+    return [Announce(space_id=space_id, source=source_of(context), events=(event,))]
 
 
-def last_words(context: RunContext, end: End) -> AbandonedCallResults:
-    """Last answers of the calls that have none yet when the run ends so."""
+def abandoned_results(context: RunContext, end: End) -> AbandonedCallResults:
+    """Return last answers of the calls that have none yet when the run ends so."""
     stops = end.status == "cancelled" or _ends_family(context, terminated=end.terminated)
     match end.status:
         case "cancelled":
@@ -182,15 +182,15 @@ class RunCommits:
         end = changed(end, error=context.redactor.optional(end.error))
         while True:
             all_changes = changed(changes.copy(), read=())
-            await self.give_up(context, all_changes, end)
-            self._decline(context, all_changes, context.joined_calls(), last_words(context, end).what)
+            await self.end_open_calls(context, all_changes, end)
+            self._decline(context, all_changes, context.joined_calls(), abandoned_results(context, end).what)
             if context.run.calls_only and context.joined():
                 context.run = changed(context.run, calls_only=False)  # who spoke is told of the end
             for event in context.joined():
                 all_changes.read += (event.event_id,)
-                context.say(
+                context.add_message(
                     all_changes,
-                    own_message(event, context.run, context.run.step_count, context.place(all_changes)),
+                    own_message(event, context.run, context.run.step_count, context.next_seq(all_changes)),
                 )
             outcome = await context.commit(
                 kind, *await self._end_changes(context, all_changes, context.run, end)
@@ -215,8 +215,8 @@ class RunCommits:
         """Build the unit that refuses outside calls whose input is not JSON."""
         changes = Changes()
         for call, event in zip(self._read(context, changes, events), events, strict=True):
-            fault = f"Invalid arguments: {event.content[FAULT]}"
-            self._calls.settle(context, changes, call, ToolResult.fail(fault, error_code="invalid_arguments"))
+            error = f"Invalid arguments: {event.content[FAULT]}"
+            self._calls.settle(context, changes, call, ToolResult.fail(error, error_code="invalid_arguments"))
         return Next(kind=Result, changes=changes, run=context.run)
 
     def _decline(
@@ -233,7 +233,7 @@ class RunCommits:
         calls = outside_calls(context, events, context.run.step_count + 1)
         changes.read += tuple([event.event_id for event in events])
         changes.calls |= {call.id: call for call in calls}
-        context.put(changes, queued_message(context, calls, context.place(changes)))
+        context.add_redacted(changes, queued_message(context, calls, context.next_seq(changes)))
         return calls
 
     async def fail(self, context: RunContext, error: str, code: str | None = None) -> None:
@@ -257,7 +257,7 @@ class RunCommits:
             return
         await context.commit(Release, back_off(context, changes, until), run)
         why = "its model failed" if waiting["reason"] == "model" else "its agent is not known here"
-        _log.warning("Run %s is tried again in %.0f s, since %s: %s", run.id, pause, why, waiting["error"])
+        _log.warning("Run %s is retried in %.0f s, because %s: %s", run.id, pause, why, waiting["error"])
 
     def _log_left(self, run_id: str, why: str) -> None:
         is_known = why in self._unknown_agents
@@ -265,23 +265,23 @@ class RunCommits:
         if len(self._unknown_agents) < _MOST_UNKNOWN:
             self._unknown_agents.add(why)
 
-    async def give_up(self, context: RunContext, changes: Changes, end: End) -> None:
+    async def end_open_calls(self, context: RunContext, changes: Changes, end: End) -> None:
         """Give every open call a result: the turn has ended."""
-        self._calls.abandon(
-            context, changes, last_words(context, end), await self._nested.open_nested_calls(context)
+        self._calls.end_open_calls(
+            context, changes, abandoned_results(context, end), await self._nested.open_below(context)
         )
 
     async def _end_changes(
         self, context: RunContext, changes: Changes, run: Run, end: End
     ) -> tuple[Changes, Run]:
-        """The changes and the run's row that end it, with what that does to other threads of the family."""
+        """Return the changes and the run's row that end it, with what that does to other threads of the family."""
         all_changes, over = ended(context, changes, run, end)
-        return await self.told(context, all_changes, over, terminated=end.terminated), over
+        return await self.with_family_effects(context, all_changes, over, terminated=end.terminated), over
 
-    async def told(
+    async def with_family_effects(
         self, context: RunContext, changes: Changes, over: Run, *, terminated: bool = False
     ) -> Changes:
-        """The changes that end this run, with what that does to other threads: of the family, and in a round."""
+        """Return the changes that end this run, with what that does to other threads: of the family, and in a round."""
         effects = await self._next_turns(context, changes, terminated=terminated)
         if tried_again(context, changes, over):
             return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
@@ -297,7 +297,7 @@ class RunCommits:
         return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
 
     async def _next_turns(self, context: RunContext, changes: Changes, *, terminated: bool) -> list[Effect]:
-        """The turns of those whom this thread has held up: it is done with these events, or with all."""
+        """Return the effects that let the next participants of rounds take their turn after these events."""
         left = [change.event_id for change in changes.inbox if change.now in ("processed", "failed")]
         events = [context.reading.get(each) or context.inbox.get(each) for each in left]
         if terminated:

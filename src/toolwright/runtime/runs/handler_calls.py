@@ -22,7 +22,7 @@ from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.context.commit import Changes, EffectRefused, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.redaction import clean_arguments
-from toolwright.runtime.model.answer import requested_call
+from toolwright.runtime.model.answer import asked_call
 from toolwright.runtime.runs.act import Actions
 from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.loop import next_in_conversation
@@ -84,12 +84,10 @@ class HandlerCalls:
     ) -> tuple[Call, ToolResult]:
         """Return the call as it was made, and its result."""
         arguments = clean_arguments(arguments, context.redactor) if context.redactor else arguments
-        call_id, number, recorded = await self._nested.next_call(context, state, name, arguments)
+        call_id, number, recorded = await self._nested.recorded(context, state, name, arguments)
         if recorded is None:
             asked = QueuedCall(name=name, arguments=arguments)
-            await self._begin(
-                context, requested_call(context, asked, number, call_id, state.call, tools), tools
-            )
+            await self._begin(context, asked_call(context, asked, number, call_id, state.call, tools), tools)
         else:
             context.put_nested(recorded)
             if recorded.status == "running":
@@ -149,7 +147,7 @@ class HandlerCalls:
         if result is None:
             self._calls.begin_again(context, changes, call)
         else:
-            await self._outcomes.close_left_below(context, changes, call)
+            await self._outcomes.close_interrupted_below(context, changes, call)
             self._calls.settle(context, changes, call, result)
         await context.commit(Result, changes, context.run)
 
@@ -164,8 +162,8 @@ class HandlerCalls:
                 ran = await self._handlers.carry_out(context, call, prepared, self.invoke)
         finally:
             context.prepared.pop(call.id, None)
-        await self._take(context, call, ran)
-        await state.merge(ran.state.execution)
+        await self._commit_outcome(context, call, ran)
+        await state.adopt(ran.state.execution)
 
     async def _converse(
         self, context: RunContext, state: RunState, call: Call, prepared: PreparedCall
@@ -183,13 +181,13 @@ class HandlerCalls:
             context.leave_frames(depth)
         return frame.answer or (CANCELLED if context.abort.aborted else STOPPED)
 
-    async def _take(self, context: RunContext, call: Call, ran: HandlerOutcome) -> None:
+    async def _commit_outcome(self, context: RunContext, call: Call, ran: HandlerOutcome) -> None:
         """Commit the outcome of a handler's call."""
 
         async def taken() -> Next:
             kept, changes = await self._handlers.keep(context, ran, call, ran.outcome or CANCELLED)
-            await self._outcomes.close_below(context, changes, call)
-            self._calls.take(context, changes, call, kept)
+            await self._outcomes.close_unfinished_below(context, changes, call)
+            self._calls.put_outcome(context, changes, call, kept)
             return Next(kind=Result, changes=changes, run=context.run)
 
         try:

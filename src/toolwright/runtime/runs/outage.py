@@ -22,15 +22,15 @@ from toolwright.wire.event import run_event
 LONGEST_RETRY_AFTER = 86_400.0  # seconds; a provider that names more is believed no more
 
 
-def give_back(context: RunContext, changes: Changes, *, failed: bool) -> Changes:
-    """The changes that end a failed run and give back the events that it has read; `failed` counts against them.
+def requeue_read_events(context: RunContext, changes: Changes, *, failed: bool) -> Changes:
+    """Return the changes that end a failed run and give back the events that it has read; `failed` counts against them.
 
     What the run said because of them stays in the records only, so that no later model reads an event twice; the
     thread's own messages stay where they are.
     """
     if not context.reading:
         return changed(changes, inbox=(), leaving=context.leaving(context.clock.now()))
-    back = tuple([event.given_back(int(failed)) for event in context.reading.values()])
+    back = tuple([event.requeued(int(failed)) for event in context.reading.values()])
     dropped = [
         message.seq
         for message in context.root.messages
@@ -43,7 +43,7 @@ def give_back(context: RunContext, changes: Changes, *, failed: bool) -> Changes
 
 
 def refused(context: RunContext, changes: Changes, back: list[InboxChange]) -> Changes:
-    """The changes of a run that could not even begin, because of what it was to read."""
+    """Return the changes of a run that could not even begin, because of what it was to read."""
     return changed(changes, inbox=tuple(back), leaving=_leaving(context, back))
 
 
@@ -79,7 +79,7 @@ def _stays(message: Message, run_id: str) -> bool:
 
 
 def back_off_end(view: ThreadView, clock: Clock) -> datetime | None:
-    """Until when the thread is left alone, whatever has come; None if it is not, or its run is to be cancelled."""
+    """Return the end of the thread's back-off, or None without one, or if its run is to be cancelled."""
     until = view.thread.not_before
     if until is None or until <= clock.now() or view.thread.is_over:
         return None
@@ -91,20 +91,20 @@ def next_try(context: RunContext) -> datetime:
     return context.clock.now() + timedelta(seconds=backoff.nth(context.thread.faults))
 
 
-def outage(context: RunContext, fault: ToolwrightError) -> JSONObject:
+def outage(context: RunContext, error: ToolwrightError) -> JSONObject:
     """Return what a run waits for whose model has failed: until when, and since when that has been so.
 
     The pause is longer the more often the model has failed; a longer `Retry-After` of its provider counts.
     """
     now = context.clock.now()
-    asked = fault.retry_after if isinstance(fault, ModelUnavailable) else None
+    asked = error.retry_after if isinstance(error, ModelUnavailable) else None
     told = now + timedelta(seconds=min(asked or 0.0, LONGEST_RETRY_AFTER))
     before = context.run.waiting if retries(context.run) else None
     return {
         "reason": "model",
         "retryAt": max(told, next_try(context)).isoformat(),
         "since": (before or {}).get("since") or now.isoformat(),
-        "error": context.redactor.text(fault.message),
+        "error": context.redactor.text(error.message),
     }
 
 
@@ -127,7 +127,7 @@ def lasts_too_long(waiting: JSONObject, most: timedelta) -> bool:
 
 
 def back_off(context: RunContext, changes: Changes, until: datetime) -> Changes:
-    """The changes, after which the thread is left alone until then, since its model has failed again."""
+    """Return the changes, after which the thread is left alone until then, since its model has failed again."""
     effect = BackOff(thread_id=context.thread.id, faults=context.thread.faults + 1, until=until)
     return changed(changes, effects=(*changes.effects, effect), leaving=Leaving(gen=context.gen, due=until))
 
@@ -150,7 +150,7 @@ def end_outage(context: RunContext, changes: Changes) -> Changes:
 
 
 def keep_back_off(context: RunContext, changes: Changes) -> Changes:
-    """The changes that end a cancelled run: the rest of a thread that is left alone waits as long as before."""
+    """Return the changes that end a cancelled run: the rest of a thread that is left alone waits as long as before."""
     until = context.thread.not_before
     if (
         until is None
@@ -163,7 +163,7 @@ def keep_back_off(context: RunContext, changes: Changes) -> Changes:
 
 
 def end_back_off(context: RunContext, changes: Changes) -> Changes:
-    """The changes, after which nothing is put off any more."""
+    """Return the changes, after which nothing is put off any more."""
     if not context.thread.faults:
         return changes
     over = BackOff(thread_id=context.thread.id, faults=0, until=None)

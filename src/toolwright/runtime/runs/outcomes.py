@@ -14,7 +14,7 @@ from toolwright.core.journal.units import Advance, Answer, Result
 from toolwright.core.model import ModelResponse
 from toolwright.core.requests.speaker import ComposedForm
 from toolwright.core.results.result import Outcome
-from toolwright.core.schemas.output import MOST_CORRECTIONS, OUTPUT_FAULT, AnswerFault, FormedAnswer
+from toolwright.core.schemas.output import MOST_CORRECTIONS, OUTPUT_FAULT, FormedAnswer, InvalidAnswer
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import QueuedCall, Run, StopReason, Usage
@@ -73,8 +73,8 @@ class Outcomes:
         run, at = context.run, context.clock.now()
         number = run.step_count + 1
         calls = calls_of(context, response, number, at) if response.calls else []
-        seq = context.place(changes)
-        context.put(changes, assistant_message(context, response, calls, number, seq, at))
+        seq = context.next_seq(changes)
+        context.add_redacted(changes, assistant_message(context, response, calls, number, seq, at))
         if run.error is not None or context.thread.faults:
             changes = end_outage(context, changes)
         changes.step = step_row(context, response, number, at)
@@ -101,7 +101,7 @@ class Outcomes:
         return Next(kind=Answer, changes=changes, run=run, ends_step=True, end=end)
 
     def correction(
-        self, context: RunContext, before: Changes, response: ModelResponse, fault: AnswerFault
+        self, context: RunContext, before: Changes, response: ModelResponse, fault: InvalidAnswer
     ) -> Next:
         """Build the unit of an answer that breaks its schema: the faults for the model; the last of too many fails."""
         following = self.answer(context, before, changed(response, calls=()), FormedAnswer(response=response))
@@ -111,8 +111,8 @@ class Outcomes:
             end = End("failed", error=error, error_code=OUTPUT_FAULT)
             return changed(following, end=end)
         changes = following.changes
-        context.say(
-            changes, correction_message(context, fault, context.run.step_count + 1, context.place(changes))
+        context.add_message(
+            changes, correction_message(context, fault, context.run.step_count + 1, context.next_seq(changes))
         )
         return following
 
@@ -146,7 +146,7 @@ class Outcomes:
         if reads > 1 and is_sequential and active.agent_id not in self._logged:
             self._logged.add(active.agent_id)
             log.debug(
-                "The agent %r made %d read-only calls in one answer, which run one after another: with parallel=8 they "
+                "The agent %r made %d read-only calls in one answer, which run one after another. With parallel=8 they "
                 "would run at once.",
                 active.agent.name,
                 reads,
@@ -156,7 +156,7 @@ class Outcomes:
         """Build the unit of an executed call's result, with what the handler has written and what follows."""
         kept, changes = await self._handlers.keep(context, ran, call, outcome)
         if call.attempts > 1 or context.nested:
-            await self.close_below(context, changes, call)
+            await self.close_unfinished_below(context, changes, call)
         execution, run = ran.state.execution, context.run
         if run.queued:  # what the conversation of a prompt tool leaves is never called
             run = changed(run, queued=tuple([each for each in run.queued if not _is_below(each, call.id)]))
@@ -166,22 +166,22 @@ class Outcomes:
         if execution.usage is not None:
             cost = total_cost(run.cost, execution.cost)
             run = changed(run, usage=run.usage + execution.usage, cost=cost)
-        if not self._calls.take(context, changes, call, kept):
+        if not self._calls.put_outcome(context, changes, call, kept):
             self._calls.begin(context, context.frame.unanswered(), changes)
             return Next(kind=Result, changes=changes, run=run)
         if context.holder is not None:
-            context.holder.hear(execution)
+            context.holder.adopt(execution)
         elif execution.ends and not (run.calls_only and execution.skipped is not None):
             return await self._stopped(context, changes, execution)
-        return self.following(context, changes, run)
+        return self.with_next(context, changes, run)
 
     async def delivered(self, context: RunContext, call: Call) -> Next:
         """Build the unit that delivers the result of a call settled elsewhere, with what follows."""
         changes = Changes()
         self._calls.deliver(context, changes, call, await self._calls.bounded(context, changes, call))
-        return self.following(context, changes, context.run)
+        return self.with_next(context, changes, context.run)
 
-    def following(self, context: RunContext, changes: Changes, run: Run) -> Next:
+    def with_next(self, context: RunContext, changes: Changes, run: Run) -> Next:
         """Add to a result what follows from it: the next call is started, or the step ends."""
         frame = context.frame
         is_open = bool(frame.open.keys() - map(CALL_ID, changes.messages))
@@ -227,19 +227,19 @@ class Outcomes:
         run, reason = side_over(context.root.active, changed(context.run, queued=()), "end_turn")
         if reason is not None:
             return _forced_end(context.run, changes, End("completed", reason))
-        await self._commits.give_up(context, changes, End("completed"))
+        await self._commits.end_open_calls(context, changes, End("completed"))
         end = limit_end(context, run, self._commits.max_steps)
         return Next(kind=Result, changes=changes, run=run, ends_step=True, end=end)
 
-    async def close_below(self, context: RunContext, changes: Changes, call: Call) -> None:
+    async def close_unfinished_below(self, context: RunContext, changes: Changes, call: Call) -> None:
         """Close the calls below a call that have not ended; those begun in this process are known without a read."""
         is_open = any(each.status in ("created", "running", "waiting") for each in context.nested.values())
         if call.attempts > 1 or is_open:
-            await self.close_left_below(context, changes, call)
+            await self.close_interrupted_below(context, changes, call)
 
-    async def close_left_below(self, context: RunContext, changes: Changes, call: Call) -> None:
+    async def close_interrupted_below(self, context: RunContext, changes: Changes, call: Call) -> None:
         """Close the calls below a call that another process had begun."""
-        for each in await self._nested.open_calls_of(context, call):
+        for each in await self._nested.unfinished_below(context, call):
             self._calls.close(context, changes, each, ENDED)
 
 

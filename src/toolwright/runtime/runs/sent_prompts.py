@@ -24,10 +24,10 @@ from toolwright.core.threads.compaction import (
     SentText,
     base_of,
     conversation_digest,
+    full_text,
     parts_of,
     shown,
     text_tokens,
-    whole_text,
 )
 from toolwright.core.threads.message import Message, MessageVersion, Sent
 from toolwright.core.threads.run import Run, Side, Step
@@ -38,7 +38,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.nested import opening, paths
 from toolwright.runtime.checks import by_id, page
-from toolwright.runtime.context.conversation import arranged, as_formed, as_read, heard_by
+from toolwright.runtime.context.conversation import arranged, as_formed, as_read, as_read_by_side
 from toolwright.runtime.env.redaction import clean_message
 from toolwright.runtime.threads.lineages import Lineages
 
@@ -71,7 +71,7 @@ class _History:
     )
 
     def row(self, sent: Sent | None) -> Compaction | None:
-        """The compaction that was in force for a request."""
+        """Return the compaction that was in force for a request."""
         return None if sent is None else self.rows.get(sent.compaction)
 
     def before(self, place: int, *, with_dropped: bool = True) -> list[Message]:
@@ -92,13 +92,13 @@ class _History:
         return message
 
     def clean(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages without the secrets of the thread."""
+        """Return the messages without the secrets of the thread."""
         if not self.redactor.secrets:
             return [*messages]
         return [clean_message(each, self.redactor) for each in messages]
 
     def text(self, digest: str) -> str:
-        """The text with that digest, without secrets."""
+        """Return the text with that digest, without secrets."""
         return self.redactor.text(self.texts.get(digest, ""))
 
 
@@ -179,7 +179,7 @@ class SentPrompts:
                 chain.append(kept[base])
             for each in reversed(chain):
                 base = base_of(each)
-                texts[each.digest] = each.text if base is None else whole_text(each, texts.get(base, ""))
+                texts[each.digest] = each.text if base is None else full_text(each, texts.get(base, ""))
         return texts
 
     async def _conversation(
@@ -212,7 +212,7 @@ class SentPrompts:
         found: ActiveAgent | None = None
         asked = run if side is None else changed(run, side=side)
         for agent_id in dict.fromkeys([run.agent, thread.answering, thread.agent]):
-            active = await self._speakers.active_agent(changed(thread, active_agent=agent_id), asked)
+            active = await self._speakers.agent_for(changed(thread, active_agent=agent_id), asked)
             if isinstance(active, str):
                 continue
             if by is None or active.prompt.name == by:
@@ -275,7 +275,7 @@ class SentPrompts:
             active = await self._speaker(history, asked)
             chat = shown(history.before(asked.seq or 0), history.row(asked.sent))
             if active is not None and len(active.sides) > 1:
-                chat = heard_by(active.side, chat, active.agent.sides)
+                chat = as_read_by_side(active.side, chat, active.agent.sides)
             return active, chat
         said = history.within.get(call.parent_id, ())
         asked = _asking(said, call.id)

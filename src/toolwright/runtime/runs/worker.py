@@ -19,7 +19,7 @@ from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, RetryInIsolation, Verdict
-from toolwright.core.text import quantity, words
+from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent, batch
 from toolwright.core.threads.run import Run, RunStatus
@@ -59,8 +59,8 @@ MOST_KNOWN, MOST_KNOWN_TEXT = 32, 1_000_000  # threads whose messages are kept i
 LAST_WORD = 5.0  # seconds to give a run back
 
 
-def _name_of(context: RunContext) -> str:
-    """The name of the active agent, or the agent's id if it is not configured any more."""
+def _agent_name(context: RunContext) -> str:
+    """Return the name of the active agent, or the agent's id if it is not configured any more."""
     active = context.root.active
     return context.run.agent if active is None else active.agent.name
 
@@ -73,13 +73,13 @@ def _log_end(context: RunContext, began: float, clock: Clock, failed: int) -> No
         failures.log(
             failed,
             "Run %s of the agent %r failed (model %s, code %s): %s",
-            run.id, _name_of(context), model or "of the settings", run.error_code or "none", run.error,
+            run.id, _agent_name(context), model or "of the settings", run.error_code or "none", run.error,
         )  # fmt: skip
     elif failures.isEnabledFor(logging.INFO):
         reason = run.stop_reason or (run.waiting or {}).get("reason")
         failures.info(
             "Run %s of the agent %r is %s%s after %s and %.1f s here; %d tokens in, %d out.",
-            run.id, _name_of(context), run.status, f" ({reason})" if reason else "",
+            run.id, _agent_name(context), run.status, f" ({reason})" if reason else "",
             quantity(run.step_count, "step"), clock.monotonic() - began,
             run.usage.input_tokens, run.usage.output_tokens,
         )  # fmt: skip
@@ -155,7 +155,7 @@ class RunWorker:
         return NOTHING if context is None else context.redactor
 
     def nudge(self, thread_id: str) -> None:
-        """The thread was woken while it is being drained: perhaps a result came, or a cancel."""
+        """Handle a wake-up of a thread in progress: a result or a cancellation may have arrived."""
         context = self._holds.get(thread_id)
         if context is None:
             return
@@ -167,7 +167,7 @@ class RunWorker:
     async def _check_cancel(self, context: RunContext) -> None:
         try:
             await context.check_cancel()
-            await context.look_at_env()
+            await context.reload_env()
         except StoreError as error:  # the next commit of the run sees it
             log.debug("Cannot see whether run %s was cancelled: %s", context.run.id, error)
         except ToolwrightError as error:
@@ -188,11 +188,11 @@ class RunWorker:
     async def _time_left(self, view: ThreadView, run: Run) -> float:
         """Return the seconds that a suspended run still has to wait, as far as known."""
         if (run.waiting or {}).get("reason") == "variables":
-            return await self._lacks(view, run)
+            return await self._seconds_until_variables(view, run)
         open_calls = [call for call in view.calls if call.status == "waiting"]
         if not open_calls:
             open_calls = await self._waited_within(run, {call.id for call in view.calls})
-        return min([self._calls.left(each, self._clock) for each in open_calls], default=0.0)
+        return min([self._calls.seconds_left(each, self._clock) for each in open_calls], default=0.0)
 
     async def _waited_within(self, run: Run, known: Set[str]) -> list[Call]:
         """Return the call within a call that a suspended run waits for, if it still does; `known` calls have ended."""
@@ -202,9 +202,9 @@ class RunWorker:
         calls = [await self._store.call(each) for each in ids]
         return [call for call in calls if call is not None and call.status == "waiting"]
 
-    async def _lacks(self, view: ThreadView, run: Run) -> float:
+    async def _seconds_until_variables(self, view: ThreadView, run: Run) -> float:
         """Return the seconds that a run waits for variables. It looks again after commits that were in progress."""
-        active = await self._speakers.active_agent(view.thread, run)
+        active = await self._speakers.agent_for(view.thread, run)
         if isinstance(active, str):
             return 0.0
         resolve = await self._lineages.resolver(view.thread)
@@ -219,7 +219,7 @@ class RunWorker:
         return settled if settled > 0 else math.inf
 
     async def _leave_nothing(self, thread_id: str) -> Verdict:
-        """The thread was deleted: a wake that came to it just then would be due forever."""
+        """Remove the wake-up of a deleted thread; it would otherwise stay due forever."""
         wake = await self._store.wake(thread_id)
         return "done" if wake is None else await self._leave(thread_id, Leaving(gen=wake.gen))
 
@@ -229,7 +229,7 @@ class RunWorker:
         return "done" if isinstance(answer, Committed) and answer.left else "again"
 
     async def _serve(self, view: ThreadView, run: Run, node: str | None) -> Verdict:
-        agent = await self._speakers.active_agent(view.thread, run)
+        agent = await self._speakers.agent_for(view.thread, run)
         if node is not None and isinstance(agent, UnknownAgent) and is_left_to_others(view.run):
             return "elsewhere"
         active = agent if isinstance(agent, ActiveAgent) else None
@@ -284,10 +284,10 @@ class RunWorker:
         is_shared = context.node is not None
         began, raised = self._clock.monotonic(), context.thread.id in self.raised
         try:
-            await self._take(context, view, agent)
+            await self._claim(context, view, agent)
             if failures.isEnabledFor(logging.INFO):
                 failures.info(
-                    "Run %s of the agent %r begins or continues.", context.run.id, _name_of(context)
+                    "Run %s of the agent %r begins or continues.", context.run.id, _agent_name(context)
                 )
             if (
                 isinstance(agent, UnknownAgent)
@@ -306,8 +306,10 @@ class RunWorker:
             await self._give_back(context)
             raise
         except Exception as error:
-            log.exception("Run %s cannot go on.", context.run.id)
-            await self._commits.fail(context, f"The run cannot go on: {words(error)}", ServerFailed.code)
+            log.exception("Run %s cannot continue.", context.run.id)
+            await self._commits.fail(
+                context, f"The run cannot continue: {error_text(error)}", ServerFailed.code
+            )
         _log_end(context, began, self._clock, logging.INFO if raised else logging.WARNING)
         if not context.left:
             await self._give_back(context)
@@ -321,17 +323,17 @@ class RunWorker:
                     self._calls.forget(frame.calls)
                 self._calls.forget(context.nested)
 
-    async def _take(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
+    async def _claim(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
         """Claim a waiting run, or take over one whose process died."""
         run = context.run
         if run.held:
             lives = run.lives + 1
             taken = changed(run, status="running", waiting=_outage(run), lives=lives)
             await context.commit(Takeover, Changes(events=[run_event(taken)]), taken)
-            log.warning("Run %s is taken over: the process that led it is gone.", run.id)
+            log.warning("Run %s is taken over: the process that executed it has ended.", run.id)
             if lives >= LAST_LIVES:
                 await self._commits.fail(
-                    context, f"The process died {quantity(lives, 'time')} while this run was at work."
+                    context, f"The process died {quantity(lives, 'time')} while it executed this run."
                 )
             return
         claim = Claim if view.thread.run_id is not None else _opening_claim
@@ -377,11 +379,11 @@ class RunWorker:
         except Exception as error:
             log.exception("Run %s cannot begin.", run.id)
             await self._refuse(
-                context, claim, waiting, context.redactor.text(f"The run cannot begin: {words(error)}")
+                context, claim, waiting, context.redactor.text(f"The run cannot begin: {error_text(error)}")
             )
 
     async def _read(self, context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:
-        """The changes with which the run begins; of events that are too long the whole is kept in files."""
+        """Return the changes with which the run begins; of events that are too long the whole is kept in files."""
         thread_id, drafts = context.thread.id, FileDrafts(context.files)
         bounded = [
             await within_limit(event, thread_id, self._files, drafts, context.redactor) for event in waiting
@@ -399,17 +401,17 @@ class RunWorker:
         status: RunStatus = "failed" if context.run.cancel_requested_at is None else "cancelled"
         over = changed(context.run, status=status, error=error, started_at=now, completed_at=now)
         own = [event for event in waiting if event.run_id == context.run.id]
-        back = [event.given_back(1) for event in waiting if event not in own]
+        back = [event.requeued(1) for event in waiting if event not in own]
         try:
             changes = refused(context, _reading(context, over, own, await cleaned_texts(own)), back)
-            await context.commit(claim, await self._commits.told(context, changes, over), over)
+            await context.commit(claim, await self._commits.with_family_effects(context, changes, over), over)
         except (ThreadLost, StoreError):
             raise
         except Exception:
-            log.exception("The messages of run %s cannot be kept in its thread.", context.run.id)
+            log.exception("The messages of the run %s could not be stored in its thread.", context.run.id)
             back += [event.parked() for event in own]
             changes = refused(context, Changes(events=[run_event(over)]), back)
-            await context.commit(claim, await self._commits.told(context, changes, over), over)
+            await context.commit(claim, await self._commits.with_family_effects(context, changes, over), over)
 
     def _new_run(self, view: ThreadView) -> Run:
         return first_run(view.thread, self._new_id("run"), 0, self._clock)
@@ -420,10 +422,10 @@ class RunWorker:
             return
         try:
             async with asyncio.timeout(LAST_WORD):
-                await context.give_back()
+                await context.release()
         except (ThreadLost, ToolwrightError, TimeoutError) as error:
             log.warning(
-                "Run %s could not be given back: %s",
+                "Run %s could not be released: %s",
                 context.run.id,
                 str(error) or "the journal does not answer",
             )
@@ -446,17 +448,17 @@ def _log_place(context: RunContext) -> LogPlace:
 
 
 def _reading(context: RunContext, run: Run, waiting: list[InboxEvent], cleaned: Mapping[str, str]) -> Changes:
-    """The changes with which a run begins by reading these events."""
+    """Return the changes with which a run begins by reading these events."""
     changes = Changes(events=[run_event(run)])
     rest = [event for event in waiting if event.run_id != run.id]
     for event in waiting:
         if event.run_id == run.id and event.type != "call":
             changes.read += (event.event_id,)
-            context.say(changes, own_message(event, run, 1, context.place(changes), cleaned))
+            context.add_message(changes, own_message(event, run, 1, context.next_seq(changes), cleaned))
     if rest:
-        changes.inbox = () if run.over else tuple([event.taken(run.id) for event in rest])
+        changes.inbox = () if run.over else tuple([event.as_read_by(run.id) for event in rest])
         for events in inbox_parts(rest):
-            context.say(changes, inbox_message(events, run, 1, context.place(changes)))
+            context.add_message(changes, inbox_message(events, run, 1, context.next_seq(changes)))
     return changes
 
 

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.broken_rows import Rows, broken_of, ended_early
 from toolwright.core.env.env import EnvType, EnvVar, Given, read_env
-from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
+from toolwright.core.errors import AlreadyExists, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
 from toolwright.core.journal.units import Conflict, DropEntity, Guard, SaveEntity, SetEnv
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
@@ -32,7 +32,7 @@ _TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegisteredEntity:
+class Registered:
     """An entity, and whether it is a new one."""
 
     entity: Entity
@@ -50,35 +50,35 @@ class Entities:
         self._new_id = services.new_id
 
     async def create(self, **fields: Unpack[EntityFields]) -> Entity:
-        """A human; where the external id is known, that one, with the fields given."""
+        """Return a human; where the external id is known, that one, with the fields given."""
         return (await self.register(**fields)).entity
 
-    async def register(self, **fields: Unpack[EntityFields]) -> RegisteredEntity:
-        """A human as by `create`, and whether it is new. Of those who race with one external id, one makes it."""
+    async def register(self, **fields: Unpack[EntityFields]) -> Registered:
+        """Return a person as by `create`, and whether they are new. Concurrent calls create one per external id."""
         checked = _checked(fields)
         now = self._clock.now()
         new = Entity(id=self._new_id("ent"), type="human", metadata={}, created_at=now, updated_at=now)
         new = _with(new, checked, now)
         while True:
             if await self._save(new) is None:
-                return RegisteredEntity(entity=new, created=True)
-            existing = await self.get_by_external_id(new.external_id) if new.external_id else None
+                return Registered(entity=new, created=True)
+            existing = await self.named(new.external_id) if new.external_id else None
             if existing is None:
                 continue  # deleted meanwhile
             saved = await self._change(existing, checked)
             if isinstance(saved, Entity):
-                return RegisteredEntity(entity=saved, created=False)
+                return Registered(entity=saved, created=False)
 
     async def get(self, entity_id: str) -> Entity:
-        """The entity, a human or an agent."""
-        entity = await self.get_or_none(by_id("entity", entity_id))
+        """Return the entity, a human or an agent."""
+        entity = await self.known(by_id("entity", entity_id))
         if entity is None:
             raise NotFound(f"There is no entity {entity_id!r}.")
         return entity
 
     async def find(self, entity: str) -> Entity:
-        """The entity of that id, or the agent of that name or id."""
-        with_id = await self.get_or_none(entity) if can_be_id(entity) else None
+        """Return the entity of that id, or the agent of that name or id."""
+        with_id = await self.known(entity) if can_be_id(entity) else None
         if with_id is not None:
             return with_id
         try:
@@ -86,32 +86,32 @@ class Entities:
         except NotFound:
             raise NotFound(f"There is no entity {entity!r}.") from None
 
-    async def get_or_none(self, entity_id: str) -> Entity | None:
-        """The entity of that id, None if there is none, or none any more."""
+    async def known(self, entity_id: str) -> Entity | None:
+        """Return the entity of that id, or None if there is none, or none any more."""
         entity = await self._store.entity(entity_id)
         if entity is not None:
             return entity
         agent = await self._agents.of_entity(entity_id)
         return None if agent is None else entity_of(agent)
 
-    async def get_for_display(self, entity_id: str) -> Entity | None:
+    async def shown(self, entity_id: str) -> Entity | None:
         """Return the entity to show with something else; None also if its row is broken."""
         try:
-            return await self.get_or_none(entity_id)
+            return await self.known(entity_id)
         except RowBroken as error:
             log.warning("%s", error)
             return None
 
-    async def get_human(self, entity_id: str) -> Entity | None:
-        """The human of that id."""
+    async def human(self, entity_id: str) -> Entity | None:
+        """Return the human of that id."""
         return await self._store.entity(entity_id) if can_be_id(entity_id) else None
 
-    async def get_by_external_id(self, external_id: str) -> Entity | None:
-        """The human whom tokens call so."""
+    async def named(self, external_id: str) -> Entity | None:
+        """Return the human whom tokens call so."""
         return await self._store.entity_named(external_id) if can_be_id(external_id) else None
 
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
-        """The agents, declared and configured, then the humans, the oldest first."""
+        """Return the agents, declared and configured, then the humans, the oldest first."""
         page(limit, offset)
         agent_rows = await self._agents.list(ALL)
         agents = [entity_of(agent) for agent in agent_rows]
@@ -125,14 +125,14 @@ class Entities:
         return Rows([*agent_page, *humans], broken, more=ended_early(humans))
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
-        """Change the fields given; `AlreadyThere` if another has the external id, `Forbidden` for an agent."""
+        """Change the fields given; `AlreadyExists` if another has the external id, `Forbidden` for an agent."""
         checked = _checked(fields)
         while True:
             saved = await self._change(await self._human(entity_id), checked)
             if isinstance(saved, Entity):
                 return saved
             if saved == "duplicate":
-                raise AlreadyThere(
+                raise AlreadyExists(
                     f"Another entity already has the external id {checked.get('external_id')!r}."
                 )
 
@@ -153,7 +153,7 @@ class Entities:
             refused = isinstance(await self._store.commit(unit), Conflict)
 
     async def env(self, entity_id: str) -> Mapping[str, EnvType]:
-        """The names that were set for a human, and whether each is a secret; never a value."""
+        """Return the names that were set for a human, and whether each is a secret; never a value."""
         await self._human(entity_id)
         return {row.name: row.type for row in await self._store.env_of(entity_id)}
 
@@ -187,7 +187,7 @@ class Entities:
         return entity
 
     async def _change(self, was: Entity, fields: EntityFields) -> Entity | Guard:
-        """The entity as it is then, or the guard that failed."""
+        """Return the entity as it is then, or the guard that failed."""
         entity = _with(was, fields, was.updated_at)
         if entity == was:
             return was
@@ -210,7 +210,7 @@ def _after(last: datetime | None, now: datetime) -> datetime:
 
 
 def _checked(fields: Mapping[str, object]) -> EntityFields:
-    """The fields, if every journal can keep them. Callers may pass anything."""
+    """Return the fields, if every journal can keep them. Callers may pass anything."""
     checked: EntityFields = {}
     for name, given_value in fields.items():
         match name:
@@ -269,7 +269,7 @@ def _metadata(value: object) -> dict[str, JSON]:
     return copy
 
 
-def _invalid_value(path: str, fault: str) -> InvalidRequest:
+def _invalid_value(path: str, error: str) -> InvalidRequest:
     """Named as on the wire, where the same words are said."""
     field = to_camel(path)
-    return InvalidRequest(f"{field} {fault}.", [{"path": field, "message": fault}])
+    return InvalidRequest(f"{field} {error}.", [{"path": field, "message": error}])

@@ -25,22 +25,22 @@ class FrontEnds:
     async def register(
         self, entity_id: str, name: str | None = None, metadata: JSONObject | None = None
     ) -> FrontEnd:
-        """A new front-end of that entity."""
+        """Create a front-end of that entity."""
         entity = await self._entities.get(entity_id)
-        front_end = FrontEnd(
+        made = FrontEnd(
             id=self._new_id("cli"),
             entity_id=entity.id,
             name=name_of("name", name),
             metadata=metadata_of(metadata),
             created_at=self._clock.now(),
         )
-        unit = SaveFrontEnd(token=self._new_id("unit"), at=front_end.created_at, front_end=front_end)
+        unit = SaveFrontEnd(token=self._new_id("unit"), at=made.created_at, front_end=made)
         if isinstance(await self._store.commit(unit), Conflict):
-            raise StoreError("The front-end could not be registered: its id is taken.")
-        return front_end
+            raise StoreError("The client could not be registered: its id is taken.")
+        return made
 
     async def get(self, id: str) -> FrontEnd:
-        """The front-end."""
+        """Return the front-end."""
         front_end = await self._store.front_ends.front_end(by_id("client", id))
         if front_end is None:
             raise NotFound(f"There is no client {id!r}.")
@@ -49,10 +49,10 @@ class FrontEnds:
     async def list(
         self, entity_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[FrontEnd]:
-        """Front-ends, the oldest first; those of one entity if it is named."""
+        """Return front-ends, the oldest first; those of one entity if it is named."""
         page(limit, offset)
-        owner_id = by_text("entityId", entity_id)
-        return await self._store.front_ends.front_ends(entity_id=owner_id, limit=limit, offset=offset)
+        asked = by_text("entityId", entity_id)
+        return await self._store.front_ends.front_ends(entity_id=asked, limit=limit, offset=offset)
 
     async def delete(self, id: str) -> None:
         """Take it off the list."""

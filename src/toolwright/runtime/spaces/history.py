@@ -10,7 +10,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
 from toolwright.core.ports import Clock
 from toolwright.core.spaces.space import Entity, Reaction, SpaceMessage
-from toolwright.runtime.checks import by_id, non_negative, page
+from toolwright.runtime.checks import by_id, page, whole_number
 from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import emoji_of
@@ -38,32 +38,30 @@ class History:
     async def messages(
         self, space_id: str, limit: int, after: int | None, before: int | None
     ) -> Sequence[MessageView]:
-        """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
+        """Return messages in order: the first behind the place `after`, else the last before `before`, or of all."""
         page(limit)
         for name, seq in (("after", after), ("before", before)):
-            non_negative(name, 0 if seq is None else seq)
+            whole_number(name, 0 if seq is None else seq)
         limit = type(limit)(min(limit, LONGEST_PAGE))
         rows = await self._store.spaces.messages(space_id, after=after, before=before, limit=limit)
         return await self.shown(rows)
 
     async def newest(self, space_id: str, limit: int, offset: int = 0) -> Sequence[MessageView]:
-        """A page of what was said, in order, which ends `offset` messages before the newest."""
+        """Return a page of what was said, in order, which ends `offset` messages before the newest."""
         page(limit, offset)
         return await self.shown(await self._store.spaces.newest(space_id, limit, offset))
 
     async def message(self, message_id: str) -> SpaceMessage:
-        """The message, else `NotFound`."""
+        """Return the message, else `NotFound`."""
         row = await self._store.spaces.message(by_id("message", message_id))
         if row is None:
             raise NotFound(f"There is no message {message_id!r}.")
         return row
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
-        """Messages with their authors and reactions."""
+        """Return messages with their authors and reactions."""
         reactions = await self._store.spaces.reactions([message.id for message in messages])
-        authors = {
-            one: await self._entities.get_for_display(one) for one in {each.entity_id for each in messages}
-        }
+        authors = {one: await self._entities.shown(one) for one in {each.entity_id for each in messages}}
         rows = [
             MessageView(
                 message=message,
@@ -107,14 +105,14 @@ class Reactions:
         if mine is None:
             raise NotFound(f"There is no reaction {emoji!r} of this entity to the message.")
         event = space_event("reaction_removed", messageId=message.id, entityId=entity_id, emoji=emoji)
-        effect = Unreact(
+        gone = Unreact(
             space_id=message.space_id,
             message_id=message.id,
             entity_id=entity_id,
             emoji=emoji,
             events=(event,),
         )
-        await self._effect_commits.commit(effect)
+        await self._effect_commits.commit(gone)
         return mine
 
     async def _find(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction | None:

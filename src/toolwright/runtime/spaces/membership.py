@@ -19,14 +19,14 @@ MOST_SHARED = 1_000  # spaces of two entities that are looked at, the oldest fir
 
 
 @dataclass(frozen=True, slots=True)
-class RedactableEffect:
+class Showing:
     """An effect on that space, which `make` gives without what the redactor knows."""
 
     space_id: str
     make: Callable[[Redactor], Post | Edit]
 
 
-Intended: TypeAlias = Effect | RedactableEffect
+Intended: TypeAlias = Effect | Showing
 """Message of a unit: as it is, or as it may be shown."""
 
 
@@ -43,7 +43,7 @@ class Membership:
         return reach_of(agent, None if user_id is None else await person_of(self._store, user_id))
 
     async def open_to(self, space_id: str, entity_id: str, person: str | None = None) -> Space | None:
-        """The space, if that entity may read and speak there, and the person for whom it does so if there is one."""
+        """Return the space if the entity may read and write there, and the person it acts for, or None."""
         if person is not None and await self.open_to(space_id, person) is None:
             return None
         space = await self._store.spaces.space(space_id)
@@ -58,18 +58,18 @@ class Membership:
         return any(space.kind != "public" for space in shared)
 
     async def admit(self, entity: Entity) -> None:
-        """Raise `TenvsLacking` if the entity cannot be in a space: an agent reads it in its home thread (D4)."""
+        """Raise `TenvsRequired` if the entity cannot be in a space: an agent reads it in its home thread (D4)."""
         agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
-        missing_tenvs = MissingTenvs() if agent is None else agent.missing_home_tenvs
-        if missing_tenvs:
-            raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", missing_tenvs)
+        missing = MissingTenvs() if agent is None else agent.missing_home_tenvs
+        if missing:
+            raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", missing)
 
     async def redactor(self, space_id: str) -> Redactor:
-        """The redactor of what must not be said in the space."""
+        """Return the redactor of what must not be said in the space."""
         return await self.redactor_of(all_of(await self._store.spaces.members(space_id)))
 
     async def redactor_of(self, members: Sequence[Member]) -> Redactor:
-        """The redactor of a space with these members: the secrets that the agents among them and the app have."""
+        """Return a redactor for a space with these members: for the secrets of its agents and of the app."""
         secrets: set[tuple[str, str]] = set()
         for member in members:
             if member.type == "agent" and (agent := await self._agents.usable(agent_id_of(member.entity_id))):
@@ -77,10 +77,9 @@ class Membership:
         return self._redactor(frozenset(secrets)) if secrets else NOTHING
 
     async def settled(self, intended: Sequence[Intended]) -> list[Effect]:
-        """The intended effects, as they may be shown to who is in their space."""
-        spaces = {each.space_id for each in intended if isinstance(each, RedactableEffect)}
+        """Return the intended effects, as they may be shown to who is in their space."""
+        spaces = {each.space_id for each in intended if isinstance(each, Showing)}
         redactors = {space_id: await self.redactor(space_id) for space_id in spaces}
         return [
-            each.make(redactors[each.space_id]) if isinstance(each, RedactableEffect) else each
-            for each in intended
+            each.make(redactors[each.space_id]) if isinstance(each, Showing) else each for each in intended
         ]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Unpack
 
-from toolwright.core.broken_rows import all_of, is_there
+from toolwright.core.broken_rows import all_of, exists
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.errors import AlreadyThere, InvalidRequest, NotFound, ToolwrightError
+from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.journal.effects import (
     DropMember,
     DropSpace,
@@ -32,7 +32,7 @@ from toolwright.core.spaces.space import (
     SpaceMessage,
 )
 from toolwright.core.value import changed
-from toolwright.runtime.checks import by_id, by_kind, non_negative, page
+from toolwright.runtime.checks import by_id, by_kind, page, whole_number
 from toolwright.runtime.journal import EffectCommits, Services, sweep_after, sweep_rows
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import (
@@ -48,7 +48,7 @@ from toolwright.runtime.spaces.fields import (
 )
 from toolwright.runtime.spaces.history import History, MessageView, Reactions
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.runtime.spaces.speech import Speech, own_metadata, words_of
+from toolwright.runtime.spaces.speech import Speech, message_content, own_metadata
 from toolwright.wire.space import edited_event, joined_event, left_event, space_event
 
 
@@ -93,10 +93,10 @@ class Spaces:
         members: Sequence[str] = (),
         delivery: DeliveryOrder = "all",
     ) -> Space:
-        """A new space, with these entities in it (ids of entities, names or ids of agents).
+        """Create a space, with these entities in it (ids of entities, names or ids of agents).
 
         What a person says reaches its agents all at once, or with the `delivery` `sequential` one after another: each
-        when the one before is done, and so with its answer before them. A `dm` has two members. Raises `AlreadyThere`
+        when the one before is done, and so with its answer before them. A `dm` has two members. Raises `AlreadyExists`
         if there is a space with that `id`.
         """
         by_kind("members", members, (list, tuple), "a list of entities")
@@ -118,8 +118,8 @@ class Spaces:
         for revision, entity in enumerate(entities.values()):
             effects.append(self._joining(space, entity, "member", revision, after=now + revision * TICK))
         while isinstance(await self._effect_commits.commit(*effects), Conflict):
-            if await is_there(self._store.spaces.space(space.id)) or not await self._sweep():
-                raise AlreadyThere(f"There is a space {space.id!r} already. Choose another id.")
+            if await exists(self._store.spaces.space(space.id)) or not await self._sweep():
+                raise AlreadyExists(f"The space {space.id!r} already exists.")
         return changed(space, revision=len(effects) - 1)
 
     async def _sweep(self) -> int:
@@ -127,7 +127,7 @@ class Spaces:
         return await sweep_rows(self._store, self._clock, self._new_id)
 
     async def get(self, space_id: str, *, seen_by: str | None = None) -> Space:
-        """The space; `NotFound` also if an entity is named that may not read and speak there."""
+        """Return the space; `NotFound` also if an entity is named that may not read and speak there."""
         by_id("space", space_id)
         read, membership = self._store.spaces.space, self._membership
         space = await (read(space_id) if seen_by is None else membership.open_to(space_id, seen_by))
@@ -137,11 +137,11 @@ class Spaces:
 
     async def _require_existing(self, space_id: str) -> None:
         """Raise `NotFound` if there is no such space; the contents of a space with a broken row can be read."""
-        if not await is_there(self._store.spaces.space(by_id("space", space_id))):
+        if not await exists(self._store.spaces.space(by_id("space", space_id))):
             raise NotFound(f"There is no space {space_id!r}.")
 
     async def list(self, limit: int = 50, offset: int = 0, *, seen_by: str | None = None) -> Sequence[Space]:
-        """Spaces, the oldest first; those that an entity sees if its id is given."""
+        """Return spaces, the oldest first; those that an entity sees if its id is given."""
         page(limit, offset)
         return await self._store.spaces.spaces(seen_by=seen_by, limit=limit, offset=offset)
 
@@ -157,20 +157,20 @@ class Spaces:
 
     async def delete(self, space_id: str) -> None:
         """Delete a space, with all that was said in it."""
-        effect = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
-        if isinstance(await self._effect_commits.commit(effect), Conflict):
+        gone = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
+        if isinstance(await self._effect_commits.commit(gone), Conflict):
             raise NotFound(f"There is no space {space_id!r}.")
         await sweep_after(f"The space {space_id!r}", self._store, self._clock, self._new_id)
 
     # ── members ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        """The members of the space, in the order in which they came."""
+        """Return the members of the space, in the order in which they came."""
         await self._require_existing(space_id)
         return await self._store.spaces.members(space_id)
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
-        """The memberships of an entity."""
+        """Return the memberships of an entity."""
         return await self._store.spaces.memberships(entity_id)
 
     async def share_a_space(self, entity_id: str, other_id: str) -> bool:
@@ -182,9 +182,9 @@ class Spaces:
         return await self._store.spaces.member(space_id, entity_id) is not None
 
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
-        """An entity (its id, or an agent's name or id) joins, or gets that role.
+        """Return an entity (its id, or an agent's name or id) joins, or gets that role.
 
-        Raises `AlreadyThere` for a third member of a `dm`, `TenvsLacking` for an agent that cannot have a home thread.
+        Raises `AlreadyExists` for a third member of a `dm`, `TenvsRequired` for an agent that can have no home thread.
         """
         role = role_of(role)
         guest = await self._guest(entity)
@@ -201,12 +201,12 @@ class Spaces:
                 return effect.member if existing is None else changed(existing, role=role)
 
     async def change_member(self, space_id: str, entity_id: str, role: str) -> Member:
-        """A member gets another role."""
+        """Change a member's role."""
         await self.member(space_id, entity_id)
         return await self.add_member(space_id, entity_id, role)
 
     async def member(self, space_id: str, entity_id: str) -> Member:
-        """A member of the space, an agent also by its name or id."""
+        """Return a member of the space, an agent also by its name or id."""
         await self.get(space_id)
         row = await self._store.spaces.member(space_id, by_id("member", entity_id))
         if row is None:
@@ -217,14 +217,14 @@ class Spaces:
         return row
 
     async def remove_member(self, space_id: str, entity_id: str) -> None:
-        """A member leaves."""
-        member_id = (await self.member(space_id, entity_id)).entity_id
-        events = (left_event(member_id),)
-        await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=member_id, events=events))
+        """Remove a member."""
+        gone = (await self.member(space_id, entity_id)).entity_id
+        events = (left_event(gone),)
+        await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=gone, events=events))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
-        """A member has read up to that place; never back, never beyond the last message."""
-        non_negative("seq", seq)
+        """Mark messages as read up to a position. Never moves back, nor beyond the last message."""
+        whole_number("seq", seq)
         space = await self.get(space_id)
         await self.member(space_id, entity_id)
         await self._effect_commits.commit(
@@ -256,7 +256,7 @@ class Spaces:
         metadata: JSONObject | None = None,
         parent_id: str | None = None,
     ) -> PostedMessage:
-        """An entity speaks in a space; every other agent in it is woken.
+        """Return an entity speaks in a space; every other agent in it is woken.
 
         Raises `NotFound` for a space that the entity is not in; in a public one it becomes a member by speaking.
         """
@@ -266,7 +266,7 @@ class Spaces:
             space_id=by_id("space", space_id),
             entity_id=author.id,
             role="assistant" if author.type == "agent" else "user",
-            content=words_of(content),
+            content=message_content(content),
             metadata=own_metadata(metadata),
             parent_id=parent_id,
             created_at=self._clock.now(),
@@ -277,41 +277,41 @@ class Spaces:
             answer = await self._effect_commits.commit(post)
             if isinstance(answer, Committed):
                 runs = dict(answer.runs)
-                notified = [each.thread for each in post.deliveries if each.thread.id in runs]
-                by_agent = {each.agent: runs[each.id] for each in notified}
+                seen = [each.thread for each in post.deliveries if each.thread.id in runs]
+                by_agent = {each.agent: runs[each.id] for each in seen}
                 return PostedMessage(message=changed(post.message, seq=answer.seq), runs=by_agent)
 
     async def messages(
         self, space_id: str, limit: int = 50, after: int | None = None, before: int | None = None
     ) -> Sequence[MessageView]:
-        """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
+        """Return messages in order: the first behind the place `after`, else the last before `before`, or of all."""
         await self._require_existing(space_id)
         return await self._history.messages(space_id, limit, after, before)
 
     async def history(self, space_id: str, limit: int, offset: int = 0) -> Sequence[MessageView]:
-        """A page of what was said, in order, which ends `offset` messages before the newest."""
+        """Return a page of what was said, in order, which ends `offset` messages before the newest."""
         await self.get(space_id)
         return await self._history.newest(space_id, limit, offset)
 
     async def entity(self, entity_id: str) -> Entity | None:
-        """The entity of that id, None if there is none any more."""
-        return await self._entities.get_or_none(by_id("entity", entity_id))
+        """Return the entity of that id, or None if there is none any more."""
+        return await self._entities.known(by_id("entity", entity_id))
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
-        """Messages with their authors and reactions."""
+        """Return messages with their authors and reactions."""
         return await self._history.shown(messages)
 
     async def message(self, message_id: str) -> SpaceMessage:
-        """The message."""
+        """Return the message."""
         return await self._history.message(message_id)
 
     async def edit(self, message_id: str, content: str) -> MessageView:
-        """Another text for a message. That of a call cannot be edited."""
+        """Change the text of a message. A message that shows a call cannot be edited."""
         was = await self.message(message_id)
         if was.shows_call:
             raise InvalidRequest("This message shows a tool call and cannot be edited.")
-        redactor, text = await self._membership.redactor(was.space_id), words_of(content)
-        clean = await in_thread_if_large(text, redactor.text, text)
+        redactor, words = await self._membership.redactor(was.space_id), message_content(content)
+        clean = await in_thread_if_large(words, redactor.text, words)
         new = changed(was, content=clean, edited_at=self._clock.now())
         [message] = await self.shown([new])
         event = edited_event(new, message.author, message.reactions)
@@ -342,4 +342,4 @@ class Spaces:
 
 
 def _full() -> ToolwrightError:
-    return AlreadyThere(f"A dm has exactly {DM_MEMBERS} members. Create another space for more.")
+    return AlreadyExists(f"A dm has exactly {DM_MEMBERS} members. Create another space for more.")

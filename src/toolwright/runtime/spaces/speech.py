@@ -16,7 +16,7 @@ from toolwright.runtime.agents.inboxes import Audience, Deliveries
 from toolwright.runtime.checks import by_id
 from toolwright.runtime.spaces.fields import metadata_of, text_of
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.wire.space import joined_event, said_event
+from toolwright.wire.space import joined_event, message_event
 
 
 class Speech:
@@ -36,10 +36,10 @@ class Speech:
         source: Source = NOBODY,
         audience: Audience = "members",
     ) -> Post:
-        """Effect that posts the message without the secrets of the agents that are there, and wakes its audience.
+        """Return the effect that posts the message, redacted for the agents in the space, and wakes its audience.
 
         `depth` is that of the run that speaks, None for a person. Raises `NotFound` if the author may not speak
-        there; in a public space it becomes a member by speaking, or `TenvsLacking` if it cannot be one.
+        there; in a public space it becomes a member by speaking, or `TenvsRequired` if it cannot be one.
         """
         space = await self._store.spaces.space(message.space_id)
         members = all_of(await self._store.spaces.members(message.space_id))
@@ -62,7 +62,7 @@ class Speech:
             revision=space.revision,
             deliveries=await self._deliveries.of_message(message, space, author, members, depth, audience),
             joining=None if is_member else _joining(space, author, message),
-            events=(*_join_events(author, is_member=is_member), said_event(message, author, stream_id)),
+            events=(*_join_events(author, is_member=is_member), message_event(message, author, stream_id)),
         )
 
     async def check_parent(self, message: SpaceMessage) -> None:
@@ -78,8 +78,8 @@ class Speech:
             )
 
 
-def words_of(content: object, path: str = "content") -> str:
-    """The content of a message: text that is not empty; `path` is what the caller calls it."""
+def message_content(content: object, path: str = "content") -> str:
+    """Return the content of a message: text that is not empty; `path` is what the caller calls it."""
     text = text_of(path, content)
     if text is None or not text.strip():
         raise invalid_value(path, "is empty")
@@ -87,7 +87,7 @@ def words_of(content: object, path: str = "content") -> str:
 
 
 def own_metadata(value: object) -> JSONObject:
-    """The metadata that a caller may give a message: not that it shows a call."""
+    """Return the metadata that a caller may give a message: not that it shows a call."""
     metadata = metadata_of(value)
     if metadata.get("type") == "tool_call":
         raise invalid_value("metadata.type", "must not be 'tool_call': such messages show calls of agents")

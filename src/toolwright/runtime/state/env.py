@@ -42,10 +42,10 @@ class CallEnv:
         return self._context.env.own_tenvs
 
     async def get(self, name: str) -> EnvVar | None:
-        """The value of a name as it is now, None if no layer has it."""
+        """Return the value of a name as it is now, or None if no layer has it."""
         if self._set.get(name) is not None:
             return self._set[name]
-        await self._context.look_at_env()
+        await self._context.reload_env()
         env = self._context.env_for(self._active)
         value = env.get(name, own=name not in self._set, tool=self._tool)
         if value is None and not self._is_declared(name) and is_first(self._tool, "env", name):
@@ -70,7 +70,7 @@ class CallEnv:
         name = checked_name(name)
         types = SECRETS if self._context.root.active is None else self._context.root.active.types
         among = (name, *self._set, *self._context.env.names()) if types.shown else ()
-        kind = type or types.of(name, among)
+        kind = type or types.type_of(name, among)
         variables = read_env({name: None if value is None else {"value": value, "type": kind}})
         for each, var in variables.items():
             types.check(each, var, among)
@@ -82,11 +82,11 @@ class CallEnv:
     @property
     def changes(self) -> tuple[EnvChange, ...]:
         """Changes of values, set and dropped, as a unit takes them."""
-        changes = [self._change(name, var) for name, var in self._set.items()]
-        return (*changes, *self._brought, *self._dropped)
+        own = [self._change(name, var) for name, var in self._set.items()]
+        return (*own, *self._brought, *self._dropped)
 
     def passed_on(self, names: Iterable[str]) -> JSONObject:
-        """The tenvs of these names, as the call sees them; those that are not there are left out."""
+        """Return the tenvs of these names, as the call sees them; those that are not there are left out."""
         tenvs = self._context.env_for(self._active).tenvs
         return {name: tenvs[name] for name in names if name in tenvs}
 

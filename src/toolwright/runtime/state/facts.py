@@ -57,7 +57,7 @@ class Facts:
         return MissingTenvs() if at_home or active is None else active.missing_home_tenvs
 
     async def reach(self) -> Reach:
-        """The spaces and memory that the calling agent may reach in this thread, for built-in tools."""
+        """Return the spaces and memory that the calling agent may reach in this thread, for built-in tools."""
         base = self._context.base
         assert base is not None, "an agent that is not there makes no calls"
         return await self._context.where.reach(base.agent)
@@ -131,14 +131,14 @@ class Facts:
         return source_of(self._context)
 
     def clean(self, text: str) -> str:
-        """The text without secrets, for built-in tools."""
+        """Return the text without secrets, for built-in tools."""
         return self._context.redactor.text(text)
 
 
 MOST_QUEUED = 100
 
 
-class NestedCalls:
+class CallsWithin:
     """`invoke` makes a call of the tool of that name, with the JSON text of its arguments; see `make`."""
 
     def __init__(
@@ -166,7 +166,7 @@ class NestedCalls:
                 self._inside = None
 
     async def close(self) -> None:
-        """The handler has returned: what it has left in progress within its call ends with it."""
+        """End the calls that the handler has left in progress."""
         if self._inside is not None:
             self._inside.cancel()
             async with self._one:
@@ -184,7 +184,7 @@ class NestedCalls:
 Speaker = Literal["user", "assistant"]
 
 
-class MessageEdits:
+class CallMessages:
     """The messages of one call: what it says in its thread, and what it changes there."""
 
     def __init__(self, context: RunContext) -> None:
@@ -194,14 +194,14 @@ class MessageEdits:
         self._unchecked: set[str] = set()  # edited messages that are not among those that were read
 
     def messages(self, limit: int, offset: int) -> Sequence[Message]:
-        """The messages with what this call has said and changed, oldest first."""
+        """Return the messages with what this call has said and changed, oldest first."""
         given.page(limit, offset)
         return tuple([self._edited(each) for each in self._all()[offset : offset + limit]])
 
     def message(self, message_id: str) -> Message | None:
-        """One of them."""
-        wanted_id = given.text("The id of a message", message_id)
-        message = next((each for each in self._all() if each.id == wanted_id), None)
+        """Return one of them."""
+        wanted = given.text("The id of a message", message_id)
+        message = next((each for each in self._all() if each.id == wanted), None)
         return None if message is None else self._edited(message)
 
     def inject(self, content: str, role: str) -> str:
@@ -250,14 +250,18 @@ class MessageEdits:
         return [clean_message(each, self._context.redactor) for each in messages if each is not None]
 
     def _all(self) -> list[Message]:
-        """Messages, with those of this call, which have no place yet."""
-        stored = self._context.all_messages
+        """Return messages, with those of this call, which have no place yet."""
+        there = self._context.all_messages
         if not self._injected:
-            return stored
-        ids = {each.id for each in stored}  # those of a call that is over are there
+            return there
+        ids = {each.id for each in there}  # those of a call that is over are there
         return [
-            *stored,
-            *[said(self._context, each) for each in self._injected.values() if each.id not in ids],
+            *there,
+            *[
+                injected_message(self._context, each)
+                for each in self._injected.values()
+                if each.id not in ids
+            ],
         ]
 
     def _edited(self, message: Message) -> Message:
@@ -269,8 +273,8 @@ def _no_message(message_id: str) -> NotFound:
     return NotFound(f"There is no message {brief(repr(message_id), 200)} in this thread.")
 
 
-def said(context: RunContext, injected: Injected, seq: int | None = None) -> Message:
-    """An injected message at its place, if it has one."""
+def injected_message(context: RunContext, injected: Injected, seq: int | None = None) -> Message:
+    """Return an injected message at its place, if it has one."""
     return Message(
         id=injected.id,
         role=injected.role,

@@ -89,15 +89,15 @@ class Family:
         )
 
     async def child(self, reference: str) -> Relative | None:
-        """The child of that reference, None if there is none."""
-        child_id = given.text("The reference of a child", reference)
-        thread = await self._context.retry_until_available(lambda: self._store.thread(child_id))
+        """Return the child of that reference, or None if there is none."""
+        wanted = given.text("The reference of a child", reference)
+        thread = await self._context.retry_until_available(lambda: self._store.thread(wanted))
         if thread is None or thread.parent_id != self._context.thread.id:
             return None
         return Relative(thread, self)
 
     async def parent(self) -> Relative | None:
-        """The thread that has made this one, None if none has."""
+        """Return the thread that has made this one, or None if none has."""
         parent_id = self._context.thread.parent_id
         thread = (
             None
@@ -107,11 +107,11 @@ class Family:
         return None if thread is None else Relative(thread, self)
 
     def status_of(self, thread: Thread) -> ChildStatus:
-        """Status of a thread of the family, with what this call has done to it."""
+        """Return the status of a thread of the family, with what this call has done to it."""
         return "terminated" if thread.id in self._terminated_ids else thread.child_status
 
     async def messages(self, thread: Thread, limit: int, offset: int) -> Sequence[Message]:
-        """Messages of a thread of the family."""
+        """Return messages of a thread of the family."""
         given.page(limit, offset)
         return all_of(
             await self._context.retry_until_available(lambda: self._store.messages(thread.id, limit, offset))
@@ -125,7 +125,7 @@ class Family:
         )
 
     def may_speak(self, thread: Thread, text: str) -> str:
-        """The text, if it can be said there. Raises `InvalidRequest` or `ThreadTerminated` otherwise."""
+        """Return the text, if it can be said there. Raises `InvalidRequest` or `ThreadTerminated` otherwise."""
         self._execution.check()
         if thread.id in self._terminated_ids:
             raise _terminated(thread)
@@ -142,8 +142,8 @@ class Family:
         message_id = f"msg_{self._call_id}-{number}"
         drafts = FileDrafts(StoredFiles(self._store, thread.id))
         name = f"message-{self._call_id}-{number}"
-        message, whole = await self._keeper.value_within_limit(thread.id, drafts, text, name)
-        event = message_for(thread, message_id, str(message), [*files(), *whole], depth, clock)
+        said, whole = await self._keeper.value_within_limit(thread.id, drafts, text, name)
+        event = message_for(thread, message_id, str(said), [*files(), *whole], depth, clock)
         return Speak(thread_id=thread.id, event=event, run=run, queued=run_event(run), files=drafts.changes)
 
     def notify(self, text: str, files: Sequence[File]) -> None:
@@ -161,7 +161,7 @@ class Family:
         context, thread = self._context, self._context.thread
         parent = await self._store.thread(str(thread.parent_id))
         if parent is None:
-            raise NotFound("The parent of this thread does not exist.")
+            raise NotFound("The parent of this thread no longer exists.")
         drafts = FileDrafts(StoredFiles(self._store, parent.id))
         refs = await copy_files(parent.id, drafts, files, context.clock, context.new_id)
         content = {"reference": thread.id, "name": thread.name, "status": "running", "message": text}
@@ -172,7 +172,7 @@ class Family:
         return Notify(thread_id=parent.id, notice=notice, files=drafts.changes)
 
     async def terminate(self, reference: str) -> None:
-        """A child is never spoken to again, and its open run stops."""
+        """Terminate a child permanently and stop its open run."""
         if await self.child(reference) is None:
             raise NotFound(f"There is no child {brief(repr(reference), 200)} of this thread.")
         self._execution.check()
@@ -184,7 +184,7 @@ class Family:
         self.makers.append(effect)
 
     def ends(self, thread_id: str) -> None:
-        """From now on this call sees that thread as terminated."""
+        """Treat that thread as terminated within this call."""
         self._terminated_ids.add(thread_id)
 
     def _next(self) -> int:

@@ -28,7 +28,7 @@ from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_draft, clean_effect
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.state.env import CallEnv
-from toolwright.runtime.state.facts import MessageEdits, NestedCalls
+from toolwright.runtime.state.facts import CallMessages, CallsWithin
 from toolwright.runtime.state.family import Family
 from toolwright.runtime.state.questions import Questions
 from toolwright.runtime.state.values import CallValues
@@ -49,7 +49,6 @@ class RunState(Questions):
         "_calls_or_none",
         "_children",
         "_drafts",
-        "_edits_or_none",
         "_effects",
         "_emitted",
         "_env_or_none",
@@ -61,6 +60,7 @@ class RunState(Questions):
         "_sandbox",
         "_store",
         "_values_or_none",
+        "_words_or_none",
         "execution",
         "number",
     )
@@ -91,10 +91,10 @@ class RunState(Questions):
         self._effects: list[Effect] = []
         self._makers: list[Callable[[], Awaitable[Effect]]] = []
         self._drafts: FileDrafts | None = None
-        self._edits_or_none: MessageEdits | None = None  # these are made when they are first used
+        self._words_or_none: CallMessages | None = None  # these are made when they are first used
         self._env_or_none: CallEnv | None = None
         self._family_or_none: Family | None = None
-        self._calls_or_none: NestedCalls | None = None
+        self._calls_or_none: CallsWithin | None = None
         self._values_or_none: CallValues | None = None
         self.number = 0
         self.execution = RunExecution(
@@ -108,10 +108,10 @@ class RunState(Questions):
         return self._env_or_none
 
     @property
-    def _edits(self) -> MessageEdits:
-        if self._edits_or_none is None:
-            self._edits_or_none = MessageEdits(self._context)
-        return self._edits_or_none
+    def _words(self) -> CallMessages:
+        if self._words_or_none is None:
+            self._words_or_none = CallMessages(self._context)
+        return self._words_or_none
 
     @property
     def _family(self) -> Family:
@@ -121,9 +121,9 @@ class RunState(Questions):
         return self._family_or_none
 
     @property
-    def _calls(self) -> NestedCalls:
+    def _calls(self) -> CallsWithin:
         if self._calls_or_none is None:
-            self._calls_or_none = NestedCalls(partial(self._invoke, self._context, self), self.execution)
+            self._calls_or_none = CallsWithin(partial(self._invoke, self._context, self), self.execution)
         return self._calls_or_none
 
     @property
@@ -141,7 +141,7 @@ class RunState(Questions):
         return self._env.tenvs
 
     async def env(self, name: str) -> str | None:
-        """The value of a name as it is now, None if no layer has it."""
+        """Return the value of a name as it is now, or None if no layer has it."""
         var = await self._env.get(given.text("The name of a value", name))
         return None if var is None else var.value
 
@@ -176,7 +176,7 @@ class RunState(Questions):
         return self._drafts
 
     async def read_file(self, path: str) -> bytes:
-        """The bytes of a file of this thread, also of one that this call wrote; `NotFound` if there is none."""
+        """Return the bytes of a file of this thread, also of one that this call wrote; `NotFound` if there is none."""
         return await self._files.read(await self.drafts.get(path))
 
     @writes_later
@@ -188,21 +188,21 @@ class RunState(Questions):
         redactor = self._context.redactor
         checked = checked_path(path)
         if redactor.text(checked) != checked:
-            raise InvalidRequest("The path contains a secret of the thread. Choose another path.")
+            raise InvalidRequest("This path contains a secret of the thread. Choose another path.")
         if mime_type is not None:
             mime_type = redactor.text(given.text("A MIME type", mime_type))
         return await self._files.write(self.thread_id, self.drafts, path, data, mime_type)
 
     async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
-        """The files in a folder and below, by path."""
+        """Return the files in a folder and below, by path."""
         return await self.drafts.below(folder)
 
     async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
-        """The files whose path, or name if the pattern has no slash, matches."""
+        """Return the files whose path, or name if the pattern has no slash, matches."""
         return await self.drafts.matching(pattern)
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
-        """Metadata of a file, None if there is none."""
+        """Return the metadata of a file, or None if there is none."""
         file = await self.drafts.at(path)
         return None if file is None else file.ref
 
@@ -212,24 +212,24 @@ class RunState(Questions):
         return await self.drafts.drop(path)
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        """The thread's messages, oldest first, those of the running step included."""
+        """Return the thread's messages, oldest first, those of the running step included."""
         await self._context.read_all()
-        return self._edits.messages(limit, offset)
+        return self._words.messages(limit, offset)
 
     async def get_message(self, message_id: str) -> Message | None:
         """One message of the thread, None if there is none of that id."""
         await self._context.read_all()
-        return self._edits.message(message_id)
+        return self._words.message(message_id)
 
     @writes
     def inject_message(self, content: str, role: str = "user") -> str:
         """Say something in the thread with the call's result, as `user` or `assistant`; the new message's id."""
-        return self._edits.inject(content, role)
+        return self._words.inject(content, role)
 
     @writes
     def update_message(self, message_id: str, content: str) -> None:
         """Change the text of a message with the call's result; `NotFound` if there is none of that id."""
-        self._edits.update(message_id, content)
+        self._words.update(message_id, content)
 
     @writes_later
     async def queue_message(
@@ -256,11 +256,11 @@ class RunState(Questions):
         return self._family.children
 
     async def get_child_thread(self, reference: str) -> RelatedThread | None:
-        """The child of that reference, None if there is none."""
+        """Return the child of that reference, or None if there is none."""
         return await self._family.child(reference)
 
     async def get_parent_thread(self) -> RelatedThread | None:
-        """The thread that has made this one, None if none has."""
+        """Return the thread that has made this one, or None if none has."""
         return await self._family.parent()
 
     @writes_later
@@ -281,7 +281,7 @@ class RunState(Questions):
         self._family.ends(self.thread_id)
 
     async def get_value(self, key: str) -> JSON:
-        """A value that this thread has kept, None if it has none of that name."""
+        """Return a value that this thread has kept, or None if it has none of that name."""
         return await self.values.get(key)
 
     @writes
@@ -314,7 +314,7 @@ class RunState(Questions):
         return await self._calls.make(name, arguments)
 
     async def close(self) -> None:
-        """The handler has returned: what it has left in progress within its call ends with it."""
+        """End the calls that the handler has left in progress."""
         self.execution.over = True
         if self._calls_or_none is not None:
             await self._calls_or_none.close()
@@ -327,12 +327,12 @@ class RunState(Questions):
         """
         self._calls.queue(name, arguments, self._context.redactor)
 
-    async def merge(self, nested: RunExecution) -> None:
-        """Takes over the requests of a call within this one, and what it queued."""
-        self.execution.hear(nested)
-        self.execution.queued = (*self.execution.queued, *nested.queued)
+    async def adopt(self, below: RunExecution) -> None:
+        """Adopt the requests of a call within this one, and what it queued."""
+        self.execution.adopt(below)
+        self.execution.queued = (*self.execution.queued, *below.queued)
 
-    def announce_child(self, reference: str, name: str | None, agent_id: str) -> None:
+    def tell_created(self, reference: str, name: str | None, agent_id: str) -> None:
         """Announce a child thread to followers, with the call's result."""
         self._emitted.append(subagent_event("subagent.created", reference, name, agent_id, "running"))
 
@@ -349,19 +349,19 @@ class RunState(Questions):
 
     async def check(self) -> None:
         """Raise `NotFound` if the call has edited a message that does not exist."""
-        if self._edits_or_none is not None:
-            await self._edits_or_none.check()
+        if self._words_or_none is not None:
+            await self._words_or_none.check()
 
     def written(self) -> Changes:
-        """Changes of the call, as its unit takes them, without the secrets that are known by now."""
+        """Return changes of the call, as its unit takes them, without the secrets that are known by now."""
         changes = Changes()
         if self._emitted:
             redactor = self._context.redactor
             changes.events = [bounded(clean_draft(draft, redactor)) for draft in self._emitted]
         if self._env_or_none is not None:
             changes.env = self._env_or_none.changes
-        if self._edits_or_none is not None:
-            changes.injected, changes.edited = self._edits_or_none.injected, tuple(self._edits_or_none.edits)
+        if self._words_or_none is not None:
+            changes.injected, changes.edited = self._words_or_none.injected, tuple(self._words_or_none.edits)
         return changes
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -377,7 +377,7 @@ class RunState(Questions):
         self._makers.append(make)
 
     async def effects(self) -> list[Effect]:
-        """The effects so far, without the secrets that are known by now. Raises what those raise that are made now."""
+        """Return the effects so far, redacted. Raises the errors of those that are created now."""
         done = [clean_effect(effect, self._context.redactor) for effect in self._effects]
         if self._values_or_none is not None:
             done += self._values_or_none.effects

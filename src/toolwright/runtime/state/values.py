@@ -31,15 +31,15 @@ class CallValues:
         self._set: dict[str, str | None] = {}
 
     async def get(self, key: object) -> JSON:
-        """A value, None if there is none of that key."""
+        """Return a value, or None if there is none of that key."""
         own_key = value_key(given.key(key), self._instance)
         if own_key in self._set:
-            written = self._set[own_key]
+            kept = self._set[own_key]
         else:
-            written = await self._context.retry_until_available(
+            kept = await self._context.retry_until_available(
                 lambda: self._store.children.value(self._thread_id, own_key)
             )
-        return None if written is None else json.loads(written)
+        return None if kept is None else json.loads(kept)
 
     def set(self, key: str, value: JSON) -> None:
         """Keep a value with the call's result, None takes it away; `InvalidRequest` for one over 1 MiB."""
@@ -58,13 +58,11 @@ class CallValues:
     @property
     def effects(self) -> Sequence[SetValue]:
         """The changes of values by this call."""
-        return [
-            SetValue(thread_id=self._thread_id, key=key, value=written) for key, written in self._set.items()
-        ]
+        return [SetValue(thread_id=self._thread_id, key=key, value=kept) for key, kept in self._set.items()]
 
 
 def _instance(active: ActiveAgent | None, call: Call) -> str | None:
-    """The instance whose call it is, None for calls of none, and of tools that are no schema tools."""
+    """Return the instance whose call it is, or None for calls of none, and of tools that are no schema tools."""
     tool = None if active is None else active.by_name.get(call.name)
     if tool is None or tool.meta is None:
         return None

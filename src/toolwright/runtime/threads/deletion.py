@@ -50,8 +50,8 @@ class Deletion:
         while not await self._drop(thread_id):
             if not cancel:
                 raise ThreadBusy(
-                    f"A run is in progress in the thread {thread_id!r} or a child of it. Cancel it first, or delete "
-                    "with cancel."
+                    f"A run is in progress in the thread {thread_id!r} or in a child thread. "
+                    "Cancel it, or delete with cancel."
                 )
             await self._end_runs(thread_id, deadline)
         try:
@@ -59,9 +59,7 @@ class Deletion:
             await self.remove_bytes()
         except StoreError as error:  # the thread is gone: what is left of it goes later
             log.warning(
-                "The thread %s is deleted, but some of its rows and files are left until the next cleanup: %s",
-                thread_id,
-                error,
+                "The thread %s is deleted, but some of its rows and files are not: %s", thread_id, error
             )
 
     async def is_home(self, thread: Thread) -> bool:
@@ -82,11 +80,11 @@ class Deletion:
         while notes := await self._store.retention.dropped_bytes(after, PAGE):
             after, done = notes[-1].digest, list[DroppedBytes]()
             for note in notes:
-                is_removed = not note.needed and await self._files.remove(
+                gone = not note.needed and await self._files.remove(
                     note.digest, self._clock.now() - BYTES_KEPT
                 )
-                total += is_removed
-                if is_removed or note.needed:
+                total += gone
+                if gone or note.needed:
                     done.append(note)
             if done:
                 at = self._clock.now()
@@ -115,8 +113,8 @@ class Deletion:
                 while (run := await self._store.run(run_id)) is not None and not run.over:
                     if asyncio.get_running_loop().time() > deadline:
                         raise ThreadBusy(
-                            f"The run {run_id!r} was cancelled but did not end within {PATIENCE:.0f} seconds. Make "
-                            "sure that a process executes the runs of this app, then delete the thread again."
+                            f"The run {run_id!r} was asked to stop and has not ended within {PATIENCE:.0f} seconds. "
+                            "Make sure that the app is being served, then delete the thread again."
                         )
                     await follower.next(LOOK_AGAIN)
 

@@ -23,7 +23,7 @@ LOOK_ABROAD = 0.25  # the same while another process drives the journal
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class Following:
     """A follower's reading: behind which event it begins, and how it learns that it is too slow."""
 
     events: AsyncGenerator[Event]
@@ -44,7 +44,7 @@ class Events:
         self._motor = motor
 
     async def list(self, topic: Topic, after: int = 0, limit: int = PAGE, offset: int = 0) -> Sequence[Event]:
-        """Recorded events with a number above `after`, in order, without the first `offset` of them."""
+        """Return recorded events with a number above `after`, in order, without the first `offset` of them."""
         page(limit, after)
         page(limit, offset)
         _check_topic(topic)
@@ -61,13 +61,13 @@ class Events:
                 yield event
 
     @asynccontextmanager
-    async def following(self, topic: Topic, after: int | None = None) -> AsyncGenerator[Subscription]:
+    async def following(self, topic: Topic, after: int | None = None) -> AsyncGenerator[Following]:
         """The events of `follow`; once the block is entered, nothing that happens is missed."""
         _check_topic(topic)
         by_kind("after", after, (int, NoneType), "the number of an event")
         with self.bus.subscribe(topic) as follower:
             start = await self._start(topic, after)
-            yield Subscription(self._from(topic, follower, start), start, follower.overrun)
+            yield Following(self._from(topic, follower, start), start, follower.overrun)
 
     async def _from(self, topic: Topic, follower: Follower, last: int) -> AsyncGenerator[Event]:
         while True:
@@ -83,7 +83,7 @@ class Events:
         if after is None:
             return newest
         if after < 0:
-            raise InvalidRequest(f"An event's id must be a non-negative integer, not {after}.")
+            raise InvalidRequest(f"An event's id must be a number from 0, not {after}.")
         if after and (after > newest or after < oldest - 1):
             raise Reset
         return after
@@ -142,16 +142,16 @@ class RunStreams:
             async for each in values:
                 yield each
 
-    async def run(self, thread_id: str, run_id: str, *, is_finished: bool) -> AsyncGenerator[RunEvent]:
+    async def run(self, thread_id: str, run_id: str, *, over: bool) -> AsyncGenerator[RunEvent]:
         """Return the values of the run's events from its beginning to its end; of a finished run the kept ones."""
         topic = Topic(kind="run", id=run_id)
         async with self._events.following(topic, 0) as following:
-            events = self._recorded(topic) if is_finished else following.events
+            events = self._recorded(topic) if over else following.events
             async with aclosing(self._values(thread_id, events)) as values:
                 async for each in values:
                     if not isinstance(each, RunDone):
                         yield each
-                    elif not is_finished:
+                    elif not over:
                         yield each
                         return
         yield RunDone(await self._results.result(run_id))
@@ -166,5 +166,5 @@ class RunStreams:
     async def _values(self, thread_id: str, events: AsyncIterator[Event]) -> AsyncGenerator[RunEvent]:
         values = RunEvents(self._results)
         async for event in events:
-            async for each in values.of(thread_id, event.run_id, event.type, event.payload):
+            async for each in values.values(thread_id, event.run_id, event.type, event.payload):
                 yield each

@@ -42,7 +42,7 @@ async def cleaned_texts(events: Iterable[InboxEvent]) -> dict[str, str]:
 def own_message(
     event: InboxEvent, run: Run, step: int, seq: int, cleaned: Mapping[str, str] | None = None
 ) -> Message:
-    """A message of the thread's own as a user message of the run that reads it, at the place `seq`; it keeps its id.
+    """Return a message of the thread as a user message of the run that reads it, at position `seq`, with the same id.
 
     It has nothing that people do not see and a model reads; of long ones that is `cleaned` already.
     """
@@ -77,7 +77,7 @@ def inbox_parts(events: Sequence[InboxEvent]) -> list[Sequence[InboxEvent]]:
 
 
 def inbox_message(events: Sequence[InboxEvent], run: Run, step: int, seq: int) -> Message:
-    """All else that waits as one user message: people first, then results, plans and services, agents last.
+    """Return all else that waits as one user message: people first, then results, plans and services, agents last.
 
     A home thread reads it as in S3, "Result via Inbox".
     """
@@ -115,12 +115,12 @@ async def within_limit(
     content, refs = event.content, list[JSON]()
     for field in _BOUNDED.get(event.type, ()):
         if field in content:
-            limited, file = await files.value_within_limit(
+            kept, made = await files.value_within_limit(
                 thread_id, drafts, redactor.json(content[field]), f"{event.type}-{field}"
             )
-            if file:
-                content = {**content, field: limited}
-                refs += [kept_ref(ref) for ref in file]
+            if made:
+                content = {**content, field: kept}
+                refs += [kept_ref(ref) for ref in made]
     if not refs:
         return event
     attached = content.get("attachments")
@@ -134,15 +134,13 @@ def line(event: InboxEvent) -> str:
     content = event.content
     match event.type:
         case "space_message":
-            author = str(content.get("displayName") or content.get("entityId"))
+            who = str(content.get("displayName") or content.get("entityId"))
             place = f"spaceId: {content.get('spaceId')}, messageId: {content.get('messageId')}"
             if content.get("spaceName"):
                 place = f"in {readable([content.get('spaceName')])[1:-1]}, {place}"
             kind = "Agent " if content.get("entityType") == "agent" else ""
             named = (
-                f"{speaker_name(author)} ({content.get('entityId')})"
-                if seems_more(author)
-                else speaker_name(author)
+                f"{speaker_name(who)} ({content.get('entityId')})" if seems_more(who) else speaker_name(who)
             )
             return f"[{kind}{named}: {_quoted(content.get('content'))}] ({place})"
         case "tool_result":
@@ -162,13 +160,13 @@ def line(event: InboxEvent) -> str:
 
 
 def _of_subagent(content: JSONObject) -> str:
-    """Text of a child's message or result."""
+    """Return the text of a child's message or result."""
     name = content.get("name")
-    title = "Subagent" if name is None else f"Subagent: {speaker_name(str(name))}"
+    who = "Subagent" if name is None else f"Subagent: {speaker_name(str(name))}"
     at = f"reference: {content.get('reference')}, status: {content.get('status')}"
     if "error" in content:
-        return f"[{title}] ({at}) failed: {_quoted(content['error'])}"
-    return f"[{title}] ({at}) {_quoted(content.get('message', content.get('result')))}"
+        return f"[{who}] ({at}) failed: {_quoted(content['error'])}"
+    return f"[{who}] ({at}) {_quoted(content.get('message', content.get('result')))}"
 
 
 def preview(events: Sequence[InboxEvent]) -> str | None:
@@ -182,7 +180,7 @@ def preview(events: Sequence[InboxEvent]) -> str | None:
 
 
 def depth_of(events: Sequence[InboxEvent], run: Run) -> int:
-    """Depth of the run in a chain of agents that wake each other: that of what it reads (D15)."""
+    """Return the depth of the run in a chain of agents that wake each other: that of what it reads (D15)."""
     return max([run.chain_depth, *[event.depth for event in events]])
 
 
@@ -197,13 +195,13 @@ def _quoted(text: JSON) -> str:
 
 
 def kept_ref(ref: AttachmentRef) -> JSONObject:
-    """A file of a message as its inbox event carries it."""
+    """Return a file of a message as its inbox event carries it."""
     return {**attachment_to_json(ref), "digest": ref.digest}
 
 
-def _refs(stored: JSON) -> tuple[AttachmentRef, ...]:
+def _refs(kept: JSON) -> tuple[AttachmentRef, ...]:
     refs: list[AttachmentRef] = []
-    for each in stored if isinstance(stored, list) else []:
+    for each in kept if isinstance(kept, list) else []:
         written = cast("JSONObject", each)  # as made by `kept_ref`
         ref = attachment_from_json(written)
         assert isinstance(ref, AttachmentRef), "a message refers to files that are kept"

@@ -20,25 +20,25 @@ class Lineages:
         self._environment = environment
 
     async def resolver(self, thread: Thread) -> Resolve:
-        """Resolver of the thread's env for an agent, given the rows of all who have a say."""
-        scopes = await self._above(thread) if thread.parent_id is not None else []
+        """Return the resolver of the thread's env for an agent, given the rows of all who have a say."""
+        above = await self._above(thread) if thread.parent_id is not None else []
         _, hidden = await self._agent(thread.agent)
 
         def resolve(thread: Thread, active: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
             before = (
                 NO_NAMES if thread.active_agent is None else hidden
             )  # what the agent before has hidden stays so
-            return self._environment.thread_env(thread, active, rows, scopes, before)
+            return self._environment.for_agent(thread, active, rows, above, before)
 
         return resolve
 
     async def env(self, thread: Thread, active: ActiveAgent | None) -> ThreadEnv:
-        """Env of the thread now."""
+        """Return the env of the thread now."""
         resolve = await self.resolver(thread)
         return resolve(thread, active, await self._store.env(thread.id))
 
     async def _above(self, thread: Thread) -> list[ParentScope]:
-        """The threads above it, the nearest first."""
+        """Return the threads above it, the nearest first."""
         return [await self._scope_of(each) for each in await self._store.children.lineage(thread.id)]
 
     async def _scope_of(self, thread: Thread) -> ParentScope:
@@ -49,7 +49,7 @@ class Lineages:
         return ParentScope(thread.id, scoped, hidden, private)
 
     async def _agent(self, agent_id: str) -> tuple[frozenset[str], frozenset[str]]:
-        """The names that are scoped by an agent, and those that it hides."""
+        """Return the names that are scoped by an agent, and those that it hides."""
         try:
             agent = await self._agents.find(agent_id)
         except (InvalidRequest, DefinitionError):

@@ -59,7 +59,7 @@ class RunResults:
         )
 
     async def call(self, call_id: str) -> RecordedCall:
-        """The call as it is recorded. Raises `NotFound`."""
+        """Return the call as it is recorded. Raises `NotFound`."""
         row = await self._store.call(call_id)
         if row is None:
             raise NotFound(f"There is no call {call_id!r}.")
@@ -67,13 +67,13 @@ class RunResults:
         return RecordedCall(name=row.name, arguments=arguments_json(row.arguments), result=result)
 
     async def text(self, thread_id: str, seq: int) -> str:
-        """The text of the thread's message at that place, empty if there is none."""
+        """Return the text of the thread's message at that place, empty if there is none."""
         messages = await self._store.messages(thread_id, 1, seq - 1)
         return messages[0].content if messages else ""
 
 
 async def _output(run: Run, active: ActiveAgent | None) -> Any:  # an instance of whatever was declared
-    """The output as its prompt declares it; as JSON where it does not fit the prompt of today."""
+    """Return the output as its prompt declares it; as JSON where it does not fit the prompt of today."""
     output = None if active is None else active.sides[run.side].prompt.output
     if not isinstance(output, Output) or run.output is None or run.status != "completed":
         return run.output
@@ -84,16 +84,16 @@ async def _output(run: Run, active: ActiveAgent | None) -> Any:  # an instance o
 
 
 async def call_rows(store: Store, run_id: str) -> list[CallRow]:
-    """The calls that the model has made in the run, in order, without those below other calls."""
+    """Return the calls that the model has made in the run, in order, without those below other calls."""
     rows: list[CallRow] = []
     while page := await store.calls(run_id=run_id, limit=PAGE, offset=len(rows)):
         rows += page
-    top_level = [row for row in rows if row.parent_id is None]
-    return sorted(top_level, key=lambda row: (row.step, row.position))
+    own = [row for row in rows if row.parent_id is None]
+    return sorted(own, key=lambda row: (row.step, row.position))
 
 
 def shown(row: CallRow, tools: Mapping[str, Tool], reason: str | None = None) -> Call:
-    """A call as results and solutions show it."""
+    """Return a call as results and solutions show it."""
     try:
         arguments: JSON = json.loads(row.arguments or "{}")
     except (ValueError, RecursionError):  # the result says so

@@ -65,7 +65,7 @@ class Runs:
         self._new_id = services.new_id
 
     async def get(self, run_id: str) -> Run:
-        """The run."""
+        """Return the run."""
         run = await self._store.run(by_id("run", run_id))
         if run is None:
             raise NotFound(f"There is no run {run_id!r}.")
@@ -110,7 +110,7 @@ class Runs:
         Leave it early with `contextlib.aclosing`. The run continues all the same.
         """
         run = await self.get(run_id)
-        async with aclosing(self._streams.run(run.thread_id, run.id, is_finished=run.over)) as events:
+        async with aclosing(self._streams.run(run.thread_id, run.id, over=run.over)) as events:
             async for event in events:
                 yield event
 
@@ -118,9 +118,9 @@ class Runs:
         """Return the run once it has finished. Raises `TimeoutError` if that takes more than `timeout` seconds."""
         by_kind("timeout", timeout, (int, float, NoneType), "a number of seconds")
         if timeout is None:
-            return await self._until(run_id, ENDS, _has_ended)
+            return await self._until(run_id, ENDS, _is_over)
         async with asyncio.timeout(timeout):
-            return await self._until(run_id, ENDS, _has_ended)
+            return await self._until(run_id, ENDS, _is_over)
 
     async def wait_for_input(
         self, run_id: str, ignored: Callable[[OpenWait], bool] = lambda _: False
@@ -148,7 +148,7 @@ class Runs:
             return run, None
 
     async def _awaited_runs(self, run: Run) -> Sequence[Run]:
-        """The run, and those of children that a call of it waits for, the outer ones first."""
+        """Return the run, and those of children that a call of it waits for, the outer ones first."""
         runs = [run]
         for each in runs:  # grows meanwhile
             calls = {call.id for call in await self._waiting_calls(each) if call.has_child}
@@ -178,7 +178,7 @@ class Runs:
         return await self._store.calls(run_id=run.id, status=("waiting",), limit=PAGE)
 
     async def _until(self, run_id: str, types: frozenset[str], enough: Callable[[Run], bool]) -> Run:
-        """The run once it is as is wished, which events of these types may tell of."""
+        """Return the run once it is as is wished, which events of these types may tell of."""
         with self._bus.subscribe(Topic(kind="run", id=run_id), types) as follower:
             while not enough(run := await self.get(run_id)):
                 await follower.next(LOOK_AGAIN if self._motor.is_only_driver else LOOK_ABROAD)
@@ -191,7 +191,7 @@ class Runs:
             token=self._new_id("unit"), at=self._clock.now(), thread_id=run.thread_id, run_id=run_id
         )
         if isinstance(await self._store.commit(unit), Conflict):
-            raise RunOver(f"The run {run_id!r} has already ended.")
+            raise RunOver(f"The run {run_id!r} has already finished.")
         self._motor.wake(run.thread_id)
         return await self.get(run_id)
 
@@ -248,7 +248,7 @@ def _not_retried(run: Run, guard: Guard) -> ToolwrightError:
             )
 
 
-def _has_ended(run: Run) -> bool:
+def _is_over(run: Run) -> bool:
     return run.over
 
 

@@ -21,7 +21,7 @@ PAGE = 1_000  # children that are read at once
 
 
 async def children_of(store: Store, thread_id: str) -> Sequence[Thread]:
-    """All threads that it has made, the oldest first."""
+    """Return all threads that it has made, the oldest first."""
     children: list[Thread] = []
     while True:
         page = all_of(await store.children.children(thread_id, limit=PAGE, offset=len(children)))
@@ -31,7 +31,7 @@ async def children_of(store: Store, thread_id: str) -> Sequence[Thread]:
 
 
 def child_id_of(call_id: str) -> str:
-    """The id of the thread that this call makes."""
+    """Return the id of the thread that this call makes."""
     return f"thr_{call_id.removeprefix('call_').replace('.', '-')}"
 
 
@@ -43,7 +43,7 @@ def described(file: File, ref: AttachmentRef) -> File:
 async def copy_files(
     thread_id: str, drafts: FileDrafts, files: Sequence[File], clock: Clock, new_id: NewId
 ) -> tuple[AttachmentRef, ...]:
-    """Copies the files to another thread, under free names there; they are in its drafts then (S0 §7)."""
+    """Copy the files to another thread, under free names there; they are in its drafts then (S0 §7)."""
     refs: list[AttachmentRef] = []
     for each in files:
         path = await drafts.free_path(each.name)
@@ -61,7 +61,7 @@ async def copy_files(
 
 
 def first_run(thread: Thread, run_id: str, depth: int, clock: Clock) -> Run:
-    """A run of the thread, whose side is the one that hears messages."""
+    """Return a run of the thread, whose side is the one that hears messages."""
     own = thread.active_agent is None  # who has taken over has one side
     side: Side = thread.link.receives if thread.link is not None and own else "side_a"
     return Run(
@@ -77,7 +77,7 @@ def first_run(thread: Thread, run_id: str, depth: int, clock: Clock) -> Run:
 def message_for(
     thread: Thread, message_id: str, text: str, files: Sequence[AttachmentRef], depth: int, clock: Clock
 ) -> InboxEvent:
-    """A message of the thread's own, from its parent."""
+    """Return a message of the thread's own, from its parent."""
     content: JSONObject = {"messageId": message_id, "content": text}
     if files:
         content["attachments"] = [kept_ref(ref) for ref in files]

@@ -10,10 +10,10 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import APP_TOOLS, RESERVED
 from toolwright.core.agents.prompt import Env
 from toolwright.core.agents.run_result import RunEvent
-from toolwright.core.arguments.faults import ArgumentFault, Fault, list_faults
-from toolwright.core.broken_rows import is_there
+from toolwright.core.arguments.errors import FieldError, InvalidArguments, join_errors
+from toolwright.core.broken_rows import exists
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvType, faulty_name
+from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvType, name_error
 from toolwright.core.env.env import Given as GivenEnv
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files.drafts import FileDrafts
@@ -32,7 +32,7 @@ from toolwright.core.journal.units import (
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_FAULTS, MOST_PINNED
 from toolwright.core.plain import plain_names, spell, unwritable
-from toolwright.core.results.content import Attachment, AttachmentRef, Faulty, checked_fields
+from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text, sentence
 from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
 from toolwright.core.threads.inbox import InboxEvent
@@ -60,7 +60,7 @@ CANCEL_PATIENCE = 15.0  # seconds; a cancelled run is over within ten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SentMessage:
+class Sent:
     """A message that is in the journal, and the run that reads it: a running one that it joins, or a new one."""
 
     message: Message
@@ -103,10 +103,10 @@ class Threads:
         tags: Sequence[str] | None = None,
         arguments: JSONObject | None = None,
     ) -> Thread:
-        """A new thread of that agent, named by name or id, with the values that it brings.
+        """Create a thread of that agent, given by name or id, with the values that it brings.
 
         Arguments are validated by the `required_schema` of the agent's first prompt and get its defaults. Raises
-        `InvalidRequest` for invalid ones, `TenvsLacking`, which names all that its tools would miss (S2 §9.3), and
+        `InvalidRequest` for invalid ones, `TenvsRequired`, which names all that its tools would miss (S2 §9.3), and
         `CannotSeal` for a secret where there are no keys; then there is no thread.
         """
         _check(agent=agent, user_id=user_id, tags=tags)
@@ -127,10 +127,10 @@ class Threads:
             arguments=arguments,
             created_at=now,
         )
-        tenv_rows = tenv_vars(await in_thread_if_large(tenvs, _tenvs, tenvs, active), active.secret_tenvs)
+        brought = tenv_vars(await in_thread_if_large(tenvs, _tenvs, tenvs, active), active.secret_tenvs)
         env_values = active.types.stored(env)
         values = (
-            *[self._environment.tenv(thread_id, name, var, now) for name, var in tenv_rows.items()],
+            *[self._environment.tenv(thread_id, name, var, now) for name, var in brought.items()],
             *[self._environment.change(thread_id, name, var, now) for name, var in env_values.items()],
         )
         unit = CreateThread(token=self._new_id("unit"), at=now, thread=thread, env=values)
@@ -138,7 +138,7 @@ class Threads:
         return thread
 
     async def env(self, thread_id: str) -> Mapping[str, EnvType]:
-        """The names that were set in the thread, and whether each is a secret; never a value."""
+        """Return the names that were set in the thread, and whether each is a secret; never a value."""
         await self.get(thread_id)
         rows = await self._store.env_of(thread_id)
         return {row.name: row.type for row in rows if row.kind == "env"}
@@ -160,7 +160,7 @@ class Threads:
         return await self.env(thread_id)
 
     async def get(self, thread_id: str) -> Thread:
-        """The thread."""
+        """Return the thread."""
         thread = await self._store.thread(by_id("thread", thread_id))
         if thread is None:
             raise NotFound(f"There is no thread {thread_id!r}.")
@@ -208,7 +208,7 @@ class Threads:
         return await self._store.threads(users=users, agent=agent, order=order, limit=limit, offset=offset)
 
     async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Thread]:
-        """The threads that this one has made, the oldest first."""
+        """Return the threads that this one has made, the oldest first."""
         page(limit, offset)
         await self._require_existing(thread_id)
         return await self._store.children.children(thread_id, limit=limit, offset=offset)
@@ -216,7 +216,7 @@ class Threads:
     async def messages(
         self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
     ) -> Sequence[Message]:
-        """The thread's messages, the oldest first, those of one run if it is named; none that no run has read yet."""
+        """Return the messages of the thread, or of one run, oldest first, without those that no run has read."""
         page(limit, offset)
         by_text("run_id", run_id)
         await self._require_existing(thread_id)
@@ -234,7 +234,7 @@ class Threads:
 
     async def _require_existing(self, thread_id: str) -> None:
         """Raise `NotFound` if there is no such thread; the contents of a thread with a broken row can be read."""
-        if not await is_there(self._store.thread(by_id("thread", thread_id))):
+        if not await exists(self._store.thread(by_id("thread", thread_id))):
             raise NotFound(f"There is no thread {thread_id!r}.")
 
     async def compactions(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Compaction]:
@@ -325,7 +325,7 @@ class Threads:
             if pinned and (message.role == "tool" or message.calls):
                 raise InvalidRequest(
                     f"The message {message_id!r} cannot be pinned: calls and their results stay together. Pin a "
-                    "text of the user or the agent."
+                    "message of a user or of the agent."
                 )
             if pinned and len(await self._store.pinned_messages(thread_id)) >= MOST_PINNED:
                 raise InvalidRequest(
@@ -346,7 +346,7 @@ class Threads:
         """
         return await self._runs.get((await self.post(thread_id, content, attachments)).run_id)
 
-    async def post(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> SentMessage:
+    async def post(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Sent:
         """Send a message, as `send` does; what was written."""
         _check(content=content)
         attachments = _checked_files(attachments)
@@ -368,9 +368,7 @@ class Threads:
             answer = await self._store.commit(unit)
             if not isinstance(answer, Conflict):
                 self._motor.wake(thread_id)
-                return SentMessage(
-                    message=_posted(unit, clean, refs, answer), run_id=answer.run_id or unit.run.id
-                )
+                return Sent(message=_posted(unit, clean, refs, answer), run_id=answer.run_id or unit.run.id)
             if answer.guard == "terminated":
                 raise _terminated(thread_id)
             if answer.guard != "file":  # else a path was taken meanwhile: the files get other names
@@ -444,8 +442,8 @@ def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
         if text is None and path == "user_id":
             continue
         if not isinstance(text, str):  # user input
-            hint = ": give its name" if isinstance(getattr(text, "name", None), str) else ""
-            raise _invalid_value(path, f"must be text, not {type(text).__name__}{hint}")
+            named = ": give its name" if isinstance(getattr(text, "name", None), str) else ""
+            raise _invalid_value(path, f"must be text, not {type(text).__name__}{named}")
         if unwritable(text):
             raise _invalid_value(path, "must not contain NUL or lone surrogates")
         most = _MOST_CHARACTERS.get(path)
@@ -460,43 +458,43 @@ def _plain(path: str, value: JSONObject | None) -> None:
         raise _invalid_value(path, f"must be JSON: {error.message.rstrip('.')}") from error
 
 
-def _invalid_value(path: str, fault: str, message: str | None = None) -> InvalidRequest:
-    return InvalidRequest(message or f"{path} {fault}.", [{"path": path, "message": fault}])
+def _invalid_value(path: str, error: str, message: str | None = None) -> InvalidRequest:
+    return InvalidRequest(message or f"{path} {error}.", [{"path": path, "message": error}])
 
 
 def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
     """Return the arguments as the model that the agent's prompt requires has them; as they are if it requires none."""
-    validator = active.prompt.judge(active.prompt.parameters())
+    validator = active.prompt.argument_validator(active.prompt.parameters())
     if validator is None:
         return arguments
     try:
         return validator.read(arguments)
-    except ArgumentFault as error:
+    except InvalidArguments as error:
         details = [{"path": spell(("arguments", *each.path)), "message": each.text} for each in error.faults]
-        listed = list_faults([Fault(("arguments", *each.path), each.text) for each in error.faults])
+        listed = join_errors([FieldError(("arguments", *each.path), each.text) for each in error.faults])
         raise InvalidRequest(
             sentence(f"The arguments are invalid: {listed}"), details[:MOST_FAULTS]
         ) from error
 
 
 def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
-    """The given tenvs as JSON, once nothing is wrong with them merged into those of the prompt and the agent."""
+    """Return the given tenvs as JSON, once nothing is wrong with them merged into those of the prompt and the agent."""
     try:
-        tenvs = plain_names({} if value is None else value)
+        brought = plain_names({} if value is None else value)
     except InvalidJSON as error:
         raise _invalid_value("tenvs", f"must be JSON: {error.message.rstrip('.')}") from error
-    if not isinstance(tenvs, dict):
+    if not isinstance(brought, dict):
         raise _invalid_value("tenvs", "must be an object of names and values")
-    if len(tenvs) > MOST_NAMES:
+    if len(brought) > MOST_NAMES:
         raise _invalid_value("tenvs", f"must have at most {MOST_NAMES} names")
-    for name in tenvs:
-        fault = faulty_name(name)
+    for name in brought:
+        fault = name_error(name)
         if fault is not None:
             raise _invalid_value("tenvs", f"has the name {fault}")
-    missing_tenvs = active.lacking(tenvs)
-    if missing_tenvs:
-        raise tenvs_lacking("The thread cannot be created", missing_tenvs)
-    return tenvs
+    missing = active.missing_tenvs(brought)
+    if missing:
+        raise tenvs_lacking("The thread cannot be created", missing)
+    return brought
 
 
 def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) -> Compaction:
@@ -504,7 +502,7 @@ def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) 
     cut = [each for each in in_effect(rows) if each.cut or each.text]
     chosen = [each for each in cut if side is None or each.side == side]
     if not cut:
-        raise NotFound(f"The conversation of the thread {thread_id!r} is not shortened.")
+        raise NotFound(f"No compaction leaves out messages of the thread {thread_id!r}.")
     if len(chosen) == 1:
         return chosen[0]
     sides = " or ".join(repr(each.side) for each in cut if each.side)
@@ -519,10 +517,10 @@ def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:
     try:
         by_list("attachments", attachments, Attachment, "attachments")
         return checked_fields(attachments, "Attachment")
-    except Faulty as fault:
-        number, name = fault.place or (0, "")
-        path = f"attachments.{number}.{to_camel(name)}" if fault.place else "attachments"
-        raise _invalid_value(path, str(fault), f"A file cannot be stored. {fault}") from fault
+    except InvalidField as error:
+        number, name = error.place or (0, "")
+        path = f"attachments.{number}.{to_camel(name)}" if error.place else "attachments"
+        raise _invalid_value(path, str(error), f"A file cannot be kept. {error}") from error
 
 
 def _posted(unit: PostMessage, content: str, refs: tuple[AttachmentRef, ...], answer: Committed) -> Message:
@@ -537,4 +535,4 @@ def _posted(unit: PostMessage, content: str, refs: tuple[AttachmentRef, ...], an
 
 
 def _terminated(thread_id: str) -> ThreadTerminated:
-    return ThreadTerminated(f"The thread {thread_id!r} is terminated and accepts nothing more.")
+    return ThreadTerminated(f"The thread {thread_id!r} is terminated, so no agent answers in it.")

@@ -7,7 +7,7 @@ from types import FunctionType, MethodType
 from typing import Protocol, TypeVar, runtime_checkable
 
 from toolwright.core.agents.agent import Reach
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.effects import Effect, Source
 from toolwright.core.json_value import JSON, JSONObject
@@ -34,7 +34,7 @@ class BuiltinState(Protocol):
         ...
 
     async def reach(self) -> Reach:
-        """The spaces and memory that the calling agent may reach in this thread."""
+        """Return the spaces and memory that the calling agent may reach in this thread."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class BuiltinState(Protocol):
         ...
 
     def clean(self, text: str) -> str:
-        """The text without secrets."""
+        """Return the text without secrets."""
         ...
 
     def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
@@ -99,28 +99,28 @@ class BuiltinState(Protocol):
 
 
 def builtin(method: MethodType) -> Tool:
-    """The tool of a toolkit that is this method: it refuses unknown arguments (D3), runs again after a crash (D14)."""
+    """Return a toolkit method as a tool that rejects unknown arguments (D3) and can be repeated after a crash (D14)."""
     return changed(_described(method.__func__), handler=method)
 
 
 @cache
 def _described(function: FunctionType) -> Tool:
-    """The tool as it is in every runtime: a signature takes its time to read."""
-    described = tool(idempotent=True)(MethodType(function, _ANY_TOOLKIT))
-    parameters = {**described.parameters, "additionalProperties": False}
-    return changed(described, parameters=parameters, judge=Judge(parameters, described.name))
+    """Return the tool as it is in every runtime: a signature takes its time to read."""
+    made = tool(idempotent=True)(MethodType(function, _ANY_TOOLKIT))
+    parameters = {**made.parameters, "additionalProperties": False}
+    return changed(made, parameters=parameters, judge=ArgumentValidator(parameters, made.name))
 
 
 _ANY_TOOLKIT = object()
 
 
 def call_item_id(prefix: str, call_id: str, n: int = 0) -> str:
-    """The id of the `n`th item that a call makes: the same one when the call is made again."""
+    """Return the id of the `n`th item that a call makes: the same one when the call is made again."""
     return f"{prefix}_{sha256(f'{call_id}.{n}'.encode()).hexdigest()[:20]}"
 
 
 async def within_run(state: ThreadState, work: Callable[[BuiltinState], Awaitable[JSON]]) -> ToolResult:
-    """The result of a built-in tool: what `work` makes, or an error where it is refused or there is no run.
+    """Return the result of a built-in tool: what `work` makes, or an error where it is refused or there is no run.
 
     `work` must raise `InvalidRequest` before its first effect: then the call has none.
     """

@@ -45,21 +45,21 @@ class CallEnds:
         """Follow the thread while a caller waits for a call in it."""
         try:
             with self._bus.subscribe(Topic(kind="thread", id=thread_id), TELLING) as follower:
-                while ids := self._awaited_calls(thread_id):
+                while ids := self._waited_calls(thread_id):
                     events = await follower.next(LOOK_AGAIN)
-                    await self._look(ids if not events else _ended_by(events, ids))
+                    await self._read_ended(ids if not events else _told_of(events, ids))
         except Exception as error:  # noqa: BLE001 - whoever waits is told
-            for call_id in self._awaited_calls(thread_id):
+            for call_id in self._waited_calls(thread_id):
                 self._fail(call_id, error)
         finally:
             del self._readers[thread_id]
 
-    def _awaited_calls(self, thread_id: str) -> list[str]:
-        """The calls of the thread that are waited for."""
+    def _waited_calls(self, thread_id: str) -> list[str]:
+        """Return the calls of the thread that are waited for."""
         waiting = self._waiting.items()
         return [each for each, (event, end) in waiting if event.thread_id == thread_id and not end.done()]
 
-    async def _look(self, call_ids: Iterable[str]) -> None:
+    async def _read_ended(self, call_ids: Iterable[str]) -> None:
         for call_id in call_ids:
             waiting = self._waiting.get(call_id)
             if waiting is None or waiting[1].done():
@@ -73,7 +73,7 @@ class CallEnds:
                 waiting[1].set_result(result)
 
     async def _result(self, call_id: str, event: InboxEvent) -> ToolResult | None:
-        """The result of the call, None as long as it has none."""
+        """Return the result of the call, None as long as it has none."""
         call = await self._store.call(call_id)
         if call is not None:
             return self._shown(call) if is_over(call.status) or call.status == "pending" else None
@@ -93,14 +93,14 @@ class CallEnds:
             waiting[1].set_exception(error)
 
 
-def _ended_by(events: Iterable[Event], call_ids: list[str]) -> Iterable[str]:
+def _told_of(events: Iterable[Event], call_ids: list[str]) -> Iterable[str]:
     """Return the calls that these events can have ended: all, once a run has finished."""
-    ended_ids: dict[str, None] = {}
+    named: dict[str, None] = {}
     for event in events:
         if event.type in ENDS or "truncated" in event.payload:
             return call_ids
         message = event.payload.get("message")
         call_id = (message if isinstance(message, dict) else event.payload).get("toolCallId")
         if isinstance(call_id, str):
-            ended_ids[call_id] = None
-    return ended_ids
+            named[call_id] = None
+    return named

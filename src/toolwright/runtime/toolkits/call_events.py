@@ -29,18 +29,18 @@ class Input:
     fault: str | None = None
 
 
-def write_input(arguments: object) -> Input:
+def write_input(given: object) -> Input:
     """Write the input that was given from outside."""
-    if isinstance(arguments, str):
-        return Input(arguments=arguments)
-    if isinstance(arguments, bytes):
-        return Input(arguments=arguments.decode(errors="replace"))
-    if has_more_values(arguments, MAX_JSON_VALUES):
-        return Input(arguments=brief_value(arguments), fault=f"hold more than {MAX_JSON_VALUES} JSON values.")
+    if isinstance(given, str):
+        return Input(arguments=given)
+    if isinstance(given, bytes):
+        return Input(arguments=given.decode(errors="replace"))
+    if has_more_values(given, MAX_JSON_VALUES):
+        return Input(arguments=brief_value(given), fault=f"hold more than {MAX_JSON_VALUES} JSON values.")
     try:
-        return Input(arguments=dumps_unescaped(plain(arguments)))
+        return Input(arguments=dumps_unescaped(plain(given)))
     except InvalidJSON as error:
-        return Input(arguments=brief_value(arguments), fault=error.message)
+        return Input(arguments=brief_value(given), fault=error.message)
 
 
 async def call_event(
@@ -52,7 +52,7 @@ async def call_event(
     names: Sequence[str],
     at: datetime,
 ) -> InboxEvent:
-    """The call as the thread's inbox keeps it, without the secrets that the thread can resolve."""
+    """Return the call as the thread's inbox keeps it, without the secrets that the thread can resolve."""
     arguments = written.arguments
     content: JSONObject = {
         "callId": call_id,
@@ -75,7 +75,7 @@ def post_of(
     new_id: NewId,
     telemetry: Telemetry | None,
 ) -> PostCall:
-    """The unit that has the call made in that run, which asks no model."""
+    """Return the unit that has the call made in that run, which asks no model."""
     traceparent = None if telemetry is None else telemetry.current()
     run = changed(first_run(thread, run_id, 0, clock), calls_only=True, traceparent=traceparent)
     return PostCall(token=new_id("unit"), at=clock.now(), event=event, run=run, queued=run_event(run))

@@ -10,7 +10,7 @@ from toolwright.core.text import brief
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.spaces.fields import emoji_of
 from toolwright.runtime.spaces.spaces import Spaces
-from toolwright.runtime.spaces.speech import Speech, words_of
+from toolwright.runtime.spaces.speech import Speech, message_content
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
 from toolwright.wire.call import message_id_of
 from toolwright.wire.space import space_event
@@ -27,7 +27,7 @@ class ChannelsToolkit:
         )
 
     async def send_message(self, state: ThreadState, channelId: str, text: str) -> ToolResult:  # noqa: N803 - as S4 spells it
-        """Say something in a channel, or to the one whom you share a direct message channel with."""
+        """Send a message to a channel or to a direct message channel."""
         return await within_run(state, lambda run: self._send(run, channelId, text))
 
     async def react_to_message(self, state: ThreadState, messageId: str, emoji: str) -> ToolResult:  # noqa: N803 - the same
@@ -35,11 +35,11 @@ class ChannelsToolkit:
         return await within_run(state, lambda run: self._react(run, messageId, emoji))
 
     async def do_nothing(self, state: ThreadState) -> ToolResult:
-        """Stay silent: there is nothing for you to say or to do."""
+        """Send no message, because nothing needs to be said or done."""
         return ToolResult.ok({"action": "none"})
 
     async def _send(self, run: BuiltinState, channel_id: str, text: str) -> JSON:
-        content = run.clean(words_of(text, "text"))
+        content = run.clean(message_content(text, "text"))
         author = run.author
         assert author is not None, "an agent that runs is an entity"
         otherwise = f"There is no channel {brief(repr(channel_id), 200)} that you may write to."
@@ -106,7 +106,7 @@ class ChannelsToolkit:
 
 
 def _answered_in(run: BuiltinState, channel_id: str) -> str | None:
-    """The message under which the agent was spoken to in that channel: there it answers, as in its prompt."""
+    """Return the message under which the agent was spoken to in that channel: there it answers, as in its prompt."""
     trigger = run.trigger
     if trigger is None or trigger.get("spaceId") != channel_id:
         return None

@@ -57,7 +57,7 @@ class LoopMessages:
         self._own = {id(each) for each in self.messages}
 
     @property
-    def system_text(self) -> str:
+    def lead(self) -> str:
         """The text of the system's messages that they begin with."""
         return "\n\n".join([_text(form.get("content")) for form in self._forms[: self._lead]])
 
@@ -70,13 +70,13 @@ class LoopMessages:
         """Return these messages, some of those here, as the caller's: the same objects where nothing was changed."""
         written: list[object] = [*self._written[: self._lead]]
         for index, group in groupby(messages, self._index):
-            remaining = [*group]
+            kept = [*group]
             if index is None:
-                written += [{"role": "user", "content": each.content} for each in remaining]
-            elif len(remaining) == self._counts[index] and all(id(each) in self._own for each in remaining):
+                written += [{"role": "user", "content": each.content} for each in kept]
+            elif len(kept) == self._counts[index] and all(id(each) in self._own for each in kept):
                 written.append(self._written[index])
             else:
-                written.append(self._rewritten(index, remaining))
+                written.append(self._rewritten(index, kept))
         return written
 
     def _index(self, message: Message) -> int | None:
@@ -109,15 +109,15 @@ def _is_header(message: Message) -> bool:
 
 
 def _form(written: object, index: int) -> JSONObject:
-    """The message as JSON."""
+    """Return the message as JSON."""
     try:
         form = plain(written)
     except InvalidJSON as error:
         raise InvalidRequest(f"messages[{index}] is not JSON: {error.message}") from error
     if not isinstance(form, dict) or form.get("role") not in ("user", "assistant", "tool", *_SYSTEM):
         raise InvalidRequest(
-            f"messages[{index}] must be a message with a role, in the format of OpenAI's chat completions or "
-            f"Anthropic's messages, not {brief_value(written)}."
+            f"messages[{index}] must be a message of OpenAI's chat completions or of Anthropic's messages, with a "
+            f"role, not {brief_value(written)}."
         )
     content, calls = form.get("content"), form.get("tool_calls")
     for name, value, is_known in (
@@ -130,7 +130,7 @@ def _form(written: object, index: int) -> JSONObject:
             for place, each in enumerate(value):
                 if not isinstance(each, dict):
                     raise InvalidRequest(
-                        f"messages[{index}].{name}[{place}] must be an object, not {brief_value(each)}."
+                        f"messages[{index}].{name}[{place}] is not an object: {brief_value(each)}."
                     )
     return form
 
@@ -152,8 +152,8 @@ def _parts(form: JSONObject, index: int, at: datetime) -> Iterator[Part]:
         places = tuple([n for n, block in enumerate(blocks) if block.get("type") != "tool_result"])
         if not places and blocks:
             return
-        remaining: list[JSON] = [blocks[place] for place in places]
-        content, own = remaining, places
+        rest: list[JSON] = [blocks[place] for place in places]
+        content, own = rest, places
     else:
         own = None
     message = Message(
@@ -206,7 +206,7 @@ def _call(call_id: JSON, name: JSON, arguments: JSON) -> MessageCall:
 
 
 def _text(content: JSON) -> str:
-    """The text of a content; of a block that is none its JSON, but for files and calls."""
+    """Return the text of a content; of a block that is none its JSON, but for files and calls."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
     texts: list[str] = []
@@ -226,6 +226,6 @@ def _files(content: JSON) -> tuple[AttachmentRef, ...]:
     )
 
 
-def given_text(result: Mapping[str, JSON]) -> str:
+def answer_text(result: Mapping[str, JSON]) -> str:
     """Return the text of a handler's answer, as a loop's messages have it."""
     return _text(result["content"])

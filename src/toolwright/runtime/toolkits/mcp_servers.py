@@ -9,7 +9,7 @@ from toolwright.core.checks import misfit
 from toolwright.core.errors import InvalidRequest, NotFound, ToolwrightError, Unreachable
 from toolwright.core.journal.mcp_effects import AcceptMcpTool
 from toolwright.core.journal.units import Apply, Conflict
-from toolwright.core.mcp.listing import McpFault, McpPrompts
+from toolwright.core.mcp.listing import ListingError, McpPrompts
 from toolwright.core.mcp.servers import McpPromptText, McpRefused, McpServerState, McpUnavailable
 from toolwright.core.ports import Models
 from toolwright.core.schemas.provider_forms import ToolFault
@@ -49,13 +49,13 @@ class AgentServers:
         self._new_id = services.new_id
 
     async def of(self, agent: str, thread_id: str | None = None) -> Sequence[McpServerState]:
-        """The servers of that agent, with the values of one of its threads; without one, with its own.
+        """Return the servers of that agent, with the values of one of its threads; without one, with its own.
 
         Raises `NotFound` for an agent or a thread that is not there.
         """
         active = self._equip(await self._agents.active(agent))
         env = await self._env(active, thread_id)
-        offer = await self._offers.offer_for(active, env)
+        offer = await self._offers.tools_for(active, env)
         states = await asyncio.gather(
             *[self._state(offer, number, env) for number in range(len(offer.listings))]
         )
@@ -71,21 +71,21 @@ class AgentServers:
         Raises `NotFound` for an agent that does not exist.
         """
         active = self._equip(await self._agents.active(agent))
-        offer = await self._offers.offer_for(active, env_of_agent(active))
+        offer = await self._offers.tools_for(active, env_of_agent(active))
         return await self._withheld(active, [*active.tools, *offer.tools])
 
     async def _withheld(self, active: ActiveAgent, tools: Iterable[Tool]) -> Sequence[ToolFault]:
-        chosen_model = active.model if active.model is not None else self._default_model
-        if chosen_model is None:
+        named = active.model if active.model is not None else self._default_model
+        if named is None:
             return ()
         try:
-            model = await self._models(chosen_model)
+            model = await self._models(named)
         except ToolwrightError:
             return ()  # a model that cannot be made is offered nothing: its runs say why
-        faults = getattr(model, "tool_faults", None)
-        if faults is None:
+        errors = getattr(model, "tool_faults", None)
+        if errors is None:
             return ()
-        return await asyncio.to_thread(faults, tuple([tool.definition for tool in tools]))
+        return await asyncio.to_thread(errors, tuple([tool.definition for tool in tools]))
 
     async def prompt(
         self,
@@ -104,11 +104,11 @@ class AgentServers:
         by_id("server", server)
         texts = _texts(arguments)
         active = self._equip(await self._agents.active(agent))
-        server_config = next((each for each in active.mcp if each.name == server), None)
-        if server_config is None:
+        found = next((each for each in active.mcp if each.name == server), None)
+        if found is None:
             raise NotFound(f"The agent has no MCP server {server!r}.")
         try:
-            return await self._offers.prompt(server_config, await self._env(active, thread_id), name, texts)
+            return await self._offers.prompt(found, await self._env(active, thread_id), name, texts)
         except McpRefused as error:
             raise InvalidRequest(
                 sentence(f"The MCP server {server!r} refused the prompt {name!r}: {error}")
@@ -125,22 +125,22 @@ class AgentServers:
         by_id("tool", tool)
         active = self._equip(await self._agents.active(agent))
         while True:
-            offer = await self._offers.offer_for(active, env_of_agent(active))
+            offer = await self._offers.tools_for(active, env_of_agent(active))
             held = await self._held(active.agent_id, offer, server, tool)
-            changes = [each for each in offer.news if (each.server, each.tool) == (server, tool)]
+            news = [each for each in offer.news if (each.server, each.tool) == (server, tool)]
             accepted = AcceptMcpTool(
                 agent_id=active.agent_id, server=server, tool=tool, held=held, at=self._clock.now()
             )
-            unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(*changes, accepted))
+            unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(*news, accepted))
             if not isinstance(await self._store.commit(unit), Conflict):
                 return
 
     async def _held(self, agent_id: str, offer: McpOffer, server: str, tool: str) -> str:
-        """The digest that waits to be accepted: as the server lists the tool now, else as it was listed last."""
+        """Return the digest that waits to be accepted: as the server lists the tool now, else as it was listed last."""
         for each in (*offer.held, *await self._store.mcp.definitions(agent_id)):
             if (each.server, each.tool) == (server, tool) and each.held is not None:
                 return each.held
-        raise NotFound(f"The tool {tool!r} of the MCP server {server!r} is not waiting to be accepted.")
+        raise NotFound(f"The tool {tool!r} of the MCP server {server!r} has no changed definition to accept.")
 
     async def _env(self, active: ActiveAgent, thread_id: str | None) -> ThreadEnv:
         if thread_id is None:
@@ -154,7 +154,7 @@ class AgentServers:
         listing = offer.listings[number]
         name = listing.server.name
         tools = [tool for tool in offer.tools if _server(tool) == name]
-        clashes = [fault for server, fault in offer.faults if server == name]
+        clashes = [error for server, error in offer.faults if server == name]
         is_ready = listing.status == "ready"
         offered = await self._offers.prompts(listing.server, env) if is_ready else McpPrompts()
         return McpServerState(
@@ -171,19 +171,19 @@ class AgentServers:
 
 
 def _texts(arguments: object) -> Mapping[str, str]:
-    """The arguments of a prompt. Raises `InvalidRequest`."""
+    """Return the arguments of a prompt. Raises `InvalidRequest`."""
     if arguments is None:
         return {}
     if isinstance(arguments, Mapping):
-        mapping = cast("Mapping[object, object]", arguments)  # isinstance does not know what it holds
-        if misfit([*mapping, *mapping.values()], str) is None:
-            return cast("Mapping[str, str]", mapping)
-    raise InvalidRequest("The arguments of a prompt must be an object whose values are strings.")
+        given = cast("Mapping[object, object]", arguments)  # isinstance does not know what it holds
+        if misfit([*given, *given.values()], str) is None:
+            return cast("Mapping[str, str]", given)
+    raise InvalidRequest("The arguments of a prompt must be texts by name.")
 
 
-def _of_tools(state: McpServerState, withheld: Sequence[ToolFault]) -> list[McpFault]:
+def _of_tools(state: McpServerState, withheld: Sequence[ToolFault]) -> list[ListingError]:
     names = {tool.name for tool in state.tools}
-    return [McpFault(message=each.message, tool=each.tool) for each in withheld if each.tool in names]
+    return [ListingError(message=each.message, tool=each.tool) for each in withheld if each.tool in names]
 
 
 def _server(tool: Tool) -> str | None:

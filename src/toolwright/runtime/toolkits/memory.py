@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from toolwright.runtime.agents.semantics import Semantics  # which most apps never load
 
 _BY_MEANING = (
-    "Search the passages that you have stored. Returns passages whose content or tags contain every keyword, and "
-    "passages with a similar meaning."
+    "Search your stored passages. Returns passages whose content or tags contain every keyword, and passages with a "
+    "similar meaning."
 )
 
 
@@ -35,25 +35,25 @@ class MemoryToolkit:
         self.tools: tuple[Tool, ...] = (builtin(self.update_memory), search, builtin(self.store_memory))
 
     async def update_memory(self, state: ThreadState, label: str, content: str) -> ToolResult:
-        """Write one of your own core memory blocks, which you are shown at every step. The content replaces what
-        the block of that label holds; a new label makes a new block.
+        """Write one of your own core memory blocks, which you see at every step. The content replaces the block with
+        that label; a new label creates a block.
         """
         return await within_run(state, lambda run: self._update(run, label, content))
 
     async def search_memory(self, state: ThreadState, query: str) -> ToolResult:
-        """Search the passages that you have stored, by keywords: each of them must stand in a passage or its tags."""
+        """Search your stored passages by keywords: each keyword must occur in a passage or its tags."""
         return await within_run(state, lambda run: self._search(run, query))
 
     async def store_memory(
         self, state: ThreadState, content: str, tags: list[str] | None = None
     ) -> ToolResult:
-        """Store a passage that you can search for later, with tags if you like."""
+        """Store a passage for later searches, with optional tags."""
         return await within_run(state, lambda run: self._store(run, content, tags or []))
 
     async def _update(self, run: BuiltinState, label: str, content: str) -> JSON:
         keeper = (await run.reach()).keeper
-        blocks = await run.retry_until_available(lambda: self._memory.blocks(keeper))
-        check_block(blocks, keeper, label, content)
+        seen = await run.retry_until_available(lambda: self._memory.blocks(keeper))
+        check_block(seen, keeper, label, content)
         block = Block(agent_id=keeper, label=label, content=content, updated_at=run.clock.now())
 
         async def checked() -> CheckMind:
@@ -67,10 +67,10 @@ class MemoryToolkit:
 
     async def _search(self, run: BuiltinState, text: str) -> JSON:
         query = read_query(text)
-        redacted = run.clean(text) if self._semantics else text
+        shown = run.clean(text) if self._semantics else text
         keeper = (await run.reach()).keeper
         ranking = await run.retry_until_available(
-            lambda: rank_passages(self._memory, self._semantics, keeper, query, redacted)
+            lambda: rank_passages(self._memory, self._semantics, keeper, query, shown)
         )
         return {"passages": [passage_json(each) for each in ranking[:MOST_FOUND]]}
 

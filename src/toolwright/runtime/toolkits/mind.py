@@ -27,7 +27,7 @@ from toolwright.runtime.agents.minds import (
     MindItems,
     check_mind,
     plans_waking,
-    require_home_tenvs,
+    refuse_homeless,
 )
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, call_item_id, within_run
 from toolwright.wire.agent import goal_json, memory_json, plan_json
@@ -39,10 +39,10 @@ C = TypeVar("C")
 class GivenGoal(BaseModel):
     """A goal."""
 
-    id: str | None = Field(default=None, description="The goal to change; omit it to create a goal.")
-    description: str | None = Field(default=None, description="The goal itself. Required for a new goal.")
-    status: str | None = Field(default=None, description="Its status, such as 'active' or 'done'.")
-    priority: str | None = Field(default=None, description="Its priority, such as 'high'.")
+    id: str | None = Field(default=None, description="The goal to update; omit it to create a new goal.")
+    description: str | None = Field(default=None, description="The goal. Required for a new goal.")
+    status: str | None = Field(default=None, description="Status, such as 'active' or 'done'.")
+    priority: str | None = Field(default=None, description="Priority, such as 'high'.")
 
     @property
     def change(self) -> GoalChange:
@@ -53,8 +53,8 @@ class GivenGoal(BaseModel):
 class GivenMemory(BaseModel):
     """A memory."""
 
-    key: str = Field(description="Its topic; an existing memory with the same key is replaced.")
-    value: str = Field(description="The text to remember.")
+    key: str = Field(description="Key of the memory; an existing one is replaced.")
+    value: str = Field(description="The value to remember.")
 
     @property
     def change(self) -> MemoryChange:
@@ -67,13 +67,14 @@ class GivenPlan(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_camel)
 
-    id: str | None = Field(default=None, description="The plan to change; omit it to create a plan.")
+    id: str | None = Field(default=None, description="The plan to update; omit it to create a new plan.")
     name: str | None = Field(default=None, description="A short name. Required for a new plan.")
     instruction: str | None = Field(
         default=None, description="The instruction that you receive when it runs. Required for a new plan."
     )
     run_after: int | float | str | None = Field(
-        default=None, description="Run once, after milliseconds or a text such as '5 hours' or '1h30m'."
+        default=None,
+        description="Run once, after a number of milliseconds or a text such as '5 hours' or '1h30m'.",
     )
     scheduled_at: str | None = Field(
         default=None, description="Run once, at this time: ISO 8601 with an offset, or with a timezone."
@@ -112,35 +113,36 @@ class MindToolkit:
         )
 
     async def set_goals(self, state: ThreadState, goals: list[GivenGoal]) -> ToolResult:
-        """Make new goals for yourself, or change some: what you leave out stays as it is. Answers with all goals."""
+        """Create or update your goals; omitted fields keep their values. Returns all goals."""
         changes = [each.change for each in goals]
         return await within_run(state, lambda run: self._set(run, GOALS, changes, goal_json))
 
     async def delete_goals(self, state: ThreadState, ids: list[str]) -> ToolResult:
-        """Give up goals, by their ids. Answers with those that are left."""
+        """Delete goals by id. Returns the remaining goals."""
         return await within_run(state, lambda run: self._delete(run, GOALS, ids, goal_json))
 
     async def set_memories(self, state: ThreadState, memories: list[GivenMemory]) -> ToolResult:
-        """Remember values by key, also in later runs; a key that is there gets the new value. Answers with all."""
+        """Store values by key for later runs; an existing key gets the new value. Returns all memories."""
         changes = [each.change for each in memories]
         return await within_run(state, lambda run: self._set(run, MEMORIES, changes, memory_json))
 
     async def delete_memories(self, state: ThreadState, keys: list[str]) -> ToolResult:
-        """Forget memories, by their keys. Answers with those that are left."""
+        """Delete memories by key. Returns the remaining memories."""
         return await within_run(state, lambda run: self._delete(run, MEMORIES, keys, memory_json))
 
     async def set_plans(self, state: ThreadState, plans: list[GivenPlan]) -> ToolResult:
-        """Plan to be told an instruction later, once (runAfter or scheduledAt) or repeatedly (cron), or change
-        plans: what you leave out stays as it is. Answers with all plans, the next one first.
+        """Schedule an instruction to yourself, once (runAfter or scheduledAt) or repeatedly (cron), or update plans.
+
+        Omitted fields keep their values. Returns all plans, soonest first.
         """
         return await within_run(state, lambda run: self._set_plans(run, [each.change for each in plans]))
 
     async def delete_plans(self, state: ThreadState, ids: list[str]) -> ToolResult:
-        """Give up plans, by their ids. Answers with those that are left, the next one first."""
+        """Delete plans by id. Returns the remaining plans, soonest first."""
         return await within_run(state, lambda run: self._delete(run, PLANS, ids, plan_json))
 
     async def get_plans(self, state: ThreadState) -> ToolResult:
-        """Your plans, the next one first."""
+        """Return your plans, soonest first."""
         return await within_run(state, self._get_plans)
 
     async def _set(
@@ -165,8 +167,8 @@ class MindToolkit:
             )
 
         async def checked() -> CheckMind:
-            reapplied = edit(await items.read(self._minds, keeper))
-            return check_mind(keeper, items.kind, map(run.clean, reapplied.new), items.most)
+            again = edit(await items.read(self._minds, keeper))
+            return check_mind(keeper, items.kind, map(run.clean, again.new), items.most)
 
         edited = edit(rows)
         run.speak(checked)
@@ -179,22 +181,22 @@ class MindToolkit:
     ) -> JSON:
         """Delete items with the commit of the call's result. Return the others."""
         keeper = items.keeper(await run.reach())
-        existing = items.by_key(await self._read(run, items, keeper))
-        missing = [each for each in keys if each not in existing]
+        kept = items.by_key(await self._read(run, items, keeper))
+        missing = [each for each in keys if each not in kept]
         if missing:
             names = brief(", ".join(map(repr, missing)), 200)
             raise InvalidRequest(f"There is no {items.noun} {names}: nothing was deleted.")
         for key in dict.fromkeys(keys):
             run.effect(items.drop(keeper, key))
-        remaining = items.order(item for key, item in existing.items() if key not in keys)
-        return {items.kind: [to_json(each) for each in remaining]}
+        left = items.order(item for key, item in kept.items() if key not in keys)
+        return {items.kind: [to_json(each) for each in left]}
 
     async def _set_plans(self, run: BuiltinState, changes: Sequence[PlanChange]) -> JSON:
         """Change plans, of which a person's wake the thread that they are made in."""
         reach = await run.reach()
         items = PLANS
         if changes and reach.person is None:
-            require_home_tenvs(run.missing_home_tenvs)
+            refuse_homeless(run.missing_home_tenvs)
         elif changes:
             items = plans_waking(_woken(run))
         return await self._edit(run, items, items.keeper(reach), changes, plan_json)
@@ -211,7 +213,7 @@ def _woken(run: BuiltinState) -> str:
     """Return the id of the person's thread that their plans wake."""
     if run.thread.parent_id is not None:
         raise InvalidRequest(
-            "Plans cannot be created in this thread, because it is a child of a person's thread. Plans wake the thread "
-            "in which they are created, so create them in the person's thread."
+            "Plans cannot be made in this thread, because it is a child of a person's thread. Make them in the "
+            "person's thread, which they wake."
         )
     return run.thread.id

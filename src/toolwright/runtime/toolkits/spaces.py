@@ -7,7 +7,7 @@ from pydantic import Field
 
 from toolwright.core.broken_rows import all_of
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.journal.effects import Enter, Tell
+from toolwright.core.journal.effects import Announce, Enter
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.space import Space, SpaceMessage
@@ -17,7 +17,7 @@ from toolwright.core.threads.event import EventDraft, EventType
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.spaces.history import LONGEST_PAGE, MessageView
 from toolwright.runtime.spaces.spaces import Spaces
-from toolwright.runtime.spaces.speech import Speech, words_of
+from toolwright.runtime.spaces.speech import Speech, message_content
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
 from toolwright.wire.call import message_id_of
 from toolwright.wire.space import space_event
@@ -46,8 +46,8 @@ class SpacesToolkit:
     # ── the tools ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def enter_space(self, state: ThreadState, spaceId: str, limit: Page = 50) -> ToolResult:  # noqa: N803 - as S3 spells it
-        """Enter a space: what you say and your visible tools appear there. Answers with who is in it and what was
-        said last.
+        """Enter a space, in which your messages and visible tool calls then appear. Returns its members and latest
+        messages.
         """
         return await within_run(state, lambda run: self._enter(run, spaceId, limit))
 
@@ -56,21 +56,21 @@ class SpacesToolkit:
         return await within_run(state, self._leave)
 
     async def send_message(self, state: ThreadState, text: str) -> ToolResult:
-        """Say something in the space that you are in. Its other members read it."""
+        """Send a message to the space that you are in. Its other members read it."""
         return await within_run(state, lambda run: self._send(run, text))
 
     async def read_messages(
         self,
         state: ThreadState,
         spaceId: str,  # noqa: N803 - as S3 spells it
-        offset: Annotated[int, Field(ge=0, description="Number of the newest messages to skip.")] = 0,
+        offset: Annotated[int, Field(ge=0, description="Number of newest messages to skip.")] = 0,
         limit: Page = 50,
     ) -> ToolResult:
-        """Read what was said in a space, the newest page first."""
+        """Read the messages of a space, newest page first."""
         return await within_run(state, lambda run: self._read(run, spaceId, offset, limit))
 
     async def skip(self, state: ThreadState, reason: str | None = None) -> ToolResult:
-        """End here and stay silent: there is nothing to do or to say."""
+        """End the turn without a message, because nothing needs to be done or said."""
         return await within_run(state, lambda run: self._skip(run, reason))
 
     # ── what they do ────────────────────────────────────────────────────────────────────────────────────────
@@ -104,7 +104,7 @@ class SpacesToolkit:
         space_id = run.space_id
         if space_id is None:
             raise InvalidRequest("You are not in a space. Call enter_space first.")
-        content = run.clean(words_of(text, "text"))
+        content = run.clean(message_content(text, "text"))
         author = run.author
         assert author is not None, "an agent that runs is an entity"
         await run.retry_until_available(lambda: self._accessible_space(run, space_id, NO_LONGER_HERE))
@@ -132,7 +132,7 @@ class SpacesToolkit:
         return {"skipped": True}
 
     async def _accessible_space(self, run: BuiltinState, space_id: str, otherwise: str) -> Space:
-        """The space, if the agent may read and speak there, and the person too whose thread it is."""
+        """Return the space, if the agent may read and speak there, and the person too whose thread it is."""
         me = "" if run.author is None else run.author.id
         person = (await run.reach()).person
         try:
@@ -156,10 +156,10 @@ def _origin(run: BuiltinState, space_id: str) -> JSONObject:
     return {"origin": origin}
 
 
-def _presence(run: BuiltinState, space_id: str, type_: EventType) -> Tell:
+def _presence(run: BuiltinState, space_id: str, type_: EventType) -> Announce:
     entity_id = None if run.author is None else run.author.id
     event: EventDraft = space_event(type_, agentEntityId=entity_id, runId=run.source.run_id)
-    return Tell(space_id=space_id, source=run.source, events=(event,))
+    return Announce(space_id=space_id, source=run.source, events=(event,))
 
 
 def _space(space: Space) -> JSONObject:

@@ -51,7 +51,7 @@ from toolwright.runtime.threads.results import call_rows
 from toolwright.runtime.threads.runs import ENDS, LOOK_AGAIN
 from toolwright.runtime.toolkits.call_ends import CallEnds
 from toolwright.runtime.toolkits.call_events import call_event, post_of, write_input
-from toolwright.runtime.toolkits.loop_messages import LoopMessages, given_text, has_left_out
+from toolwright.runtime.toolkits.loop_messages import LoopMessages, answer_text, has_left_out
 from toolwright.wire.result import result_from_json, s4_result
 
 Handler = Callable[[object], Awaitable[JSONObject]]
@@ -115,7 +115,7 @@ class Toolkit:
 
     `await` it once if the agent is configured over HTTP, or has MCP servers: its tools are read then. That raises
     `NotFound` for an agent or a run that is not there, `InvalidRequest` for another agent's run, `RunOver` for one that
-    has failed, was cancelled or skipped, `TenvsLacking` for an agent that needs values which only a thread can bring.
+    has failed, was cancelled or skipped, `TenvsRequired` for an agent that needs values which only a thread can bring.
     """
 
     def __init__(self, agent: str, run_id: str | None, parts: ToolkitParts) -> None:
@@ -160,7 +160,7 @@ class Toolkit:
         return self.definitions_for("anthropic")
 
     def definitions_for(self, format: Format) -> list[JSONObject]:
-        """The same for OpenAI's chat completions, Anthropic's messages or MCP.
+        """Return the same for OpenAI's chat completions, Anthropic's messages or MCP.
 
         Once `fit` has left something out, `read_result` is among them.
         """
@@ -209,7 +209,7 @@ class Toolkit:
         fitted = await self._parts.fit(
             self._active,
             loop.messages,
-            fixed=text_tokens(system + loop.system_text) + self._tool_tokens(),
+            fixed=text_tokens(system + loop.lead) + self._tool_tokens(),
             max_tokens=max_tokens,
             refer=self._refer,
         )
@@ -221,10 +221,10 @@ class Toolkit:
         """The run that calls are recorded to; None before the first call of a run of its own."""
         return self._run_id
 
-    async def call(self, name: str, written_input: object) -> JSONObject:
+    async def call(self, name: str, given: object) -> JSONObject:
         """Call a tool by name; the same as `handlers[name](given)`, also for a name that no tool has."""
         parts, call_id = self._parts, self._parts.new_id("call")
-        written = await in_thread_if_large(written_input, write_input, written_input)
+        written = await in_thread_if_large(given, write_input, given)
         while True:
             thread, run_id = await self._place()
             if place().get("threadId") == thread.id:
@@ -232,11 +232,11 @@ class Toolkit:
                     f"The thread {thread.id!r} waits for this handler, so the call would never end. Call the agent's "
                     "tools with state.invoke_tool instead."
                 )
-            translated = self.tools.told(name)
+            told = self.tools.told(name)
             own_name, own_input = name, written
-            if translated is not None:
-                own_name = translated.name
-                own_input = changed(written, arguments=str(translated.arguments(written.arguments)))
+            if told is not None:
+                own_name = told.name
+                own_input = changed(written, arguments=str(told.arguments(written.arguments)))
             env = await parts.lineages.env(thread, self._active)
             event = await call_event(
                 thread, call_id, own_name, own_input, env.redactor, self.names, parts.clock.now()
@@ -245,12 +245,12 @@ class Toolkit:
                 if await self._post(thread, event, run_id):
                     parts.motor.wake(thread.id)
                     result = await end
-                    answer = s4_result(result if translated is None else translated.result(result))
-                    self._remember(given_text(answer), call_id)
+                    answer = s4_result(result if told is None else told.result(result))
+                    self._remember(answer_text(answer), call_id)
                     return answer
 
     def _tool_tokens(self) -> int:
-        """The estimated tokens of the definitions with `read_result`, counted once for each toolset."""
+        """Return the estimated tokens of the definitions with `read_result`, counted once for each toolset."""
         tools = self.tools
         if self._measured[0] is not tools:
             offered: list[JSON] = [*Toolset([*tools, self._parts.reader]).definitions("anthropic")]
@@ -279,7 +279,7 @@ class Toolkit:
         for row in rows:
             if row.result is not None:
                 answer = s4_result(self._parts.files.cut(result_from_json(row.result)))
-                self._remember(given_text(answer), row.id)
+                self._remember(answer_text(answer), row.id)
 
     def _opened_by(self, message: Message) -> str | None:
         """Return the id of the call that gave this result, or None for a result of another tool."""
@@ -297,12 +297,12 @@ class Toolkit:
         if self._active.agent_id in RESERVED:
             raise NotFound(f"There is no agent {self._agent!r}.")
         if self._given_run is None:
-            missing_tenvs = self._active.lacking({})
-            if missing_tenvs:
+            missing = self._active.missing_tenvs({})
+            if missing:
                 raise tenvs_lacking(
-                    f"The agent {self._active.agent.name!r} cannot have a thread of its own", missing_tenvs
+                    f"The agent {self._active.agent.name!r} cannot have a thread of its own", missing
                 )
-            self._mcp_tools = (await parts.mcp.offer_for(self._active, env_of_agent(self._active))).tools
+            self._mcp_tools = (await parts.mcp.tools_for(self._active, env_of_agent(self._active))).tools
             return self
         run = await parts.store.run(by_id("run", self._given_run))
         if run is None:
@@ -318,12 +318,12 @@ class Toolkit:
         if thread.answering != run.agent:
             raise InvalidRequest(f"The thread of the run {run.id!r} was handed over to another agent.")
         env = await parts.lineages.env(thread, self._active)
-        self._mcp_tools = (await parts.mcp.offer_for(self._active, env)).tools
+        self._mcp_tools = (await parts.mcp.tools_for(self._active, env)).tools
         self._thread_id, self._user_id = run.thread_id, thread.user_id
         return self
 
     async def _place(self) -> tuple[Thread, str]:
-        """The thread and the id of the run that a call is made in now."""
+        """Return the thread and the id of the run that a call is made in now."""
         async with self._placing:
             thread = None if self._thread_id is None else await self._thread(self._thread_id)
             if thread is None or thread.answering != thread.agent:
@@ -339,7 +339,7 @@ class Toolkit:
             return thread, self._run_id
 
     async def _own_thread(self) -> Thread:
-        """A new thread of the agent's, for a run of the toolkit's own."""
+        """Return a new thread of the agent's, for a run of the toolkit's own."""
         parts, now = self._parts, self._parts.clock.now()
         assert self._active is not None, "it was found"
         thread = Thread(id=parts.new_id("thr"), agent=self._active.agent_id, created_at=now)
@@ -363,7 +363,7 @@ class Toolkit:
         match answer.guard:
             case "terminated":
                 raise ThreadTerminated(
-                    f"The thread {event.thread_id!r} is terminated and accepts no more calls."
+                    f"The thread {event.thread_id!r} is terminated, so no call can be made in it."
                 )
             case "busy":
                 await self._until_idle(event.thread_id)
@@ -379,7 +379,7 @@ class Toolkit:
             await follower.next(LOOK_AGAIN)
 
     async def _next_run(self, run_id: str) -> None:
-        """A run that has ended otherwise than completed records no more; a toolkit of its own begins another."""
+        """Return the next run. A run that did not complete records nothing more; its toolkit starts another one."""
         if self._given_run is not None:
             run = await self._parts.store.run(run_id)
             raise NotFound(f"There is no run {run_id!r}.") if run is None else _over(run)

@@ -198,7 +198,7 @@ class Access:
         verify_token: TokenVerifier | None = None,
     ) -> None:
         if public_keys and verify_token is None:
-            raise DefinitionError("Public keys need a way to verify the tokens of those who send them.")
+            raise DefinitionError("Public keys require a way to verify people's tokens.")
         self._services = [ServiceKey.read(entry) for entry in secret_keys]
         self._secret = _Keys(tuple(each.key for each in self._services))
         self._public = _Keys(public_keys)
@@ -242,7 +242,7 @@ class Access:
         host = headers.get("host", "")
         if not is_loopback(_host_name(host)):
             raise Forbidden(
-                f"The host {host!r} is not this machine: call it as localhost, or configure keys."
+                f"The host {host!r} is not this machine. Call it as localhost, or configure keys."
             )
         origin = headers.get("origin")
         if origin is not None and origin not in self._origins and not is_loopback(_origin_name(origin)):

@@ -162,10 +162,10 @@ class Permits:
 
     async def run(self, caller: Caller, run_id: str) -> None:
         """Raise `NotFound` unless the caller may see all of the run and cancel it."""
-        if caller.kind == "person" and (await self.look(caller, run_id))[1] != "whole":
+        if caller.kind == "person" and (await self.visible_run(caller, run_id))[1] != "whole":
             raise _no_run(run_id)
 
-    async def look(self, caller: Caller, run_id: str) -> tuple[Run, Sight]:
+    async def visible_run(self, caller: Caller, run_id: str) -> tuple[Run, Sight]:
         """Return the run, and how much of it the caller may see. Raises `NotFound` for one of which that is nothing."""
         run = await self._runtime.runs.get(run_id)
         if caller.kind == "service":
@@ -235,7 +235,7 @@ class Permits:
         """Check whether the caller may change the message: `Forbidden` if they may only read it."""
         message = await self.message(caller, message_id)
         if caller.kind == "person" and message.entity_id != caller.entity_id:
-            raise Forbidden("This message is somebody else's: only its author may change it.")
+            raise Forbidden("Only the author of this message may change it.")
 
     async def client(self, caller: Caller, client_id: str) -> None:
         """Raise `NotFound` unless the caller may take the client off the list."""
@@ -246,7 +246,7 @@ class Permits:
     def reader(self, caller: Caller) -> str:
         """Return the entity that has read something: only a person reads."""
         if caller.entity_id is None:
-            raise Forbidden("Only a person has something to read.")
+            raise Forbidden("Only people have unread counts. Use a person's token.")
         return caller.entity_id
 
     async def _belongs(self, caller: Caller, space_id: str) -> bool:
@@ -323,11 +323,11 @@ def check_answer(*, visible: bool, in_their_space: bool) -> None:
 def check_approver(caller: Caller, by: str | tuple[str, ...]) -> None:
     """Raise `Forbidden` unless the caller, who may see the call, may approve it."""
     if by == "service" and caller.kind != "service":
-        raise Forbidden("This call waits for the approval of a service.")
+        raise Forbidden("This call requires a service's approval.")
     if by == "person" and caller.kind != "person":
-        raise Forbidden("This call waits for the approval of a person: answer with their token.")
+        raise Forbidden("This call requires a person's approval. Submit the answer with that person's token.")
     if not isinstance(by, str) and (caller.kind != "person" or not {*by} & {*caller.user_ids}):
-        raise Forbidden("This call waits for the approval of somebody else.")
+        raise Forbidden("This call requires another person's approval.")
 
 
 def _no_run(run_id: str) -> NotFound:

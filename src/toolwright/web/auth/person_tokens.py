@@ -83,12 +83,12 @@ def named_by(claims: JSONObject, wanted: Wanted, now: datetime) -> Named:
     if begins is not None and begins > at + EARLY:
         raise Unauthorized("The token is not valid yet.")
     if wanted.issuer is not None and claims.get("iss") != wanted.issuer:
-        raise Unauthorized("The token is not from the issuer whose tokens are taken here.")
+        raise Unauthorized("The token is not from the accepted issuer.")
     if wanted.audience is not None and wanted.audience not in _audience(claims):
-        raise Unauthorized("The token is not meant for this server: its audience is another, or none.")
+        raise Unauthorized("The token is not meant for this server: its audience is missing or different.")
     name = claims.get(wanted.claim)
     if not isinstance(name, str) or not name:
-        raise Unauthorized(f"The token lacks the claim {wanted.claim!r}, or it is not text.")
+        raise Unauthorized(f"The claim {wanted.claim!r} of the token is missing or not text.")
     return Named(external_id=name, until=expires, claims=claims)
 
 
@@ -225,18 +225,18 @@ class ProviderKeys:
             try:
                 keys = read_keys(await self._fetch())
             except KeysUnavailable as error:
-                log.warning("The keys of people's tokens cannot be fetched: %s", error)
+                log.warning("The keys for people's tokens cannot be fetched: %s", error)
                 return
             finally:
                 self._tried_at = self._clock.monotonic()
             if not keys:
-                log.warning("The key set of people's tokens has no key that can be used: the last ones stay.")
+                log.warning("The key set for people's tokens has no usable key. The previous keys are kept.")
                 return
             self._keys, self._fetched_at = keys, self._clock.monotonic()
 
 
 def over_http(url: str) -> Fetch:
-    """Fetches the key set at that URL: within a time, up to a size, without following redirects."""
+    """Fetch the key set at that URL: within a time, up to a size, without following redirects."""
     context = httpx.create_ssl_context()  # once: it takes a while
 
     async def fetch() -> bytes:

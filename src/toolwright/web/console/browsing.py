@@ -12,7 +12,7 @@ from toolwright.core.limits import PageLimit
 from toolwright.core.text import brief
 from toolwright.web.console.tool_ui.parts import json_block
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, box, link, words
+from toolwright.web.console.widgets import action, box, link, plain_text
 
 T = TypeVar("T")
 PAGE: Final = 25  # rows of a list
@@ -24,7 +24,7 @@ def check_service(visit: Visit) -> None:
     Agents, tools and people are shown only to services, as over HTTP.
     """
     if visit.caller.kind != "service":
-        raise Forbidden("This page is for those who run the app: sign in with a secret key.")
+        raise Forbidden("This page is for operators. Sign in with a secret key.")
 
 
 def tabs(path: str, names: Mapping[str, str], current: str) -> None:
@@ -41,7 +41,7 @@ def folded(visit: Visit, summary: str, content: JSON) -> None:
     """Render JSON that is drawn when it is opened; of a large one the beginning."""
     details = box("details", "folded")
     with details:
-        words(summary, "summary", "quiet small")
+        plain_text(summary, "summary", "quiet small")
         place = box()
 
     async def fill() -> None:
@@ -112,7 +112,7 @@ class Listing(Generic[T]):
 
     def _draw_page(self, rows: Sequence[T]) -> None:
         for broken in broken_of(rows)[:3]:
-            words(brief(broken.sentence, 300), "p", "error")
+            plain_text(brief(broken.sentence, 300), "p", "error")
         if not rows:
             self._empty()
             return
@@ -127,7 +127,7 @@ class Listing(Generic[T]):
         with box("div", "row pager"):
             if self._offset:
                 action("Back", lambda: self._go(self._offset - self._size), icon="chevron_left")
-            words(f"From {self._offset + 1}", "span", "quiet small")
+            plain_text(f"From {self._offset + 1}", "span", "quiet small")
             if more:
                 action(
                     "More",

@@ -9,13 +9,13 @@ from nicegui import ui
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from toolwright.core.errors import NotFound, VariablesLacking
+from toolwright.core.errors import NotFound, VariablesRequired
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.runtime.children.requests import RequestStatus
+from toolwright.runtime.children.requests import Wanted
 from toolwright.web.console.schema_form import ABSENT, Absence, SchemaForm
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, words
+from toolwright.web.console.widgets import action, badge, box, plain_text
 
 
 async def variables_form(visit: Visit, thread_id: str, request_id: str) -> None:
@@ -41,14 +41,14 @@ class VariablesForm:
         async with self._refreshing:
             self._show(await self._read())
 
-    async def _read(self) -> RequestStatus | None:
+    async def _read(self) -> Wanted | None:
         try:
             await self._visit.permits.request(self._visit.caller, self._thread_id, self._request_id)
             return await self._visit.runtime.requests.get(self._thread_id, self._request_id)
         except NotFound:
             return None
 
-    def _show(self, wanted: RequestStatus | None) -> None:
+    def _show(self, wanted: Wanted | None) -> None:
         if wanted is not None and self._given is not None and self._fields.keys() >= {*wanted.missing}:
             for name in self._fields.keys() - {*wanted.missing}:
                 self._fields.pop(name).delete()
@@ -58,13 +58,15 @@ class VariablesForm:
         self._given = None
         with self._card:
             if wanted is None:
-                words("Nobody waits for these values any more.", "p", "quiet")
+                plain_text("Nobody waits for these values any more.", "p", "quiet")
             else:
                 self._ask(wanted)
 
-    def _ask(self, wanted: RequestStatus) -> None:
-        words("Values are missing", "h2")
-        words(f"{wanted.agent_name} goes on once they are given. Secrets are kept encrypted.", "p", "quiet")
+    def _ask(self, wanted: Wanted) -> None:
+        plain_text("Values are missing", "h2")
+        plain_text(
+            f"{wanted.agent_name} goes on once they are given. Secrets are kept encrypted.", "p", "quiet"
+        )
         self._given = box("div", "row small")
         self._list_given(wanted, self._given)
         missing = [each for each in wanted.required if each.name in wanted.missing]
@@ -73,11 +75,11 @@ class VariablesForm:
         ]
         self._fields = entry_form(fields, "Give", self._give)
 
-    def _list_given(self, wanted: RequestStatus, place: Element) -> None:
+    def _list_given(self, wanted: Wanted, place: Element) -> None:
         given = [each.name for each in wanted.required if each.name not in wanted.missing]
         place.visible = bool(given)
         with place.clear():
-            words("There already:", "span", "quiet")
+            plain_text("There already:", "span", "quiet")
             for name in given:
                 badge(name, "good")
 
@@ -88,7 +90,7 @@ class VariablesForm:
         await self._visit.permits.request(self._visit.caller, self._thread_id, self._request_id)
         try:
             await self._visit.runtime.requests.answer(self._thread_id, self._request_id, entered)
-        except (VariablesLacking, NotFound):  # the given values are stored, or the request has ended
+        except (VariablesRequired, NotFound):  # the given values are stored, or the request has ended
             await self.refresh()
             raise
         await self.refresh()
@@ -136,7 +138,7 @@ def opened(visit: Visit, title: str) -> Generator[ui.dialog]:
     dialog.on("hide", end)
     visit.view.at_end(end)
     with dialog, ui.card().classes("dialog"), box("div", "stack"):
-        words(title, "h2")
+        plain_text(title, "h2")
         yield dialog
     dialog.open()
 
@@ -163,7 +165,7 @@ def confirm(
     """Ask for a confirmation, then call `go`. `label` and `keep` are the buttons; `done` is shown afterwards."""
     with opened(visit, question) as dialog:
         if hint:
-            words(hint, "p", "quiet")
+            plain_text(hint, "p", "quiet")
 
         async def yes() -> None:
             if await visit.act(go(), done):
@@ -188,7 +190,7 @@ def fill_in(
     """Ask for the fields of the schema and pass them to `take`. The dialog stays open until they are accepted."""
     with opened(visit, title) as dialog:
         if hint:
-            words(hint, "p", "quiet")
+            plain_text(hint, "p", "quiet")
         form = SchemaForm(schema, values)
 
         async def send() -> None:

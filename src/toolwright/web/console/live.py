@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from toolwright.core.errors import Reset, StoreError, Unauthorized
 from toolwright.core.threads.event import Event, Topic
-from toolwright.runtime.threads.events import Subscription
+from toolwright.runtime.threads.events import Following
 from toolwright.web.console.visit import Visit
 from toolwright.web.options import NO_TELEMETRY
 from toolwright.web.streams import EventFilter
@@ -106,7 +106,7 @@ async def follow(
             await asyncio.sleep(AGAIN)
 
 
-async def look_again(
+async def poll(
     read: Callable[[], Awaitable[object]], every: float, lost: Callable[[bool], object] = lambda _: None
 ) -> None:
     """Call `read` every so many seconds, without end, for changes without events. `lost` is called as by `follow`."""
@@ -121,7 +121,7 @@ async def look_again(
 
 
 async def _draw_all(
-    following: Subscription, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
+    following: Following, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
 ) -> None:
     """Draw batches until the reader raises, or the backlog is too large: then it is discarded."""
     waiting: list[Event] = []

@@ -12,15 +12,15 @@ from nicegui.elements.mixins.text_element import TextElement
 from nicegui.elements.mixins.validation_element import ValidationElement
 from nicegui.elements.mixins.value_element import ValueElement
 
-from toolwright.core.arguments.faults import ArgumentFault, Fault
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.errors import FieldError, InvalidArguments
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.plain import Path, spell
 from toolwright.core.text import brief, quantity
 from toolwright.core.value import value
-from toolwright.web.console.widgets import box, words
+from toolwright.web.console.widgets import box, plain_text
 
 Kind: TypeAlias = Literal[
     "text", "long", "secret", "integer", "number", "boolean", "choice", "choices", "date", "datetime", "lines",
@@ -89,24 +89,24 @@ def entry_of(field: Field) -> Entry:
 
 
 def gather(field: Field, entries: Mapping[Path, Entry]) -> JSONObject:
-    """Return the entered object. Raises `ArgumentFault` for values that are not JSON, a number or a timestamp."""
-    faults: list[Fault] = []
-    whole = _gather(field, entries, faults)
-    if faults:
-        raise ArgumentFault(faults)
+    """Return the entered object. Raises `InvalidArguments` for values that are not JSON, a number or a timestamp."""
+    errors: list[FieldError] = []
+    whole = _gather(field, entries, errors)
+    if errors:
+        raise InvalidArguments(errors)
     if not isinstance(whole, dict):
-        raise ArgumentFault([Fault((), "must be a JSON object, such as {}")])
+        raise InvalidArguments([FieldError((), "must be a JSON object, such as {}")])
     return whole
 
 
-def _gather(field: Field, entries: Mapping[Path, Entry], faults: list[Fault]) -> JSON | Absence:
+def _gather(field: Field, entries: Mapping[Path, Entry], errors: list[FieldError]) -> JSON | Absence:
     if field.kind != "group":
         try:
             return _read(field, entries.get(field.path))
         except ValueError as error:
-            faults.append(Fault(field.path, str(error)))
+            errors.append(FieldError(field.path, str(error)))
             return ABSENT
-    parts = {str(each.path[-1]): _gather(each, entries, faults) for each in field.fields}
+    parts = {str(each.path[-1]): _gather(each, entries, errors) for each in field.fields}
     there: JSONObject = {name: each for name, each in parts.items() if not isinstance(each, Absence)}
     return there if there or field.required else ABSENT
 
@@ -160,13 +160,13 @@ def _int_or_float(text: str) -> int | float:
         return float(text)
 
 
-def _number(text: str, read: type[int] | object, fault: str) -> JSON:
+def _number(text: str, read: type[int] | object, error: str) -> JSON:
     try:
         number = cast("type[int]", read)(text.strip().replace("_", " "))
     except ValueError:
-        raise ValueError(fault) from None
+        raise ValueError(error) from None
     if number - number != 0:
-        raise ValueError(fault)
+        raise ValueError(error)
     return number
 
 
@@ -387,10 +387,10 @@ class SchemaForm:
 
     def __init__(self, schema: JSONObject, values: JSON | Absence = ABSENT, *, name: str = "form") -> None:
         self._root = fields_of(schema, values)
-        self._judge = Judge(schema, name)
+        self._judge = ArgumentValidator(schema, name)
         self._drawn: dict[Path, _Drawn] = {}
         with box("div", "fields"):
-            self._faults = words("", "div", "error")
+            self._faults = plain_text("", "div", "error")
             self._faults.props["role"] = "alert"
             self._faults.set_visibility(False)
             self._draw(self._root)
@@ -399,24 +399,24 @@ class SchemaForm:
         """Return the entered value. If it is invalid, show the errors at the fields and raise `InvalidRequest`."""
         try:
             entered = self._judge.read(gather(self._root, self._entries()))
-        except ArgumentFault as fault:
-            self.show(fault.faults)
-            count = quantity(len(fault.faults), "field")
-            raise InvalidRequest(f"Not sent yet: look at {count} of the form.") from fault
+        except InvalidArguments as error:
+            self.show(error.faults)
+            count = quantity(len(error.faults), "field")
+            raise InvalidRequest(f"Not sent yet: look at {count} of the form.") from error
         self.show(())
         return entered
 
-    def show(self, faults: Sequence[Fault]) -> None:
+    def show(self, errors: Sequence[FieldError]) -> None:
         """Show these errors at their fields, and remove others."""
         texts: dict[Path, list[str]] = {}
         others: list[str] = []
-        for fault in faults:
-            place = self._place(fault.path)
+        for error in errors:
+            place = self._place(error.path)
             if place is None:
-                others.append(brief(str(fault), 300))
+                others.append(brief(str(error), 300))
             else:
-                within = f"{spell(fault.path[len(place) :])} " if len(fault.path) > len(place) else ""
-                texts.setdefault(place, []).append(f"{within}{fault.text}")
+                within = f"{spell(error.path[len(place) :])} " if len(error.path) > len(place) else ""
+                texts.setdefault(place, []).append(f"{within}{error.text}")
         for path, drawn in self._drawn.items():
             drawn.complain(brief("; ".join(texts[path]), 300) if path in texts else None)
         self._faults.text = "\n".join(others)
@@ -433,8 +433,8 @@ class SchemaForm:
     def _draw(self, field: Field) -> None:
         if field.kind == "kept":
             with box("div", "field"):
-                words(field.label, "div", "small")
-                words(kept_words(field), "div", "quiet small")
+                plain_text(field.label, "div", "small")
+                plain_text(kept_words(field), "div", "quiet small")
         elif field.kind != "group":
             self._drawn[field.path] = _drawn(field)
         elif not field.path:
@@ -442,9 +442,9 @@ class SchemaForm:
                 self._draw(each)
         else:
             with box("fieldset"):
-                words(_label(field), "legend")
+                plain_text(_label(field), "legend")
                 if field.about:
-                    words(field.about, "div", "quiet small")
+                    plain_text(field.about, "div", "quiet small")
                 for each in field.fields:
                     self._draw(each)
 
@@ -462,21 +462,21 @@ def _drawn(field: Field) -> _Drawn:
         element = _element(field)
         element.props["data-field"] = spell(field.path)
         if field.about:
-            about = words(field.about, "div", "quiet small")
+            about = plain_text(field.about, "div", "quiet small")
             element.props["aria-describedby"] = about.html_id
         if isinstance(element, ValidationElement):
             return _Drawn(element, lambda fault: _complain(element, fault))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # NiceGUI says not of what
-        fault = words("", "div", "fault small")
-        fault.props["role"] = "alert"
-        return _Drawn(element, lambda said: _say(fault, said))
+        error = plain_text("", "div", "fault small")
+        error.props["role"] = "alert"
+        return _Drawn(element, lambda said: _show_error(error, said))
 
 
-def _complain(element: ValidationElement[Any], fault: str | None) -> None:
-    element.error = fault
+def _complain(element: ValidationElement[Any], error: str | None) -> None:
+    element.error = error
 
 
-def _say(line: TextElement, fault: str | None) -> None:
-    line.text = fault or ""
+def _show_error(line: TextElement, error: str | None) -> None:
+    line.text = error or ""
 
 
 def _element(field: Field) -> _Input:

@@ -21,7 +21,7 @@ from toolwright.core.ports import Clock
 from toolwright.core.text import brief
 from toolwright.core.value import value
 from toolwright.web.auth.access import SERVICE, Caller, OneTimeTokens, Signature
-from toolwright.web.console.widgets import badge, box, words
+from toolwright.web.console.widgets import badge, box, plain_text
 
 COOKIE = "toolwright_session"
 LIFE = timedelta(hours=12)
@@ -200,17 +200,17 @@ def entry_form(fields: Sequence[Field], label: str, send: Send) -> dict[str, Ele
 def _field(n: int, field: Field) -> Element:
     with box("label", "entry") as entry:
         with box("span", "row"):
-            words(field.label or field.name, "span", "" if field.label else "mono")
+            plain_text(field.label or field.name, "span", "" if field.label else "mono")
             if field.secret:
                 badge("secret")
         if field.hint:
-            words(brief(field.hint, LONGEST_HINT), "span", "quiet small")
+            plain_text(brief(field.hint, LONGEST_HINT), "span", "quiet small")
         shown = box("select" if field.choices else "input")
         shown.props["name"] = f"field{n}"  # whatever the field is called
         if field.choices:
             with shown:
                 for choice in field.choices:
-                    words(choice, "option").props["value"] = choice
+                    plain_text(choice, "option").props["value"] = choice
             return entry
         shown.props["type"] = "password" if field.secret else "text"
         shown.props["autocomplete"] = "off"
@@ -283,11 +283,11 @@ async def form_of(request: Request) -> Form:
     async for chunk in request.stream():
         body += chunk
         if len(body) > LONGEST_FORM:
-            raise InvalidRequest("This form is too long: a key or a token belongs into it.")
+            raise InvalidRequest("This form is too long. Enter a key or a token.")
     try:
         fields = parse_qs(body.decode(), max_num_fields=10, strict_parsing=bool(body))
     except ValueError:
-        raise InvalidRequest("This is not a form as the sign-in page sends it.") from None
+        raise InvalidRequest("This is not the form of the sign-in page.") from None
     entered = {name: fields.get(name, [""])[0].strip() for name in ("secret_key", "public_key", "token")}
     return Form(**entered)
 

@@ -13,9 +13,9 @@ from toolwright.core.errors import (
     DefinitionError,
     NotFound,
     StoreError,
-    TenvsLacking,
+    TenvsRequired,
     ToolwrightError,
-    VariablesLacking,
+    VariablesRequired,
 )
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.results.content import AttachmentRef
@@ -34,7 +34,7 @@ from toolwright.web.console.schema_form import SchemaForm
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.tool_ui.parts import json_block
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, code, link, words
+from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, code, link, plain_text
 
 _PLAIN: Final = re.compile("[A-Za-z0-9_.-]+")
 LONGEST_DESCRIPTION: Final = 240  # characters of it in a list
@@ -44,7 +44,7 @@ async def tools_of(visit: Visit, agent_id: str) -> Toolset:
     """Return all tools of an agent: its own, its toolkits', and those of MCP servers, for which it waits."""
     try:
         return (await visit.runtime.toolkit(agent_id)).tools
-    except TenvsLacking:  # it has threads that bring them, and none of its own
+    except TenvsRequired:  # it has threads that bring them, and none of its own
         return (await visit.runtime.agents.active(agent_id)).tools
 
 
@@ -79,7 +79,7 @@ def tool_list(tools: Sequence[Tool], agent_id: str | None = None) -> None:
                 with box("div", "row"):
                     link(tool.name, path_of(tool.name, agent_id), "title mono")
                     hints(tool)
-                words(brief(tool.description, LONGEST_DESCRIPTION), "p", "quiet small")
+                plain_text(brief(tool.description, LONGEST_DESCRIPTION), "p", "quiet small")
 
 
 def hints(tool: Tool) -> None:
@@ -99,12 +99,12 @@ def hints(tool: Tool) -> None:
 async def draw_outcome(call: Call, result: ToolResult | None) -> None:
     """Draw it; of a call that was cancelled there may be none."""
     if result is None:
-        words("There is no result.", "p", "quiet")
+        plain_text("There is no result.", "p", "quiet")
         return
     if result.status == "error":
         with box("div", "error") as said:
             said.props["role"] = "alert"
-            words(brief(result.error or "It failed.", LONGEST_SHOWN), "p")
+            plain_text(brief(result.error or "It failed.", LONGEST_SHOWN), "p")
         if result.error_code is not None:
             with box("div", "row"):
                 badge(brief(result.error_code, 60), "bad")
@@ -115,7 +115,7 @@ async def draw_outcome(call: Call, result: ToolResult | None) -> None:
     draw_files(call.thread_id, [each for each in result.attachments if isinstance(each, AttachmentRef)])
     if result.stack:
         with box("details", "folded"):
-            words("Traceback", "summary", "quiet small")
+            plain_text("Traceback", "summary", "quiet small")
             code(result.stack)
 
 
@@ -152,14 +152,14 @@ async def call_app_tool(
         if before is None:
             await app_calls.make(call, name, arguments)
         else:
-            await app_calls.make_in_thread_of(call, before, name, arguments)
+            await app_calls.make_beside(call, before, name, arguments)
         while True:
             row = await watch.row()
             progress = Progress(call=row, run=await _run(runtime, call.run_id))
             yield progress
             if progress.over:
                 return
-            if not await watch.next(LOOK_AGAIN) and row is None and await app_calls.is_lost(call):
+            if not await watch.next(LOOK_AGAIN) and row is None and await app_calls.lost(call):
                 raise StoreError("The call could not be started.")
 
 
@@ -260,30 +260,30 @@ def parameter_table(schema: JSONObject) -> None:
     """Render the table of parameters, or a note that there are none."""
     rows = [*parameters_of(schema)]
     if not rows:
-        words("It takes no parameters.", "p", "quiet")
+        plain_text("It takes no parameters.", "p", "quiet")
         return
     with box("div", "scroll card"), box("table", "grid"):
         with box("thead"), box("tr"):
             for title in ("Parameter", "Type", "Description"):
-                words(title, "th")
+                plain_text(title, "th")
         with box("tbody"):
             for row in rows[:MOST_ROWS]:
                 _row(row)
     if len(rows) > MOST_ROWS:
-        words(f"… and {len(rows) - MOST_ROWS} more", "p", "quiet small")
+        plain_text(f"… and {len(rows) - MOST_ROWS} more", "p", "quiet small")
 
 
 def _row(row: Parameter) -> None:
     with box("tr"):
         with box("td"), box("span", "row"):
-            words(brief(row.name, 100), "span", "mono")
+            plain_text(brief(row.name, 100), "span", "mono")
             if row.required:
                 badge("required")
-        words(brief(row.type, LONGEST), "td", "mono")
+        plain_text(brief(row.type, LONGEST), "td", "mono")
         with box("td"):
-            words(brief(row.description, LONGEST), "p")
+            plain_text(brief(row.description, LONGEST), "p")
             if row.default:
-                words(f"Default: {brief(row.default, LONGEST)}", "p", "quiet small")
+                plain_text(f"Default: {brief(row.default, LONGEST)}", "p", "quiet small")
 
 
 KINDS: Final = {
@@ -312,9 +312,9 @@ class ToolTester:
     def draw(self) -> None:
         """Draw the form; the call's result is shown below it."""
         with box("section", "section stack"):
-            words("Call it", "h2")
+            plain_text("Call it", "h2")
             if self._agent_id is not None:
-                words("The call is made by the agent, in a thread of its own.", "p", "quiet small")
+                plain_text("The call is made by the agent, in a thread of its own.", "p", "quiet small")
             self._form = SchemaForm(self._tool.offered, name=self._tool.name)
             with box("div", "row"):
                 action("Call", self._press, icon="play_arrow", kind="primary")
@@ -341,7 +341,7 @@ class ToolTester:
         self._shown = None
         self._place.clear()
         with self._place:
-            words("Calling …", "p", "quiet")
+            plain_text("Calling …", "p", "quiet")
         self._arguments = arguments
         self._visit.view.run(self._follow(self._calls, before))
 
@@ -355,7 +355,7 @@ class ToolTester:
         except ToolwrightError as error:
             self._place.clear()
             with self._place:
-                words(error.message, "p", "error").props["role"] = "alert"
+                plain_text(error.message, "p", "error").props["role"] = "alert"
 
     def _made(self, before: Call | None) -> AsyncGenerator[Progress]:
         runtime, name = self._visit.runtime, self._tool.name
@@ -382,7 +382,7 @@ class ToolTester:
                 badge(call.status, KINDS.get(call.status, "busy"))
                 if call.completed_at is not None:
                     seconds = (call.completed_at - (call.started_at or call.created_at)).total_seconds()
-                    words(f"{seconds:.2f} s", "span", "quiet small")
+                    plain_text(f"{seconds:.2f} s", "span", "quiet small")
                 link("Its run", f"/runs/{call.run_id}", "small")
                 box("span", "fill")
                 if not progress.over:
@@ -405,8 +405,8 @@ class ToolTester:
         elif self._agent_id is None and isinstance(missing, list) and _lacks_values(result):
             declared = {each.name: each for each in self._tool.variables}
             fields = [_field(str(name), declared.get(str(name))) for name in missing]
-            words("Values are missing", "h3")
-            words(
+            plain_text("Values are missing", "h3")
+            plain_text(
                 "Give them for this call, and it is made again. Secrets are kept encrypted.",
                 "p",
                 "quiet small",
@@ -429,7 +429,7 @@ class ToolTester:
 
 
 def _lacks_values(result: ToolResult | None) -> bool:
-    return result is not None and result.error_code == VariablesLacking.code
+    return result is not None and result.error_code == VariablesRequired.code
 
 
 def _field(name: str, variable: Variable | None) -> Field:
@@ -439,5 +439,5 @@ def _field(name: str, variable: Variable | None) -> Field:
 
 def _wait(text: str) -> None:
     with box("p", "row"):
-        words(text)
+        plain_text(text)
         link("Answer it", "/pending")

@@ -142,7 +142,7 @@ class ConsoleApp:
                 return False
             if caller.entity_id is None:
                 return True
-            entity = await self.serving.runtime.entities.get_human(caller.entity_id)
+            entity = await self.serving.runtime.entities.human(caller.entity_id)
         except StoreError:
             return True  # which says nothing of them
         return entity is not None and entity.external_id == caller.external_id
@@ -220,7 +220,7 @@ class Visit:
         return self._view
 
     def begin_view(self) -> "View":
-        """Another view is shown: what ran for the last one ends."""
+        """Start another view and end the tasks of the last one."""
         self._view.close()
         self._view = View(self._client)
         return self._view
@@ -240,7 +240,7 @@ class Visit:
     async def speaker(self) -> Entity | None:
         """Return the current speaker, or None if it does not exist."""
         speaker_id = self.speaker_id
-        return None if speaker_id is None else await self.runtime.entities.get_human(speaker_id)
+        return None if speaker_id is None else await self.runtime.entities.human(speaker_id)
 
     async def act(self, action: Awaitable[object], done: str | None = None) -> bool:
         """Execute an action and show its outcome. Returns whether it succeeded."""
@@ -364,7 +364,7 @@ class View:
         self._at_end.append(end)
 
     def close(self) -> None:
-        """Another view is shown."""
+        """End the view's tasks."""
         self.closed = True
         for task in self._tasks:
             task.cancel()
@@ -380,7 +380,7 @@ class View:
                 complain(error.message)
             except Exception:
                 log.exception("A page of the console failed.")
-                complain("Something went wrong on this page: load it again.")
+                complain("This page failed. Reload it.")
 
 
 def complain(message: str) -> None:

@@ -23,7 +23,7 @@ def box(tag: str = "div", classes: str = "") -> Element:
     return ui.element(tag).classes(classes)
 
 
-def words(content: str, tag: str = "span", classes: str = "") -> TextElement:
+def plain_text(content: str, tag: str = "span", classes: str = "") -> TextElement:
     """Return a text, as it is."""
     return TextElement(tag=tag, text=brief(content, LONGEST_SHOWN)).classes(classes)
 
@@ -31,7 +31,7 @@ def words(content: str, tag: str = "span", classes: str = "") -> TextElement:
 def heading(title: str) -> TextElement:
     """Return the heading of a view, which is also the title of the browser's window."""
     ui.page_title(f"{brief(title, 80)} · Toolwright")
-    return words(title, "h1")
+    return plain_text(title, "h1")
 
 
 def prose(content: str) -> None:
@@ -44,7 +44,7 @@ def code(content: str) -> None:
     block = box("pre", "code")
     block.props["tabindex"] = "0"  # so that the keyboard can scroll it
     with block:
-        words(content.rstrip("\n"), "code")
+        plain_text(content.rstrip("\n"), "code")
 
 
 def json_text(value: JSON) -> str:
@@ -59,12 +59,12 @@ def link(content: str, path: str, classes: str = "") -> TextElement:
 
 def badge(content: str, kind: str = "") -> TextElement:
     """Render a status in a few words; `kind` is a color class: good, bad, busy, waiting."""
-    return words(content, "span", f"badge {kind}")
+    return plain_text(content, "span", f"badge {kind}")
 
 
 def when(instant: datetime, classes: str = "quiet") -> TextElement:
     """Render a timestamp, which the browser shows in its own time zone, and as an age while it is recent."""
-    shown = words(f"{instant:%Y-%m-%d %H:%M} UTC", "time", classes)
+    shown = plain_text(f"{instant:%Y-%m-%d %H:%M} UTC", "time", classes)
     shown.props["datetime"] = instant.isoformat()
     return shown
 
@@ -72,9 +72,9 @@ def when(instant: datetime, classes: str = "quiet") -> TextElement:
 def nothing(title: str, hint: str = "") -> None:
     """Render a note in place of an empty list."""
     with box("div", "nothing"):
-        words(title, "p")
+        plain_text(title, "p")
         if hint:
-            words(hint, "p", "quiet")
+            plain_text(hint, "p", "quiet")
 
 
 def action(
@@ -107,7 +107,7 @@ def icon_action(icon: str, label: str, handler: Callable[[], object]) -> Element
     button.props["type"] = "button"
     button.props["aria-label"] = button.props["title"] = label
     with button:
-        glyph = words(icon, "i", "material-icons")
+        glyph = plain_text(icon, "i", "material-icons")
         glyph.props["aria-hidden"] = "true"
     return button.on("click", lambda: handler())
 
@@ -120,7 +120,7 @@ def file_url(thread_id: str, path: str, call_id: str | None = None) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes, as people count them."""
+    """Return bytes, as people count them."""
     amount = float(count)
     for unit in ("B", "KB", "MB"):
         if amount < 1000:

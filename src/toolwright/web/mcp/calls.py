@@ -75,7 +75,7 @@ class ToolCalls:
         with app_calls.watch(call) as watch:
             await asyncio.shield(self._make(context, call, params))
             while (row := await watch.row()) is None:
-                if not await watch.next(LOOK_AGAIN) and await app_calls.is_lost(call):
+                if not await watch.next(LOOK_AGAIN) and await app_calls.lost(call):
                     raise MCPError(INVALID_PARAMS, "The call could not be started.")
         return {"task": legacy_task(row, "working", None)}
 
@@ -96,7 +96,7 @@ class ToolCalls:
     async def _resume(
         self, context: Context, tool: Tool, params: CallToolRequestParams, call_id: str
     ) -> Answer:
-        """Go on with the call that the state names, of this caller: it may have been made in another process."""
+        """Resume the caller's call that the state names, also one of another process."""
         runtime, caller = self._parts.runtime, self._parts.caller(context)
         try:
             row = await runtime.app_calls.find(call_id, caller.users)
@@ -155,15 +155,15 @@ class _Following:
                 if answer is not None:
                     return answer
             events = await self._watch.next(self._pause())
-            await self._relay.tell(events)
+            await self._relay.send(events)
             if not events:
-                if row is None and await self._runtime.app_calls.is_lost(self._call):
+                if row is None and await self._runtime.app_calls.lost(self._call):
                     return error_result("The call could not be started.")
                 await self._relay.beat(self._elapsed, f"{self._tool.name} is not over yet")
             look = not events or any(event.type == "tool.started" for event in events)
 
     def close(self) -> None:
-        """Nobody is asked any more."""
+        """Stop following the call."""
         for task in self._asked.values():
             task.cancel()
 
@@ -189,7 +189,7 @@ class _Following:
     async def _result(self, row: Call) -> Answer:
         until = self._clock.time() + SETTLE
         while not self._relay.ended and self._runtime.is_only_driver and self._clock.time() < until:
-            await self._relay.tell(await self._watch.next(until - self._clock.time()))
+            await self._relay.send(await self._watch.next(until - self._clock.time()))
         result = self._runtime.app_calls.result(row)
         if result is None:
             return error_result(f"The call is {row.status}.")
@@ -213,7 +213,7 @@ class _Following:
         for each in questions:
             request = request_of(each, self._context)
             if request is None:
-                self._lacking |= each.lacking
+                self._lacking |= each.missing_capability
                 await refuse(self._runtime, each)
             else:
                 requests[each.key] = request

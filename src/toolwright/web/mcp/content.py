@@ -37,8 +37,8 @@ from mcp_types import (
 from mcp_types import Prompt as McpPrompt
 
 from toolwright.core.agents.prompt import Prompt
-from toolwright.core.arguments.faults import ArgumentFault
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.errors import InvalidArguments
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.json_text import NotJson, read_json
 from toolwright.core.json_value import JSON, JSONObject
@@ -47,7 +47,7 @@ from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import brief, clean_text, quantity
 from toolwright.core.tools.tool import Tool
-from toolwright.runtime.calls.nested import message_in
+from toolwright.runtime.calls.nested import spoken
 from toolwright.runtime.files.files import ThreadFiles
 from toolwright.web.mcp.tools import Context, McpParts, is_modern, output_of
 from toolwright.wire.result import error_object, model_text
@@ -74,17 +74,17 @@ async def call_result(
     blocks += await _files(files, thread_id, result.attachments)
     output = None if tool is None else output_of(tool)
     structured = clean_json(result.result) if succeeded else None
-    fault = None
+    error = None
     if succeeded and output is not None:
         structured = output.structured(structured)
-        fault = await output.fault(structured)
-    if fault is not None:
-        why = f"The tool has run. Its result is not what the tool's outputSchema promises: {brief(fault, _MOST_FAULT)}"
+        error = await output.fault(structured)
+    if error is not None:
+        why = f"The tool has run. Its result is not what the tool's outputSchema promises: {brief(error, _MOST_FAULT)}"
         blocks.append(TextContent(text=why))
     return CallToolResult(
         content=blocks or [TextContent(text="")],
-        structured_content=structured if fault is None and isinstance(structured, dict) else None,
-        is_error=not succeeded or fault is not None,
+        structured_content=structured if error is None and isinstance(structured, dict) else None,
+        is_error=not succeeded or error is not None,
         _meta=None if succeeded else _error_meta(result),
     )
 
@@ -169,7 +169,7 @@ class Prompts:
         given = params.arguments or {}
         texts = [prompt.prompt]
         if given or (prompt.required_schema is not None and _schema(prompt)[1]):
-            texts.append(message_in(_judged(prompt, given), None))
+            texts.append(spoken(_validated(prompt, given), None))
         messages = [PromptMessage(role="user", content=TextContent(text=text)) for text in texts if text]
         return GetPromptResult(description=prompt.tool_description or None, messages=messages)
 
@@ -201,14 +201,16 @@ def _description(schema: JSON) -> str | None:
     return described if isinstance(described, str) else None
 
 
-def _judged(prompt: Prompt, given: Mapping[str, str]) -> JSONObject:
+def _validated(prompt: Prompt, given: Mapping[str, str]) -> JSONObject:
     """Return the validated arguments. A host sends texts: one that its schema refuses is read as JSON."""
     schemas, _ = _schema(prompt)
     read: JSONObject = {name: _read(schemas.get(name), text) for name, text in given.items()}
     parameters = prompt.parameters()
     try:
-        return (prompt.judge(parameters) or Judge(parameters, prompt.name)).read(read)
-    except ArgumentFault as error:
+        return (prompt.argument_validator(parameters) or ArgumentValidator(parameters, prompt.name)).read(
+            read
+        )
+    except InvalidArguments as error:
         raise MCPError(INVALID_PARAMS, f"Invalid arguments: {error}") from error
 
 

@@ -77,7 +77,7 @@ class Relay:
         self._reported = False
         self.ended = False
 
-    async def tell(self, events: Sequence[Event]) -> None:
+    async def send(self, events: Sequence[Event]) -> None:
         """Pass on what of these events is for the host."""
         for event in events:
             own = event.payload.get("toolCallId") == self._call_id

@@ -69,7 +69,7 @@ class Question:
         return self.call.name == SAMPLE
 
     @property
-    def lacking(self) -> JSONObject:
+    def missing_capability(self) -> JSONObject:
         """The capability that a host needs to be asked."""
         return {"sampling": {}} if self.is_sampling else {"elicitation": {}}
 
@@ -78,7 +78,7 @@ async def open_questions(runtime: Runtime, call: AppCall | Call) -> Sequence[Que
     """Return the open questions of the call, oldest first."""
     seen: dict[str, int] = {}
     found: list[Question] = []
-    for each in await runtime.app_calls.nested_calls(call, MANY):
+    for each in await runtime.app_calls.below(call, MANY):
         asked = question_of(each) or sampling_of(each)
         if asked is None:
             continue

@@ -22,9 +22,9 @@ from mcp_types import Tool as McpTool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
-from toolwright.core.arguments.faults import list_faults
-from toolwright.core.arguments.judge import ResultJudge
+from toolwright.core.arguments.errors import join_errors
 from toolwright.core.arguments.schema import with_definitions
+from toolwright.core.arguments.validator import ResultValidator
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.dependencies.depends import innermost
 from toolwright.core.env.logs import logger
@@ -79,7 +79,7 @@ class McpParts:
         return await Permits(self.runtime).tool(self.caller(context), tool, delegate)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Do something that the end of a request does not end."""
+        """Start a task that outlives the request."""
         task = asyncio.create_task(work)
         self._behind.add(task)
         task.add_done_callback(self._behind.discard)
@@ -134,7 +134,7 @@ class ToolPages:
         if first not in self._rendered:
             last = first + PAGE
             self._rendered[first] = ListToolsResult(
-                tools=[told(tool) for tool in self._listed[first:last]],
+                tools=[listed_tool(tool) for tool in self._listed[first:last]],
                 next_cursor=_cursor(last) if last < len(self._listed) else None,
                 ttl_ms=FRESH,
                 cache_scope="private",
@@ -165,7 +165,7 @@ def unknown(name: str) -> MCPError:
     return MCPError(INVALID_PARAMS, f"Unknown tool: {name[:200]}")
 
 
-def told(tool: Tool) -> McpTool:
+def listed_tool(tool: Tool) -> McpTool:
     """Return the tool as listed for hosts."""
     output = output_of(tool)
     return McpTool(
@@ -189,7 +189,7 @@ class Output:
     def __init__(self, schema: JSONObject, name: str) -> None:
         self.wraps = schema.get("type") != "object"
         self.schema = _wrapped(schema) if self.wraps else schema
-        self._judge = ResultJudge(self.schema, name)
+        self._judge = ResultValidator(self.schema, name)
 
     def structured(self, result: JSON) -> JSON:
         """Return the structured content of a result."""
@@ -197,8 +197,8 @@ class Output:
 
     async def fault(self, structured: JSON) -> str | None:
         """Return why structured content is not valid, or None."""
-        faults = await in_thread_if_large(structured, self._judge.faults, structured)
-        return list_faults(faults) if faults else None
+        errors = await in_thread_if_large(structured, self._judge.faults, structured)
+        return join_errors(errors) if errors else None
 
 
 def output_of(tool: Tool) -> Output | None:

@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.env.env import EnvType
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.forms import form_fault, known_and_few
+from toolwright.core.forms import form_error, known_and_few
 from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MOST_FAULTS
@@ -40,9 +40,11 @@ class Form(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _few_unknown(cls, value: Any, judge: ModelWrapValidatorHandler[Self]) -> Self:  # whatever was sent
-        """Of thousands of unknown fields, as many are validated as are told of."""
-        return judge(known_and_few(value, cls))
+    def _few_unknown(
+        cls, value: Any, validator: ModelWrapValidatorHandler[Self]
+    ) -> Self:  # whatever was sent
+        """Validate only as many unknown fields as errors are reported."""
+        return validator(known_and_few(value, cls))
 
 
 F = TypeVar("F", bound=Form)
@@ -89,10 +91,10 @@ def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI docum
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def invalid_value(what: str, faults: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
+def invalid_value(what: str, errors: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
     """pydantic's faults as one error; `skip` parts of each path say only where the value came from."""
     details = [
-        {"path": spell(fault["loc"][skip:]), "message": form_fault(fault)} for fault in faults[:MOST_FAULTS]
+        {"path": spell(error["loc"][skip:]), "message": form_error(error)} for error in errors[:MOST_FAULTS]
     ]
     text = "; ".join(f"{detail['path'] or f'The {what}'} {detail['message']}" for detail in details)
     return InvalidRequest(text, details)
@@ -165,8 +167,8 @@ def _not_json(why: NotJson) -> InvalidRequest:
 
 
 def _refused(what: str, why: NotJson) -> str:
-    fault = "is too large" if isinstance(why, TooManyValues) else "is not valid JSON"
-    return sentence(f"{what} {fault}: {why}")
+    error = "is too large" if isinstance(why, TooManyValues) else "is not valid JSON"
+    return sentence(f"{what} {error}: {why}")
 
 
 Values = dict[str, JsonValue]

@@ -51,7 +51,7 @@ _LONGEST = 18  # digits: what every journal can count to
 
 def _storable(text: str) -> str:
     if _UNSTORABLE.search(text):
-        raise ValueError("must not hold NUL characters or halves of characters (lone surrogates)")
+        raise ValueError("must not contain NUL characters or lone surrogates")
     return text
 
 

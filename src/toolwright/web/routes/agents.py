@@ -81,7 +81,7 @@ class Configuration(Form):
             raise ValueError("must have either config or configJson, not both")
         return self
 
-    def whole(self, request: Request) -> JSON:
+    def given_config(self, request: Request) -> JSON:
         """Return the configuration that was given, or None."""
         options: GatewayOptions = request.app.state.serving.options
         config = self._parsed(request)
@@ -136,7 +136,7 @@ async def save_agent(
     new: Annotated[NewAgent, Depends(reads(NewAgent, CONFIG_VALUES))],
 ) -> Answer:
     """Configure an agent, or the one of that name again: its next run has the new configuration."""
-    saved = await runtime.agents.save(new.name, new.whole(request), new.description)
+    saved = await runtime.agents.save(new.name, new.given_config(request), new.description)
     body = _one(await runtime.agents.show(saved.agent.id), saved.faults)
     return answer({**body, "created": saved.created}, 201 if saved.created else 200)
 
@@ -169,11 +169,11 @@ async def change_agent(
     change: Annotated[AgentChange, Depends(reads(AgentChange, CONFIG_VALUES))],
 ) -> Answer:
     """Change a configured agent: its next run sees the change."""
-    config, faults = await runtime.agents.read_apis(change.whole(request))
+    config, errors = await runtime.agents.read_apis(change.given_config(request))
     changed = await runtime.agents.update(
         agent_id, name=change.name, config=config, description=change.description
     )
-    return answer(_one(await runtime.agents.show(changed.id), faults))
+    return answer(_one(await runtime.agents.show(changed.id), errors))
 
 
 @router.delete("/{agent_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
@@ -206,15 +206,15 @@ async def get_prompt(
     return answer({"prompt": prompt.prompt, "sections": parts})
 
 
-def _one(row: AgentView, faults: Sequence[Fault] = ()) -> JSONObject:
+def _one(row: AgentView, errors: Sequence[Fault] = ()) -> JSONObject:
     agent = row.agent
     body: JSONObject = {
         "agent": agent_json(agent, row.config),
         "agentId": agent.id,
         "entityId": agent.entity_id,
     }
-    if faults:
-        body["faults"] = [{"operation": each.operation, "message": each.message} for each in faults]
+    if errors:
+        body["faults"] = [{"operation": each.operation, "message": each.message} for each in errors]
     return body
 
 

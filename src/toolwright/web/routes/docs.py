@@ -52,7 +52,7 @@ def _call_by_title(document: Part) -> None:
     titles: dict[str, str] = {name: schema.get("title", name) for name, schema in schemas.items()}
     named = {titles[name]: schema for name, schema in schemas.items()}
     if len(named) < len(schemas):
-        raise ValueError("Two schemas of the OpenAPI document have one title: give one another.")
+        raise ValueError("Two schemas of the OpenAPI document have the same title. Rename one.")
     document["components"]["schemas"] = dict(sorted(named.items()))
     place = DEFINITIONS.format
     _refer(document, {place(model=name): place(model=title) for name, title in titles.items()})

@@ -59,7 +59,7 @@ class PlanList(ListShape):
 class NewGoal(Form):
     """A goal, new or changed: what is left out stays as it is. A new one needs a description."""
 
-    id: OwnId | None = Field(None, description="The goal to change; omit it to create a goal.")
+    id: OwnId | None = Field(None, description="The goal to update; omit it to create a new goal.")
     description: Text | None = None
     status: ShortText | None = None
     priority: ShortText | None = None

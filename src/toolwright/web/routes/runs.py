@@ -88,7 +88,7 @@ async def list_runs(
 @router.get("/{run_id}", responses=answers(FullRunAnswer, "The run.", errors=(404,)))
 async def get_run(caller: Known, serving: Here, run_id: Id) -> Answer:
     """One run with its steps and what was said in them."""
-    run, sight = await serving.permits.look(caller, run_id)
+    run, sight = await serving.permits.visible_run(caller, run_id)
     if sight == "status":
         return answer({"run": run_status_json(run)})
     steps = await serving.runtime.runs.steps(run_id, PageLimit(ALL_ROWS))

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 from toolwright.core.broken_rows import sliced
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import PAGE_BYTES, PageLimit
-from toolwright.core.plain import letters_of
+from toolwright.core.plain import characters
 from toolwright.core.spaces.space import DeliveryOrder, SpaceFields, SpaceKind
 from toolwright.core.spaces.space import Member as MemberRow
 from toolwright.core.spaces.space import Space as SpaceRow
@@ -176,7 +176,7 @@ async def list_members(
             members.more = True
             break
         entries.append(await _member(serving.runtime, one))
-        size += letters_of(entries[-1])
+        size += characters(entries[-1])
     ended: JSONObject = {"more": True} if members.more else {}
     return answer({"members": entries, **broken_json(members), **ended})
 
@@ -226,7 +226,7 @@ async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id
 async def mark_read(
     caller: Known, serving: Here, space_id: Id, mark: Annotated[ReadUpTo, Depends(reads(ReadUpTo))]
 ) -> Answer:
-    """Say how far you have read. Only a person has something to read."""
+    """Say how far you have read. Only people have unread counts. Use a person's token."""
     await serving.permits.space(caller, space_id)
     member = await serving.runtime.spaces.mark_read(space_id, serving.permits.reader(caller), mark.seq)
     return answer({"membership": await _member(serving.runtime, member)})
@@ -238,4 +238,4 @@ def _space_fields(space: SpaceRow) -> dict[str, JSON]:
 
 
 async def _member(runtime: Runtime, member: MemberRow) -> JSON:
-    return member_json(member, await runtime.entities.get_for_display(member.entity_id))
+    return member_json(member, await runtime.entities.shown(member.entity_id))

@@ -214,7 +214,7 @@ async def delete_thread(
     caller: Known,
     serving: Here,
     thread_id: Id,
-    cancel: Annotated[bool, Query(description="Cancel first what is at work in it.")] = False,
+    cancel: Annotated[bool, Query(description="Cancel its runs in progress first.")] = False,
 ) -> Response:
     """Delete a thread with its messages, files, values, events and children, permanently; not an agent's home."""
     await serving.permits.thread(caller, thread_id)

@@ -296,7 +296,7 @@ class AgentStream:
     @property
     def _open(self) -> Runtime:
         if self._runtime is None:
-            raise InvalidRequest("A stream is used within its block: async with tw.stream(…) as stream.")
+            raise InvalidRequest("A stream must be used within its block: async with tw.stream(…) as stream.")
         return self._runtime
 
     async def _cancel(self) -> None:
@@ -335,7 +335,9 @@ def stream(
         if each is not None
     }
     if thread is not None and values:
-        raise InvalidRequest(f"{next(iter(values))}= is given with a new thread; {thread!r} has its own.")
+        raise InvalidRequest(
+            f"{next(iter(values))}= is only allowed with a new thread. {thread!r} has its own."
+        )
     return AgentStream(
         _Order(
             owner=_owner(agent, app),
@@ -403,7 +405,7 @@ async def run(
     except TimeoutError as error:
         if not limit.expired():  # that of `approve`
             raise
-        raise TimeoutError(f"The run was not over within {timeout} seconds, and is cancelled.") from error
+        raise TimeoutError(f"The run did not finish within {timeout} seconds and was cancelled.") from error
 
 
 def _called_like(
@@ -466,34 +468,32 @@ async def _thread(runtime: Runtime, order: _Order) -> str:
     thread = await runtime.threads.get(order.thread_id)
     agent = await runtime.agents.get(order.agent)
     if thread.agent != agent.id:
-        raise InvalidRequest(
-            f"The thread {thread.id!r} is a conversation with another agent than {agent.name!r}."
-        )
+        raise InvalidRequest(f"The thread {thread.id!r} is not a conversation with the agent {agent.name!r}.")
     return thread.id
 
 
 def _owner(agent: object, app: object) -> Owner:
-    """Whose catalog is in progress: the app's, else that of the agent alone."""
+    """Return the owner of the catalog: the app, or the agent alone."""
     if not isinstance(app, App | NoneType):
-        raise DefinitionError(f"app= is a toolwright.App, not {brief_value(app)}.")
+        raise DefinitionError(f"app= must be a toolwright.App, not {brief_value(app)}.")
     if app is None and not isinstance(agent, Agent):
         raise DefinitionError(
             f"agent must be a tw.Agent, or the name of an agent of app=, not {brief_value(agent)}."
         )
     if app is not None and isinstance(agent, Agent) and agent not in app.catalog.agents:
-        raise DefinitionError(f"The agent {agent.name!r} is none of the app's.")
+        raise DefinitionError(f"The agent {agent.name!r} is not in the app.")
     return app if app is not None else agent  # type: ignore[return-value]  # as just checked
 
 
 def _settings(database_url: str | None, settings: Settings | None) -> Settings:
     """Return the given settings, or the environment's with the journal in memory."""
     if not isinstance(settings, Settings | NoneType):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise DefinitionError(f"settings= are toolwright.Settings, not {brief_value(settings)}.")
+        raise DefinitionError(f"settings= must be toolwright.Settings, not {brief_value(settings)}.")
     if settings is None:
         variables = [(name, each) for name, each in os.environ.items() if name.upper().startswith(PREFIX)]
         return _environment_settings(database_url or MEMORY, frozenset(variables))
     if database_url is not None:
-        raise InvalidRequest("Give database_url= or settings=, which have one.")
+        raise InvalidRequest("Give either database_url= or settings=, not both.")
     return settings
 
 

@@ -39,7 +39,7 @@ _ANSWER = "answer"
 
 
 class FinalTool:
-    """The tool whose arguments are the answer; an answer that is no object is its one argument, `answer`."""
+    """The tool whose arguments are the answer; an answer that is not an object is its one argument, `answer`."""
 
     def __init__(self, schema: JSONObject, strict: bool | None) -> None:
         self.is_answer = schema.get("type") == "object"
@@ -184,7 +184,7 @@ def _json_text(arguments: str | dict[str, object]) -> str:
 
 
 def _cost(response: NativeResponse) -> float | None:
-    """US dollars; None where the price is not known. A price must never cost a run its answer."""
+    """Return US dollars; None where the price is not known. A price must never cost a run its answer."""
     try:
         return float(response.cost().total_price)
     except Exception:  # noqa: BLE001  genai-prices raises LookupError, ValueError, AssertionError and others

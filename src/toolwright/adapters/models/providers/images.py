@@ -24,7 +24,7 @@ class Pictures:
         self._cache: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
 
-    async def of(self, request: ModelRequest) -> Mapping[str, bytes]:
+    async def load(self, request: ModelRequest) -> Mapping[str, bytes]:
         """Return the bytes of all images that can be shown; one whose bytes are gone, or are none, is left out."""
         found: dict[str, bytes] = {}
         for ref in _images(request.messages):

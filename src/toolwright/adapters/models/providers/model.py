@@ -14,7 +14,12 @@ from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 
 from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response
-from toolwright.adapters.models.providers.faults import PROVIDER_FAULTS, check_whole, pause_before, translate
+from toolwright.adapters.models.providers.errors import (
+    PROVIDER_FAULTS,
+    check_complete,
+    pause_before,
+    translate,
+)
 from toolwright.adapters.models.providers.images import Pictures
 from toolwright.adapters.models.providers.provider import Aliases, model_named
 from toolwright.adapters.models.providers.schemas import (
@@ -27,12 +32,12 @@ from toolwright.adapters.models.providers.schemas import (
     read_answer,
     read_final,
 )
-from toolwright.adapters.models.providers.tools import MOST_REFUSED, ToolOffer, ToolOffers, sent_whole
+from toolwright.adapters.models.providers.tools import MOST_REFUSED, ToolOffer, ToolOffers, unchanged_settings
 from toolwright.adapters.models.providers.transcript import NOTHING_SEEN, PromptCache, Recent, Transcript
 from toolwright.adapters.models.resolve import check_provider
 from toolwright.core.env.logs import internal_errors, logger
 from toolwright.core.errors import ModelError, ModelUnavailable
-from toolwright.core.json_value import whole_characters
+from toolwright.core.json_value import without_surrogates
 from toolwright.core.model import (
     AnswerSchema,
     AttemptStarted,
@@ -42,7 +47,7 @@ from toolwright.core.model import (
     ToolDefinition,
 )
 from toolwright.core.schemas.provider_forms import ToolFault
-from toolwright.core.text import words
+from toolwright.core.text import error_text
 
 log = logger("toolwright.models")
 
@@ -108,7 +113,7 @@ class PydanticAIModel:
         try:
             return self._model.context_window
         except Exception as error:  # noqa: BLE001  a user's own model; a refusal of its provider tells the limit then
-            log.debug("The context window of %s cannot be read: %s", self._name, words(error))
+            log.debug("The context window of %s cannot be read: %s", self._name, error_text(error))
             return None
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -155,16 +160,16 @@ class PydanticAIModel:
             offer = await self._offers.get(request.tools)
             form = self._form(request)
             reader = Reader(self._aliases, None if form is None else form.tool)
-            seen = await self._pictures.of(request) if self._sees else NOTHING_SEEN
+            seen = await self._pictures.load(request) if self._sees else NOTHING_SEEN
             messages = self._transcript.convert(request.messages, seen)
-            changing = whole_characters(request.changing_system)
+            changing = without_surrogates(request.changing_system)
             if changing:
                 messages = self._cache.with_state(messages, changing)
             defaults: NativeSettings = {**self._cache.settings(changing=bool(changing)), **self._settings}
             settings = _settings_for(request, defaults, offer)
             final = [] if form is None or form.tool is None else [form.tool.native]
             natives = [*offer.natives, *final]
-            whole = sent_whole(offer, self._offers, final, settings)
+            whole = unchanged_settings(offer, self._offers, final, settings)
             if whole is not None:
                 settings, natives = whole, natives[:1]  # which represents all
             parameters = self._parameters(request, form, natives)
@@ -177,14 +182,14 @@ class PydanticAIModel:
                 for read in events:
                     yield read
             response = stream.get()
-        check_whole(response)
+        check_complete(response)
         with internal_errors(_READING):
             response = await read_final(response, form)
             answer = await read_answer(read_response(response, self._aliases, offer.names), form)
         yield answer
 
-    def _worth_another(self, fault: ModelError, number: int) -> bool:
-        return isinstance(fault, ModelUnavailable) and number < self._max_attempts
+    def _worth_another(self, error: ModelError, number: int) -> bool:
+        return isinstance(error, ModelUnavailable) and number < self._max_attempts
 
     def _form(self, request: ModelRequest) -> AnswerForm | None:
         if request.answer is None:
@@ -198,7 +203,7 @@ class PydanticAIModel:
     def _parameters(
         self, request: ModelRequest, form: AnswerForm | None, natives: list[NativeTool]
     ) -> ModelRequestParameters:
-        system = whole_characters(request.stable_system)
+        system = without_surrogates(request.stable_system)
         instructions = [InstructionPart(content=system)] if system else []
         parameters = ModelRequestParameters(function_tools=natives, instruction_parts=instructions)
         if form is None:
@@ -251,5 +256,5 @@ def _native(settings: ModelSettings) -> NativeSettings:
     return native
 
 
-def _retry_after(fault: ModelError) -> float | None:
-    return fault.retry_after if isinstance(fault, ModelUnavailable) else None
+def _retry_after(error: ModelError) -> float | None:
+    return error.retry_after if isinstance(error, ModelUnavailable) else None

@@ -131,10 +131,10 @@ def _reference(schema: JSONObject) -> JSONObject:
     """Return a reference without other keywords: its texts are put around it."""
     reference = schema["$ref"]
     if not isinstance(reference, str) or _REFERENCE.fullmatch(reference) is None:
-        raise DefinitionError(f"No provider takes the reference {reference!r}.")
+        raise DefinitionError(f"No provider accepts the reference {reference!r}.")
     texts: JSONObject = {key: each for key, each in schema.items() if key in _TEXTS}
     if len(texts) + 1 < len(schema):
-        raise DefinitionError(f"No provider takes more beside the reference {reference!r}.")
+        raise DefinitionError(f"No provider accepts other keywords next to the reference {reference!r}.")
     return {**texts, "anyOf": [{"$ref": reference}]} if texts else schema
 
 
@@ -144,7 +144,7 @@ def _literals(schema: JSONObject) -> JSONObject:
     by_type: dict[str, list[JSON]] = {}
     for each in values if isinstance(values, list) else []:
         if type(each) not in _TYPES:
-            raise DefinitionError("No provider takes an enum of objects or lists.")
+            raise DefinitionError("No provider accepts an enum of objects or lists.")
         by_type.setdefault(_TYPES[type(each)], []).append(each)
     if isinstance(schema.get("type"), str):
         return schema
@@ -152,12 +152,12 @@ def _literals(schema: JSONObject) -> JSONObject:
         return {**schema, "type": next(iter(by_type))}
     others = {key: each for key, each in schema.items() if key not in ("type", "enum", "const")}
     if not by_type or not others.keys() <= {*_TEXTS}:
-        raise DefinitionError("No provider takes more beside an enum of several types.")
+        raise DefinitionError("No provider accepts other keywords next to an enum of several types.")
     return {**others, "anyOf": [{"type": kind, "enum": each} for kind, each in by_type.items()]}
 
 
 def _one_type_each(schema: JSONObject) -> JSONObject:
-    """Alternatives for a list of types with objects or lists among them: providers document lists of scalars only."""
+    """Return alternatives for a list of types that has objects or lists; providers only document lists of scalars."""
     kinds = schema.get("type")
     if not isinstance(kinds, list) or "anyOf" in schema or not {"object", "array"} & {*map(str, kinds)}:
         return schema
@@ -175,11 +175,11 @@ def _check_size(schema: JSONObject) -> None:
     for part in (schema, *(definitions.values() if isinstance(definitions, dict) else ())):
         parts = [*_parts(part, 0)]
         if max(level for _, level in parts) > MOST_LEVELS:
-            raise DefinitionError(f"OpenAI takes objects within objects up to {MOST_LEVELS} levels.")
+            raise DefinitionError(f"OpenAI accepts nested objects up to {MOST_LEVELS} levels.")
         if sum(_length(each.get("properties")) for each, _ in parts) > MOST_PROPERTIES:
-            raise DefinitionError(f"OpenAI takes up to {MOST_PROPERTIES} properties.")
+            raise DefinitionError(f"OpenAI accepts at most {MOST_PROPERTIES} properties.")
         if sum(_length(each.get("enum")) for each, _ in parts) > MOST_ENUM_VALUES:
-            raise DefinitionError(f"OpenAI takes up to {MOST_ENUM_VALUES} values of enums.")
+            raise DefinitionError(f"OpenAI accepts at most {MOST_ENUM_VALUES} values of enums.")
 
 
 def _parts(schema: JSON, level: int) -> Iterator[tuple[JSONObject, int]]:
@@ -232,7 +232,7 @@ def schema_for(model: Model, schema: JSONObject) -> JSONObject:
 
 
 def strictness(model: Model) -> bool | None:
-    """Value of a tool's `strict`: None, except where silence would close its objects."""
+    """Return the value of a tool's `strict`: None, except where silence would close its objects."""
     fitted = model.profile.get("json_schema_transformer")
     return False if fitted is not None and issubclass(fitted, OpenAIJsonSchemaTransformer) else None
 

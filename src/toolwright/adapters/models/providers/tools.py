@@ -10,7 +10,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 
-from toolwright.adapters.models.providers.faults import translate
+from toolwright.adapters.models.providers.errors import translate
 from toolwright.adapters.models.providers.provider import Aliases
 from toolwright.adapters.models.providers.schemas import strictness
 from toolwright.adapters.models.providers.transcript import Recent
@@ -78,13 +78,13 @@ class ToolOffers:
         else:
             offer = self._make(tools) if len(tools) <= MANY else await asyncio.to_thread(self._make, tools)
             self._offers.put(tools, offer)
-            for fault in offer.faults:
+            for error in offer.faults:
                 about = (
                     "Requests might be refused"
-                    if fault.tool is None
-                    else f"The tool {fault.tool!r} is withheld"
+                    if error.tool is None
+                    else f"The tool {error.tool!r} is withheld"
                 )
-                log.warning("%s (model %s): %s", about, self._name, fault.message)
+                log.warning("%s (model %s): %s", about, self._name, error.message)
         self.names.update(offer.names)
         return offer
 
@@ -120,15 +120,15 @@ class ToolOffers:
         natives: list[NativeTool] = []
         wire: dict[str, ToolDefinition] = {}
         names: dict[str, PropertyNames] = {}
-        faults: list[ToolFault] = []
+        errors: list[ToolFault] = []
         for tool in tools:
             refused = self._refused.get(tool.name)
             if refused is not None and refused[0] == tool:
-                faults.append(refused[1])
+                errors.append(refused[1])
                 continue
             form = provider_form(tool, self._provider)
             if isinstance(form, ToolFault):
-                faults.append(form)
+                errors.append(form)
                 continue
             sent = form.definition
             native = NativeTool(
@@ -144,14 +144,14 @@ class ToolOffers:
         most = MOST_TOOLS.get(self._provider)
         if most is not None and len(natives) > most:
             many = f"There are {len(natives)} tools. Its provider documents at most {most} in one request."
-            faults.append(ToolFault(tool=None, message=many))
+            errors.append(ToolFault(tool=None, message=many))
         body = None
         if len(natives) > 1 and type(self._model).__name__ in _SENT_WHOLE:
             body = [self.native(each) for each in natives]
-        return ToolOffer(natives=natives, wire=wire, body=body, names=names, faults=faults)
+        return ToolOffer(natives=natives, wire=wire, body=body, names=names, faults=errors)
 
 
-def sent_whole(
+def unchanged_settings(
     offer: ToolOffer, offers: ToolOffers, others: Sequence[NativeTool], settings: NativeSettings
 ) -> NativeSettings | None:
     """Return settings that send the offer's list, and `others`, as it is; None if pydantic-ai is to send it.

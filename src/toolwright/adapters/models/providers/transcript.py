@@ -38,7 +38,7 @@ from pydantic_core import from_json, to_json
 from toolwright.adapters.models.providers.images import can_be_seen
 from toolwright.adapters.models.providers.provider import Aliases
 from toolwright.core.json_text import NotJson, parse_json
-from toolwright.core.json_value import JSON, whole_characters
+from toolwright.core.json_value import JSON, without_surrogates
 from toolwright.core.schemas.property_names import PropertyNames
 from toolwright.core.text import quantity
 from toolwright.core.threads.message import Message, MessageCall
@@ -57,7 +57,7 @@ class Recent(Generic[Source, Made]):
         self._cache: OrderedDict[int, tuple[Source, Made]] = OrderedDict()
 
     def get(self, source: Source) -> Made:
-        """Result of `make` for this very object (which is kept alive, so its id stays its own)."""
+        """Return the result of `make` for this very object (which is kept alive, so its id stays its own)."""
         key = id(source)
         entry = self._cache.get(key)
         if entry is not None:
@@ -127,7 +127,7 @@ class Transcript:
         return converted
 
     def _piece(self, message: Message) -> ModelRequestPart | ModelResponse:
-        """Long texts are not kept alive for the sake of a few microseconds."""
+        """Return long texts are not kept alive for the sake of a few microseconds."""
         if self._names and any(
             name in self._names for name in (message.tool_name, *[c.name for c in message.calls])
         ):
@@ -151,7 +151,7 @@ class Transcript:
         failed = self._flags_errors and message.status == "error"
         names = self._names.get(message.tool_name or "")
         if names is not None and message.status == "error":
-            message = changed(message, content=names.told(message.content))
+            message = changed(message, content=names.with_model_names(message.content))
         return ToolReturnPart(
             tool_name=self._aliases.wire(message.tool_name or "tool"),
             content=_content(message, seen),
@@ -181,7 +181,7 @@ class Transcript:
 
 def _content(message: Message, seen: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
     """Return the message's text, the names of its files, and those files that can be shown."""
-    content = whole_characters(message.content)
+    content = without_surrogates(message.content)
     if not message.attachments:
         return content
     named = "\n".join(
@@ -197,7 +197,7 @@ def _content(message: Message, seen: Mapping[str, bytes]) -> str | list[str | Bi
 
 
 def _text(message: Message) -> list[ModelResponsePart]:
-    return [TextPart(whole_characters(message.content))] if message.content else []
+    return [TextPart(without_surrogates(message.content))] if message.content else []
 
 
 _MAY_BE_UNREADABLE = re.compile(r"[eE]\+?0*[1-9]\d\d|\d{309}|NaN|Infinity|\\u[dD][89a-fA-F]|[\ud800-\udfff]")
@@ -211,12 +211,12 @@ def readable(arguments: str) -> str:
     """
     if _MAY_BE_UNREADABLE.search(arguments) is None:
         return arguments
-    arguments = whole_characters(arguments)
+    arguments = without_surrogates(arguments)
     try:
         value = json.loads(arguments, parse_constant=str, parse_float=_number, parse_int=_number)
     except (ValueError, RecursionError):
         return arguments
-    return whole_characters(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return without_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def _number(written: str) -> int | float | str:

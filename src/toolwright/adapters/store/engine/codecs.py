@@ -18,7 +18,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 NOT_JSON = (ValueError, TypeError, RecursionError)
 MISSHAPEN = (ValueError, TypeError, LookupError, AttributeError, ToolwrightError)
-"""Errors of a text that is no JSON, and of JSON of another shape."""
+"""Errors of a text that is not JSON, and of JSON of another shape."""
 
 Row: TypeAlias = Sequence[Any]  # a driver's row: its types are those of the table's columns
 Param: TypeAlias = str | int | float | bool | bytes | None
@@ -32,7 +32,7 @@ def size_of(row: Row) -> int:
 
 
 def micros(instant: datetime) -> int:
-    """Microseconds since 1970."""
+    """Return microseconds since 1970."""
     return (instant - EPOCH) // MICROSECOND
 
 
@@ -79,7 +79,7 @@ def read_text(written: str) -> str:
 
 
 def any_json(parsed: JSON) -> JSON:
-    """Any JSON."""
+    """Return any JSON."""
     return parsed
 
 

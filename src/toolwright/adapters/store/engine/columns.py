@@ -69,7 +69,9 @@ class Columns:
     def __init__(self, columns: Sequence[ColumnElement[Any]]) -> None:  # of any types
         self._columns = tuple(columns)
         self.good: set[tuple[type, ...]] = set()  # types of rows that were validated before: there are few
-        self.words = [(n, words_of(column)) for n, column in enumerate(columns) if words_of(column)]
+        self.words = [
+            (n, allowed_values(column)) for n, column in enumerate(columns) if allowed_values(column)
+        ]
 
     def check(self, row: Row) -> None:
         """Remember the row's types as valid. Raises `UnreadableColumn` for a value of a wrong type."""
@@ -85,13 +87,13 @@ class Columns:
     def check_values(self, row: Row) -> None:
         """Raise `UnreadableColumn` for a value that has the type of its column, and yet cannot be read."""
         for n, column in enumerate(self._columns):
-            fault = None if row[n] is None else _value_fault(column.type, row[n])
-            if fault is not None:
-                raise UnreadableColumn(n, fault)
+            error = None if row[n] is None else _value_fault(column.type, row[n])
+            if error is not None:
+                raise UnreadableColumn(n, error)
 
 
 def blank(column: Column[Any]) -> str | int | None:  # of any type
-    """Placeholder for a value that cannot be read."""
+    """Return the placeholder for a value that cannot be read."""
     if column.nullable:
         return None
     return 0 if isinstance(column.type, Integer | Float | Boolean) else ""
@@ -102,7 +104,7 @@ def is_nullable(column: ColumnElement[Any]) -> bool:  # as above
     return not isinstance(column, Column) or bool(column.nullable)
 
 
-def words_of(column: ColumnElement[Any]) -> frozenset[object]:  # as above
+def allowed_values(column: ColumnElement[Any]) -> frozenset[object]:  # as above
     """Return all values that the column may hold, none if they are not to be counted."""
     words: frozenset[object] = (
         column.info.get(WORDS, frozenset()) if isinstance(column, Column) else frozenset()

@@ -70,19 +70,19 @@ def without_late_results(
 
 
 def cancelled_event(call: Call) -> EventDraft:
-    """Event for the followers of the call's thread."""
+    """Return the event for the followers of the call's thread."""
     return outcome_event(call.id, call.name, CALL_CANCELLED)
 
 
 def dropped_timers(calls: Iterable[Call]) -> list[DropTimer]:
-    """Calls that had a time to expire have timers, which they need no longer."""
+    """Return calls that had a time to expire have timers, which they need no longer."""
     return [DropTimer(name=timer_of(call.id)) for call in calls if call.expires_at is not None]
 
 
 def shown_cancelled(
     calls: Iterable[Call], messages: Mapping[str, SpaceMessage], author: Entity | None = None
 ) -> list[Edit]:
-    """Edits in the spaces that show the calls; `author` is the entity that made them, where it is there still.
+    """Return edits in the spaces that show the calls; `author` is the entity that made them, where it is there still.
 
     A message is as it was but for its call's status: nothing in it is new, and so no secret is.
     """

@@ -55,8 +55,8 @@ class Reader(Generic[T]):
         for row in rows:
             try:
                 values.append(self.read(row))
-            except UnreadableColumn as fault:
-                broken.append(self._broken(row, fault))
+            except UnreadableColumn as error:
+                broken.append(self._broken(row, error))
         return Rows(values, broken)
 
     def all(self, rows: Sequence[Row]) -> list[T]:
@@ -70,10 +70,10 @@ class Reader(Generic[T]):
     def _one(self, row: Row) -> T:
         try:
             return self.read(row)
-        except UnreadableColumn as fault:
-            raise RowBroken(self._broken(row, fault).sentence) from None
+        except UnreadableColumn as error:
+            raise RowBroken(self._broken(row, error).sentence) from None
 
-    def _broken(self, row: Row, fault: UnreadableColumn) -> BrokenRow:
+    def _broken(self, row: Row, error: UnreadableColumn) -> BrokenRow:
         names = self.query.selected_columns.keys()
         columns = dict(zip(names, row, strict=False))
         key = " and ".join(f"{each.name} {columns[each.name]!r}" for each in self.table.primary_key.columns)
@@ -81,8 +81,8 @@ class Reader(Generic[T]):
             table=self.table.name,
             id=str(columns[self._id]),
             key=key,
-            column=names[fault.column],
-            why=fault.why,
+            column=names[error.column],
+            why=error.why,
         )
 
 
@@ -160,18 +160,18 @@ class Mapping(Reader[T]):
         return self.read(row)
 
     def _reading(self) -> Callable[[Row], T]:
-        judge = Columns(self._columns)
+        validator = Columns(self._columns)
         space: dict[str, object] = {
             "EPOCH": EPOCH,
             "timedelta": timedelta,
             "UNREADABLE": UNREADABLE,
-            "check": judge.check,
-            "check_values": judge.check_values,
-            "good": judge.good,
+            "check": validator.check,
+            "check_values": validator.check_values,
+            "good": validator.good,
             "kind": self._kind,
         }
         doubts = ["tuple(map(type, row)) not in good"]
-        for n, words in judge.words:
+        for n, words in validator.words:
             space[f"words_{n}"] = words
             doubts.append(f"row[{n}] not in words_{n}")
         made = [self._read(n, column, space) for n, column in enumerate(self._columns)]
@@ -233,11 +233,11 @@ class Mapping(Reader[T]):
 
 def plain(table: Table, id: str = "id") -> Reader[Row]:
     """Return the reader of a table of whose rows no value is made."""
-    judge = Columns(tuple(table.columns))
+    validator = Columns(tuple(table.columns))
 
     def read(row: Row) -> Row:
-        judge.check(row)
-        judge.check_values(row)
+        validator.check(row)
+        validator.check_values(row)
         return row
 
     return Reader(table, read, id)

@@ -75,7 +75,7 @@ def behind(first: Op, ops: Sequence[Op]) -> list[Op]:
 
 
 def drive(steps: Generator[Y, list[Row], T], run: Callable[[Y], list[Row]]) -> T:
-    """Drives a program or a reading: runs its ops by `run`, returns its result."""
+    """Drive a program or a reading: runs its ops by `run`, returns its result."""
     rows: list[Row] | None = None
     while True:
         try:
@@ -86,7 +86,7 @@ def drive(steps: Generator[Y, list[Row], T], run: Callable[[Y], list[Row]]) -> T
 
 
 async def drive_async(steps: Generator[Y, list[Row], T], run: Callable[[Y], Awaitable[list[Row]]]) -> T:
-    """Drives a program or a reading by the async `run`."""
+    """Drive a program or a reading by the async `run`."""
     rows: list[Row] | None = None
     while True:
         try:

@@ -69,7 +69,7 @@ def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: EffectResult) 
 
 
 def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectResult) -> None:
-    """Do one effect."""
+    """Perform one effect."""
     match effect:
         case Spawn():
             if effect.thread_id not in tables.threads:
@@ -77,7 +77,7 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectR
                 tables.set_env(effect.env)
                 _speak(effect, unit, tables, done)
                 if effect.told is not None and effect.thread.parent_id is not None:
-                    _tell(effect.thread.parent_id, (effect.told,), None, unit, tables, done)
+                    _notify_parent(effect.thread.parent_id, (effect.told,), None, unit, tables, done)
         case Speak():
             _speak(effect, unit, tables, done)
         case Report():
@@ -100,7 +100,7 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectR
             row = tables.thread(effect.thread_id)
             row.active_agent, row.activated = effect.agent, ()
             if tables.is_deleted(effect.agent):
-                done.shown += give_up(row, unit, tables, done)
+                done.shown += cancel_late_calls(row, unit, tables, done)
         case Activated():
             tables.thread(effect.thread_id).activated = effect.sides
         case BackOff():
@@ -126,7 +126,7 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectR
         case CloseRequest():
             tables.requests.pop(effect.id, None)
         case _:
-            raise TypeError(f"No store knows the effect {type(effect).__name__}.")
+            raise TypeError(f"No store can apply the effect {type(effect).__name__}.")
 
 
 def _unspoken(row: ThreadRow) -> ThreadRow:
@@ -160,10 +160,10 @@ def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: EffectResult
 
 def _report(effect: Report, unit: Unit, tables: Tables, done: EffectResult) -> None:
     child, parent = tables.thread(effect.thread_id), tables.thread(effect.parent.id)
-    heard = child.report == effect.report and not child.is_over
-    child.report = None if heard or child.run_id is None else child.report
+    seen = child.report == effect.report and not child.is_over
+    child.report = None if seen or child.run_id is None else child.report
     child.state = child.state if child.is_over else effect.state
-    if not heard:
+    if not seen:
         _give_up(child, unit, tables, done)
         return
     _write_new(effect.files, parent)
@@ -172,7 +172,7 @@ def _report(effect: Report, unit: Unit, tables: Tables, done: EffectResult) -> N
     elif effect.notice is not None:
         run_id = deliver(effect.notice, unit, tables, done)
         if run_id is not None:
-            _tell(effect.parent.id, (effect.finished,), run_id, unit, tables, done)
+            _notify_parent(effect.parent.id, (effect.finished,), run_id, unit, tables, done)
 
 
 def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: EffectResult) -> None:
@@ -186,12 +186,12 @@ def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Effe
     tables.calls[call_id] = changed(
         call, status="resolved", route=route, result=effect.result, completed_at=unit.at
     )
-    _tell(effect.parent.id, effect.told, call.run_id, unit, tables, done)
+    _notify_parent(effect.parent.id, effect.followers_events, call.run_id, unit, tables, done)
     tables.wake(effect.parent.id, unit.at)
     done.runs.append((effect.parent.id, call.run_id))
 
 
-def _tell(
+def _notify_parent(
     parent_id: str,
     drafts: tuple[EventDraft, ...],
     run_id: str | None,
@@ -229,19 +229,19 @@ def _give_up(row: ThreadRow, unit: Unit, tables: Tables, done: EffectResult) -> 
     """Cancel the late results of an ended thread's calls, and discard its unread events."""
     if not row.is_over:
         return
-    done.shown += give_up(row, unit, tables, done)
+    done.shown += cancel_late_calls(row, unit, tables, done)
     for event in [each for each in row.unread.values() if row.run_id is None]:
         row.change(changed(event, status="failed"))
 
 
-def give_up(
+def cancel_late_calls(
     row: ThreadRow, unit: Unit, tables: Tables, done: EffectResult, author: Entity | None = None
 ) -> list[Edit]:
     """Cancel the thread's calls that still accept a late result. Returns the edits for the spaces that show them."""
     calls = tables.pending_in(row.born.id)
     for call in calls:
         tables.calls[call.id] = changed(call, status="cancelled", result=RESULT, completed_at=unit.at)
-        _tell(row.born.id, (cancelled_event(call),), call.run_id, unit, tables, done)
+        _notify_parent(row.born.id, (cancelled_event(call),), call.run_id, unit, tables, done)
     for timer in dropped_timers(calls):
         tables.wakes.pop(timer.name, None)
     return shown_cancelled(calls, tables.space_messages, author)

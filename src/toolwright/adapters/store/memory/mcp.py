@@ -18,7 +18,7 @@ from toolwright.core.value import changed
 
 
 def perform_mcp(effect: McpEffect, unit: Unit, tables: Tables, done: EffectResult) -> None:
-    """Do one effect."""
+    """Perform one effect."""
     match effect:
         case SetMcpTask(task=task):
             tables.mcp_tasks[task.call_id] = task

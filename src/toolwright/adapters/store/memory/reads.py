@@ -104,8 +104,8 @@ class MemoryAgents:
     async def unembedded(self, embedder: str, *, after: int, limit: int) -> Sequence[tuple[int, Passage]]:
         vectors, places = self._tables.vectors, self._tables.places
         done = {key for key, vector in vectors.items() if vector.embedder == embedder}
-        lacking = [(places[key], each) for key, each in self._tables.passages.items() if key not in done]
-        return [each for each in lacking if each[0] > after][:limit]
+        missing = [(places[key], each) for key, each in self._tables.passages.items() if key not in done]
+        return [each for each in missing if each[0] > after][:limit]
 
     def _placed_vector(self, key: tuple[str, str]) -> PlacedVector:
         vector = self._tables.vectors.get(key)

@@ -15,7 +15,7 @@ from toolwright.core.journal.effects import (
 
 
 def perform_memory(effect: MemoryEffect, tables: Tables) -> None:
-    """Do one effect."""
+    """Perform one effect."""
     match effect:
         case SetBlock(block=block):
             tables.blocks[block.agent_id, block.label] = block

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, UnitResult
 from toolwright.adapters.store.memory import spaces
-from toolwright.adapters.store.memory.children import give_up
+from toolwright.adapters.store.memory.children import cancel_late_calls
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes
 from toolwright.core.journal.units import Committed
@@ -22,7 +22,7 @@ def drop_thread(unit: DropThread, tables: Tables) -> UnitResult:
     if unit.idle_since is not None and _stays(ids, family, unit.idle_since, tables):
         raise GuardFailed("busy")
     cancelled = EffectResult()
-    edits = [edit for row in family for edit in give_up(row, unit, tables, cancelled)]
+    edits = [edit for row in family for edit in cancel_late_calls(row, unit, tables, cancelled)]
     for row in family:
         _drop_rows(row, unit.at, tables)
     for request in [each for each in tables.requests.values() if each.thread_id in ids]:

@@ -112,7 +112,7 @@ def _pin(effect: Pin, tables: Tables) -> None:
 
 
 def _space_events(effects: Sequence[Effect], unit: Unit, tables: Tables, done: EffectResult) -> list[Event]:
-    """Performs effects on spaces and returns their events."""
+    """Perform effects on spaces and returns their events."""
     told: list[Event] = []
     for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
         told += placed(effect, _space(effect, tables, done), unit.at)
@@ -124,7 +124,7 @@ def _in_spaces(effects: Sequence[Effect]) -> list[SpaceEffect]:
 
 
 def _space(effect: SpaceEffect, tables: Tables, done: EffectResult) -> int | None:
-    """Do one effect; the place that its events are to name, or -1 if it found nothing to change."""
+    """Perform one effect. Return the position for its events, or -1 if nothing changed."""
     place: int | None = None
     match effect:
         case Post():

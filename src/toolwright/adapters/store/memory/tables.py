@@ -106,7 +106,7 @@ class ThreadRow:
         return self.next_run_id
 
     def check_files(self, changes: Sequence[FileChange]) -> None:
-        """New files must be the first at their paths."""
+        """Check that new files have unused paths."""
         if any(change.new and change.folded in self.files for change in changes):
             raise GuardFailed("file")
 
@@ -261,7 +261,7 @@ class Tables:
         return sorted(found, key=lambda row: row.number)
 
     def wake_askers(self, changes: Sequence[EnvChange], at: datetime) -> None:
-        """Threads that wait for one of these names look again."""
+        """Wake the threads that wait for one of these names."""
         names = {change.name for change in changes if change.kind == "env"}
         for request in self.requests.values():
             if request.kind == "run" and names & {each.name for each in request.required}:

@@ -46,7 +46,7 @@ class Undo:
             raise
 
     def add(self, back: Callable[[], object]) -> None:
-        """Adds the undoing of one change."""
+        """Add the undoing of one change."""
         self._back.append(back)
 
     def keep(self, value: object) -> None:
@@ -108,7 +108,7 @@ class Recorded(MutableMapping[K, V]):
 
 
 def _row_back(row: ThreadRow) -> Callable[[], None]:
-    """Action that restores a thread's row: its lists grow, and what changes in its inbox was unread or being read."""
+    """Return the action that restores a thread's row, including its inbox events that were unread or being read."""
     before = {name: getattr(row, name) for name in _FIELDS}
     messages, events, inbox = len(row.messages), len(row.events), len(row.inbox)
     unread, reading, files = dict(row.unread), dict(row.reading), dict(row.files)

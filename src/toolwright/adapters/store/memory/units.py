@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, UnitResult, numbered
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.advance import advance
-from toolwright.adapters.store.memory.children import give_up
+from toolwright.adapters.store.memory.children import cancel_late_calls
 from toolwright.adapters.store.memory.retention import drop_thread, forget_bytes
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.journal.approvals import Approve, Refuse
@@ -108,7 +108,7 @@ def apply(unit: Unit, tables: Tables) -> UnitResult:
         case ForgetBytes():
             return forget_bytes(unit, tables)
         case _:
-            raise TypeError(f"No store knows the unit {type(unit).__name__}.")
+            raise TypeError(f"No store can apply the unit {type(unit).__name__}.")
 
 
 def _create_thread(unit: CreateThread, tables: Tables) -> UnitResult:
@@ -331,7 +331,7 @@ def _drop_agent(unit: DropAgent, tables: Tables) -> UnitResult:
     tables.drop_mind(unit.agent_id)
     hoping = tables.hoping_for(unit.agent_id)
     done = EffectResult()
-    edits = [edit for row in hoping for edit in give_up(row, unit, tables, done, unit.author)]
+    edits = [edit for row in hoping for edit in cancel_late_calls(row, unit, tables, done, unit.author)]
     for row in hoping:
         tables.wake(row.born.id, unit.at)
     left = _leave_spaces(unit, tables, edits)
@@ -342,7 +342,7 @@ def _cancel_orphans(unit: CancelOrphans, tables: Tables) -> UnitResult:
     rows = [tables.threads[each] for each in sorted(unit.thread_ids) if each in tables.threads]
     rows = [row for row in rows if tables.is_deleted(row.answering)]
     cancelled = EffectResult()
-    edits = [edit for row in rows for edit in give_up(row, unit, tables, cancelled)]
+    edits = [edit for row in rows for edit in cancel_late_calls(row, unit, tables, cancelled)]
     done = spaces.perform(edits, unit, tables)
     return UnitResult(Committed(count=len(rows)), (*cancelled.events, *done.events))
 
@@ -358,7 +358,7 @@ def _drop_entity(unit: DropEntity, tables: Tables) -> UnitResult:
 
 
 def _leave_spaces(unit: DropAgent | DropEntity, tables: Tables, before: Sequence[Effect] = ()) -> UnitResult:
-    """Effects on spaces, and `before` these others, which end what is there of who leaves."""
+    """Return effects on spaces, and `before` these others, which end what is there of who leaves."""
     found = sorted(space_id for space_id, entity_id in tables.members if entity_id == unit.entity_id)
     left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for one in found]
     return UnitResult(Committed(), tuple(spaces.perform([*before, *left], unit, tables).events))

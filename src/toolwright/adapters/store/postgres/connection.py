@@ -276,7 +276,7 @@ async def connect(
 
 
 async def connect_pools(url: str, limits: Limits) -> Pools:
-    """Sessions as the journal wants them."""
+    """Return sessions as the journal wants them."""
     half = limits.connections // 2
     commits = await _connect_pool(url, limits, limits.connections - half)
     try:
@@ -305,7 +305,7 @@ async def _connect_pool(url: str, limits: Limits, most: int) -> Pool:
 
 
 async def _left_clean(connection: Connection) -> None:
-    """Spares the round trip of asyncpg's own reset: the driver leaves nothing behind in a session."""
+    """Skip asyncpg's reset, which costs a round trip: the driver leaves no state in a session."""
     if connection.is_in_transaction():
         connection.terminate()
 

@@ -48,8 +48,6 @@ from toolwright.core.limits import PAGE_BYTES
 T = TypeVar("T")
 
 PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before each try, after a lost connection
-
-
 MOST_GROUPS = 2  # on their way at once: with more of them each is smaller, and a unit costs more
 MOST_UNITS = 64  # of a group
 
@@ -63,6 +61,11 @@ class Commit:
     thread: str
     deadline: float
     timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Return whether it is still to be sent: its caller was not told that time is up."""
+        return not self.outcome.done() or self.outcome.cancelled()
 
 
 Group: TypeAlias = list[tuple[Commit, UnitStatement]]
@@ -79,12 +82,10 @@ class PostgresDriver:
         self._limits = limits
         self._sql = statements(Statements, "postgresql")
         self._numbering = SpaceNumbering(pools.commits, publish, limits)
-        self._threads: dict[
-            str, deque[Commit]
-        ] = {}  # with a commit on its way: those that follow it, in order
-        self._ready: dict[
-            str, Group
-        ] = {}  # by the text of their statement, the group that waited longest first
+        # The following commits, in order, of each thread that has one on its way.
+        self._threads: dict[str, deque[Commit]] = {}
+        # By the text of their statement; the group that has waited longest comes first.
+        self._ready: dict[str, Group] = {}
         self._groups = 0  # on their way
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -106,7 +107,7 @@ class PostgresDriver:
             return commit.outcome
         self._threads[commit.thread] = deque()
         if not self._start(commit):
-            self._next_of(commit.thread)
+            self._start_next(commit.thread)
         return commit.outcome
 
     async def open(self) -> None:
@@ -120,7 +121,7 @@ class PostgresDriver:
         return await self._patiently(lambda: self._snapshot(reading))
 
     async def shrink(self) -> bool:
-        """Postgres' own vacuum does that."""
+        """Do nothing: Postgres vacuums by itself."""
         return False
 
     async def close(self) -> None:
@@ -138,7 +139,7 @@ class PostgresDriver:
         try:
             statement = as_statement(commit.unit, self._sql)
         except Exception as error:  # noqa: BLE001 - it is the caller's; the thread must not stay taken
-            _tell(commit, _unwritable(error) if isinstance(error, ToolwrightError) else error)
+            _answer(commit, _unwritable(error) if isinstance(error, ToolwrightError) else error)
             return False
         if statement is None or not statement.is_small:
             self._spawn(self._commit_alone(commit, is_one_statement=statement is not None))
@@ -153,10 +154,15 @@ class PostgresDriver:
         while self._ready and self._groups < MOST_GROUPS:
             query = next(iter(self._ready))
             ready = self._ready.pop(query)
+            group = [each for each in ready[:MOST_UNITS] if each[0].is_wanted]
             if len(ready) > MOST_UNITS:
                 self._ready[query] = ready[MOST_UNITS:]
-            self._groups += 1
-            self._spawn(self._commit_group(ready[:MOST_UNITS]))
+            for commit, _ in ready[:MOST_UNITS]:
+                if not commit.is_wanted:
+                    self._start_next(commit.thread)
+            if group:
+                self._groups += 1
+                self._spawn(self._commit_group(group))
 
     async def _commit_group(self, group: Group) -> None:
         failure: BaseException | None = None
@@ -212,36 +218,39 @@ class PostgresDriver:
             return
         numbered = [event for event in outcome.events if event.n is not None]
         if numbered:
-            self._publish(numbered)
+            try:
+                self._publish(numbered)
+            except Exception as error:  # noqa: BLE001 - the other units of the group, and the thread, must go on
+                self._end(commit, error)
+                return
         if repeated or len(numbered) < len(outcome.events):
-            self._next_of(commit.thread)
+            self._start_next(commit.thread)
             self._spawn(self._answer_numbered(commit, outcome.answer))
         else:
             self._end(commit, outcome.answer)
 
     async def _answer_numbered(self, commit: Commit, answer: Committed) -> None:
         await self._numbering.settle()
-        _tell(commit, answer)
+        _answer(commit, answer)
 
     def _end(self, commit: Commit, outcome: Committed | Conflict | BaseException) -> None:
-        _tell(commit, outcome)
-        self._next_of(commit.thread)
+        _answer(commit, outcome)
+        self._start_next(commit.thread)
 
-    def _next_of(self, thread: str) -> None:
+    def _start_next(self, thread: str) -> None:
         """Start the next unit of a thread, skipping those whose caller was told that time is up."""
         following = self._threads[thread]
         while following:
             commit = following.popleft()
-            is_wanted = not commit.outcome.done() or commit.outcome.cancelled()
-            if is_wanted and self._start(commit):
+            if commit.is_wanted and self._start(commit):
                 return
         del self._threads[thread]
 
     def _expire(self, commit: Commit) -> None:
-        _tell(commit, self._no_answer())
+        _answer(commit, self._no_answer())
 
     def _no_answer(self) -> StoreError:
-        return StoreError(f"The journal has not answered for {self._limits.patience:g} s.")
+        return StoreError(f"The journal did not answer for {self._limits.patience:g} s.")
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -249,7 +258,7 @@ class PostgresDriver:
         task.add_done_callback(self._tasks.discard)
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do the work persistently, and give up after a while: callers must be told, and workers try again."""
+        """Do the work persistently, for at most `patience` seconds. Then the caller gets an error and can retry."""
         if self._closed:
             raise StoreError("The journal is closed.")
         try:
@@ -367,7 +376,7 @@ async def _page(connection: Connection, op: Op) -> list[Row]:
     return rows
 
 
-def _tell(commit: Commit, outcome: Committed | Conflict | BaseException) -> None:
+def _answer(commit: Commit, outcome: Committed | Conflict | BaseException) -> None:
     """Answer the caller, unless it was told before that time is up, or waits no longer."""
     if commit.timer is not None:
         commit.timer.cancel()
@@ -380,7 +389,7 @@ def _tell(commit: Commit, outcome: Committed | Conflict | BaseException) -> None
 
 
 def _not_in_time() -> StoreError:
-    """The error of a unit that may be in the journal or not."""
+    """Return the error of a unit that may be in the journal or not."""
     return StoreError("The journal has not answered in time.")
 
 

@@ -166,7 +166,7 @@ class PostgresLeases:
         return self._is_waiting
 
     def turned(self, busy: int) -> None:
-        """The event loop turns, with so many threads in progress."""
+        """Record that the event loop runs, and the number of threads in progress."""
         self._turned, self.busy = time.monotonic(), busy
 
     async def acquire(self) -> bool:
@@ -178,7 +178,7 @@ class PostgresLeases:
         if not await self._ask(lambda session: self._join(session, node)):
             if not self._is_waiting:  # it is asked in each turn of the motor
                 log.warning(
-                    "A process without a cluster executes this journal's runs: this node waits for its end."
+                    "A process without a cluster executes this journal's runs. This node waits until it ends."
                 )
             self._is_waiting = True
             return False

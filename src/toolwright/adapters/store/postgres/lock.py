@@ -108,7 +108,7 @@ class PostgresLock:
                 await _unlock(connection, self._patience)
 
     async def _watch(self, connection: Connection) -> None:
-        """Until the connection is closed. A silent one is terminated, for nobody knows who has the lock."""
+        """Watch the connection until it is closed. A silent one is terminated, because the lock may be lost."""
         alarm = asyncio.get_running_loop().call_later
         while not connection.is_closed():
             await asyncio.sleep(self._beat)

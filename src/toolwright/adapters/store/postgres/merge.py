@@ -69,7 +69,7 @@ _TABLE = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 
 @lru_cache(maxsize=1_000)
 def _written(sql: str) -> tuple[str, str]:
-    """Table of a statement, and its kind: `new` rows, an `upsert`, or a `change` of rows that are there."""
+    """Return the table of a statement, and its kind: `new` rows, an `upsert`, or a `change` of rows that are there."""
     found = _TABLE.search(sql)
     table = found[1] if found else ""
     if found is None or not sql.startswith("INSERT"):
@@ -154,7 +154,7 @@ def _part(op: Op) -> _Part:
 
 
 def _value_indexes(order: tuple[str, ...], given: Container[str] | None) -> list[int]:
-    """Indexes of the parameters to be sent."""
+    """Return indexes of the parameters to be sent."""
     return [i for i, name in enumerate(order) if given is None or name not in given]
 
 

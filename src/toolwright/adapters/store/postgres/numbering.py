@@ -62,7 +62,7 @@ class SpaceNumbering:
     async def open(self) -> None:
         """Number what other processes have left, now and from time to time."""
         await self._pass()
-        self._watch = asyncio.create_task(self._look_again())
+        self._watch = asyncio.create_task(self._number_leftovers())
 
     async def settle(self) -> None:
         """Return once all that was committed before is numbered and published.
@@ -88,17 +88,17 @@ class SpaceNumbering:
             await self._work
 
     async def _serve(self) -> None:
-        """One pass after another while somebody asks: a pass serves all who asked before it began."""
+        """Run passes while callers wait. A pass serves all callers who asked before it began."""
         while self._asked is not None:
             asked, self._asked = self._asked, None
             try:
                 await self._pass()
             except (*FAULTS, TimeoutError) as error:
-                log.warning("Events of spaces are numbered later: %s", error)
+                log.warning("The events of spaces could not be numbered. This is retried: %s", error)
             finally:
                 asked.set_result(None)
 
-    async def _look_again(self) -> None:
+    async def _number_leftovers(self) -> None:
         while True:
             await asyncio.sleep(POLL_INTERVAL)
             with suppress(*FAULTS, TimeoutError):

@@ -137,7 +137,7 @@ class Transaction:
         return [tuple(row) for row in found]
 
     async def _run_all(self, ops: Sequence[Op]) -> list[Row]:
-        """As few statements as may be; one that is given something, or writes a row again, begins again."""
+        """Run the ops with few statements. An op that uses an earlier result, or rewrites a row, starts a new one."""
         found: list[Row] = []
         together: list[Op] = []
         for op in ops:
@@ -184,7 +184,7 @@ class Transaction:
 
 
 def _finished(steps: Program, found: list[Row]) -> UnitResult:
-    """Result of a program with a single step."""
+    """Return the result of a program with a single step."""
     try:
         steps.send(found)
     except StopIteration as stop:
@@ -203,7 +203,7 @@ def _recorded(written: UnitResult) -> JSONObject:
 
 
 def _spans(events: Sequence[Event]) -> JSON:
-    """Spans of events: by thread, the first and the last number. Those of spaces have none yet."""
+    """Return spans of events: by thread, the first and the last number. Those of spaces have none yet."""
     spans: dict[str | None, list[Event]] = {}
     for event in events:
         if event.n is not None:
@@ -212,7 +212,7 @@ def _spans(events: Sequence[Event]) -> JSON:
 
 
 async def written_before(connection: Connection, unit: Unit, sql: Statements) -> UnitResult | None:
-    """Result of the unit with this token, if it is in the journal."""
+    """Return the result of the unit with this token, if it is in the journal."""
     found = await connection.fetchval(sql.commit_answer.sql, unit.token)
     if found is None:
         return None

@@ -17,7 +17,7 @@ from toolwright.adapters.store.engine.outcome import NOTHING, UnitResult, number
 from toolwright.adapters.store.engine.program import Attempt, Op, Program, StatementBatch, behind
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.children import wake_askers
-from toolwright.adapters.store.programs.late_results import judged
+from toolwright.adapters.store.programs.late_results import without_orphans
 from toolwright.adapters.store.programs.parts import (
     insert,
     leaving,
@@ -60,7 +60,7 @@ def advance(unit: Advance, sql: Statements) -> Program:
             answered = Op(sql.agents.answered, {"thread_id": unit.thread_id}, "agent")
             rows = (yield Attempt(ops=behind(answered, ops.all)))[1:]
         if not rows:
-            unit = yield from judged(unit, sql)
+            unit = yield from without_orphans(unit, sql)
             ops, alone = _ops(unit, sql), False
     if alone:
         rows = rows or (yield StatementBatch(ops=ops.all))
@@ -157,7 +157,7 @@ def _new_calls(unit: Advance, sql: Statements) -> Op:
 
 
 def _rewritten(unit: Advance, sql: Statements) -> list[Op]:
-    """Messages that stay in the records only, and those that read otherwise from now on."""
+    """Return messages that stay in the records only, and those that read otherwise from now on."""
     ops = [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
     for message in unit.edited:
         version: Params = {"thread_id": unit.thread_id, "seq": message.seq, "until": unit.seq}

@@ -8,7 +8,7 @@ from toolwright.adapters.store.engine.outcome import EffectResult, numbered
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.delivery import deliver, refused
-from toolwright.adapters.store.programs.late_results import give_up, is_deleted, shown
+from toolwright.adapters.store.programs.late_results import cancel_late_calls, is_deleted, shown
 from toolwright.adapters.store.sql.children import REQUESTS
 from toolwright.adapters.store.sql.events import EVENTS, INBOX
 from toolwright.adapters.store.sql.kept import ENV, FILES
@@ -46,7 +46,7 @@ Steps: TypeAlias = Generator[Ops, list[Row], None]
 
 
 def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
-    """Do one effect."""
+    """Perform one effect."""
     here: Params = {"thread_id": effect.thread_id}
     match effect:
         case Spawn():
@@ -71,7 +71,7 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Effect
         case HandOff():
             yield Op(sql.children.hand_off, {**here, "agent": effect.agent}, "thread")
             if (yield from is_deleted(effect.agent, sql)):
-                calls = yield from give_up(sql.agents.give_up_in, here, unit, sql, done)
+                calls = yield from cancel_late_calls(sql.agents.give_up_in, here, unit, sql, done)
                 done.shown += yield from shown(calls, sql)
         case Activated():
             yield Op(sql.children.activated, {**here, "activated": dumps([*effect.sides])}, "thread")
@@ -85,7 +85,7 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Effect
 
 
 def wake_askers(env: Iterable[EnvChange], unit: Unit, sql: Statements) -> Steps:
-    """Threads that wait for one of these names look again."""
+    """Wake the threads that wait for one of these names."""
     for name in sorted({change.name for change in env if change.kind == "env"}):
         yield Op(sql.children.wake_askers, {"name": name, **_wake_params(unit)})
 
@@ -99,7 +99,7 @@ def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: EffectResult) -> St
             yield Op(sql.put_env, ENV.params(change.row))
     yield from _begin(effect, effect.run, effect.thread.posted, effect.thread.ev, unit, sql, done)
     if effect.told is not None and effect.thread.parent_id is not None:
-        yield from _tell(effect.thread.parent_id, (effect.told,), None, unit, sql, done)
+        yield from _notify_parent(effect.thread.parent_id, (effect.told,), None, unit, sql, done)
 
 
 def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> Steps:
@@ -109,8 +109,10 @@ def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> S
 
 
 def _give_up(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
-    """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
-    calls = yield from give_up(sql.children.give_up, {"thread_id": effect.thread_id}, unit, sql, done)
+    """Cancel the late calls and unread events of a finished thread."""
+    calls = yield from cancel_late_calls(
+        sql.children.give_up, {"thread_id": effect.thread_id}, unit, sql, done
+    )
     done.shown += yield from shown(calls, sql)
     yield Op(sql.children.set_aside, {"thread_id": effect.thread_id})
 
@@ -152,8 +154,8 @@ def _begin(
 
 def _report(effect: Report, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     here: Params = {"thread_id": effect.thread_id, "state": effect.state}
-    heard = yield Op(sql.children.report, {**here, "report": effect.report})
-    if not heard:
+    seen = yield Op(sql.children.report, {**here, "report": effect.report})
+    if not seen:
         yield Op(sql.children.end_unheard, here, "thread")
         yield from _give_up(effect, unit, sql, done)
         return
@@ -163,7 +165,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: EffectResult) -> 
     elif effect.notice is not None:
         run_id = yield from deliver(effect.notice, unit, sql, done)
         if run_id is not None:
-            yield from _tell(effect.parent.id, (effect.finished,), run_id, unit, sql, done)
+            yield from _notify_parent(effect.parent.id, (effect.finished,), run_id, unit, sql, done)
 
 
 def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
@@ -184,12 +186,12 @@ def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Eff
     if route == "inbox" and effect.late is not None:
         [(posted,)] = yield Op(sql.count_posted, parent, "thread")
         yield Op(sql.insert_inbox, INBOX.params(effect.late, n=posted), "duplicate")
-    yield from _tell(effect.parent.id, effect.told, run_id, unit, sql, done)
+    yield from _notify_parent(effect.parent.id, effect.followers_events, run_id, unit, sql, done)
     yield Op(sql.wake, {**parent, **_wake_params(unit)})
     done.runs.append((effect.parent.id, run_id))
 
 
-def _tell(
+def _notify_parent(
     parent_id: str,
     drafts: tuple[EventDraft, ...],
     run_id: str | None,
@@ -228,7 +230,7 @@ def _request(effect: ChildEffect, sql: Statements) -> Steps:
             yield Op(sql.children.take_request, {"id": effect.id}, "request")
             yield Op(sql.children.drop_asked, {"id": effect.id})
         case _:
-            raise TypeError(f"No store knows the effect {type(effect).__name__}.")
+            raise TypeError(f"No store can apply the effect {type(effect).__name__}.")
 
 
 def _child_limit(effect: ChildLimit) -> Params:

@@ -46,7 +46,7 @@ def is_orphan(thread_id: str, sql: Statements) -> Verdict:
     return (yield from is_deleted(str(agent_id), sql))  # it may be there in another revision
 
 
-def judged(unit: Advance, sql: Statements) -> Generator[Ops, list[Row], Advance]:
+def without_orphans(unit: Advance, sql: Statements) -> Generator[Ops, list[Row], Advance]:
     """Return the unit, without late results if the agent that answers in its thread then was deleted."""
     agent_id = handed_to(unit)
     deleted = is_orphan(unit.thread_id, sql) if agent_id is None else is_deleted(agent_id, sql)
@@ -57,7 +57,7 @@ def judged(unit: Advance, sql: Statements) -> Generator[Ops, list[Row], Advance]
     return without_late_results(unit, stored, (yield from _messages(_placed(unit, stored), sql)))
 
 
-def give_up(
+def cancel_late_calls(
     statement: Statement, params: Params, unit: Unit, sql: Statements, done: EffectResult
 ) -> Generator[Ops, list[Row], Sequence[Call]]:
     """Cancel the calls that the statement chooses, whose threads are locked, and tell the followers of these.
@@ -86,7 +86,7 @@ def shown(
 
 
 def _placed(unit: Advance, stored: Iterable[Call]) -> list[tuple[str, str]]:
-    """Ids of calls and of the spaces that show them."""
+    """Return ids of calls and of the spaces that show them."""
     places = {call.id: call.space_id for call in (*stored, *unit.calls, *unit.nested)}
     places |= {change.id: change.space_id for change in unit.changes if change.space_id is not None}
     return [(call_id, space_id) for call_id, space_id in places.items() if space_id is not None]

@@ -22,7 +22,7 @@ from toolwright.core.journal.units import Unit
 
 
 def perform_mcp(effect: McpEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
-    """Do one effect."""
+    """Perform one effect."""
     match effect:
         case SetMcpTask(task=task):
             yield Op(sql.mcp.put_task, MCP_TASKS.params(task))

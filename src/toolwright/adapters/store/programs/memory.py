@@ -20,7 +20,7 @@ from toolwright.core.journal.effects import (
 
 
 def perform_memory(effect: MemoryEffect, sql: Statements) -> Generator[Ops, list[Row], None]:
-    """Do one effect. The row of a block, or of a keeper of passages, is the lock of what goes with it."""
+    """Perform one effect. The row of a block, or of a keeper of passages, is locked for its dependent rows."""
     match effect:
         case SetBlock(block=block):
             yield Op(sql.memory.put_block, BLOCKS.params(block), "block")

@@ -72,7 +72,7 @@ def _written(effect: ChildEffect) -> set[str]:
 
 
 def leaving(thread_id: str, leaving: Leaving, sql: Statements) -> Op:
-    """Op of a drain that leaves its thread, if the wake is the one that it saw."""
+    """Return the op of a drain that leaves its thread, if the wake is the one that it saw."""
     seen: Params = {"thread_id": thread_id, "gen": leaving.gen}
     if leaving.due is None:
         return Op(sql.drop_wake, seen)
@@ -86,13 +86,13 @@ def wake(unit: Unit, thread_id: str, sql: Statements) -> Op:
 
 
 def new_files(changes: Sequence[FileChange], sql: Statements) -> list[Op]:
-    """Files that must be the first at their paths."""
+    """Return files that must be the first at their paths."""
     new = [change.file for change in changes if change.new and change.file is not None]
     return [Op(sql.insert_file, FILES.params(file), "file") for file in new]
 
 
 def write_files(thread_id: str, changes: Sequence[FileChange], sql: Statements) -> list[Op]:
-    """Files that are written over what is there, or taken away."""
+    """Return files that are written over what is there, or taken away."""
     ops: list[Op] = []
     for change in changes:
         if change.file is None:
@@ -103,7 +103,7 @@ def write_files(thread_id: str, changes: Sequence[FileChange], sql: Statements) 
 
 
 def write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
-    """Values set, or taken away."""
+    """Return values set, or taken away."""
     ops: list[Op] = []
     for change in changes:
         if change.row is None:
@@ -115,7 +115,7 @@ def write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
 
 
 def insert_events(events: Sequence[Event], sql: Statements) -> list[Op]:
-    """Events whose numbers are known."""
+    """Return events whose numbers are known."""
     if not events:
         return []
     row = EVENTS.values(sql.insert_event, "base")

@@ -3,7 +3,7 @@
 from toolwright.adapters.store.engine.codecs import Params, micros
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, UnitResult
 from toolwright.adapters.store.engine.program import Op, Program
-from toolwright.adapters.store.programs.late_results import give_up, shown
+from toolwright.adapters.store.programs.late_results import cancel_late_calls, shown
 from toolwright.adapters.store.programs.parts import Steps, lock_threads
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.sql.retention import AGENT, SPACE
@@ -31,7 +31,9 @@ def drop_thread(unit: DropThread, sql: Statements) -> Program:
     hoping = yield Op(sql.retention.hoping, here)
     cancelled, edits = EffectResult(), list[Effect]()
     for thread_id in sorted(str(each) for (each,) in hoping):
-        calls = yield from give_up(sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled)
+        calls = yield from cancel_late_calls(
+            sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled
+        )
         edits += yield from shown(calls, sql)
     yield Op(sql.retention.note_threads, {**here, "at": micros(unit.at)})
     tasks = yield Op(sql.retention.drop_tasks, here)
@@ -58,7 +60,7 @@ def _may_go(unit: DropThread, sql: Statements) -> Steps:
 
 
 def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
-    """Rows of what was deleted first; the note of it goes when it has none left."""
+    """Return rows of what was deleted first; the note of it goes when it has none left."""
     found = yield Op(sql.retention.next_dropped, {})
     if not found:
         return UnitResult(Committed())

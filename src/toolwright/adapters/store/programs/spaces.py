@@ -24,6 +24,7 @@ from toolwright.adapters.store.sql.threads import COMPACTIONS, SENT_TEXTS
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
+    Announce,
     CheckMind,
     ContextEffect,
     DropGoal,
@@ -53,7 +54,6 @@ from toolwright.core.journal.effects import (
     SetPlan,
     SetTimer,
     SpaceEffect,
-    Tell,
     Unreact,
     deliveries_of,
     link_key,
@@ -69,7 +69,7 @@ Steps: TypeAlias = Generator[Ops, list[Row], None]
 def perform(
     effects: Sequence[Effect], unit: Unit, sql: Statements
 ) -> Generator[Ops, list[Row], EffectResult]:
-    """Do all of them, and number what they tell; its driver does so later where the statements say so."""
+    """Perform all effects and number their events. Where the statements say so, the driver numbers them later."""
     done = EffectResult()
     for delivery in deliveries_of(effects):
         yield from deliver(delivery, unit, sql, done)
@@ -120,7 +120,7 @@ def _context_ops(effect: ContextEffect, sql: Statements) -> list[Op]:
 def _in_spaces(
     effects: Sequence[Effect], unit: Unit, sql: Statements, done: EffectResult
 ) -> Generator[Ops, list[Row], list[Event]]:
-    """Do those on spaces; what they tell there."""
+    """Perform the effects on spaces, and return their events."""
     in_spaces = [each for each in effects if isinstance(each, SpaceEffect)]
     told: list[Event] = []
     for effect in sorted(in_spaces, key=lambda each: each.space_id):
@@ -132,7 +132,7 @@ def _in_spaces(
 def _space(
     effect: SpaceEffect, at: datetime, sql: Statements, done: EffectResult
 ) -> Generator[Ops, list[Row], int | None]:
-    """Do one effect; the place that its events are to name, or -1 if it found nothing to change."""
+    """Perform one effect. Return the position for its events, or -1 if nothing changed."""
     match effect:
         case Post():
             done.seq = yield from _post(effect, sql)
@@ -147,7 +147,7 @@ def _space(
         case Edit() | Erase() | React() | Unreact():
             found = yield from _message(effect, sql)
         case _:
-            assert isinstance(effect, Tell), "every other effect is listed"
+            assert isinstance(effect, Announce), "every other effect is listed"
             found = [()]
     done.count += bool(found)
     if isinstance(effect, Edit) and found:

@@ -22,7 +22,7 @@ from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.advance import advance
 from toolwright.adapters.store.programs.children import wake_askers
 from toolwright.adapters.store.programs.delivery import refused
-from toolwright.adapters.store.programs.late_results import give_up, is_orphan, shown
+from toolwright.adapters.store.programs.late_results import cancel_late_calls, is_orphan, shown
 from toolwright.adapters.store.programs.parts import (
     insert_events,
     leaving,
@@ -141,7 +141,7 @@ def program(unit: Unit, sql: Statements) -> Program:
         case ForgetBytes():
             return forget_bytes(unit, sql)
         case _:
-            raise TypeError(f"No store knows the unit {type(unit).__name__}.")
+            raise TypeError(f"No store can apply the unit {type(unit).__name__}.")
 
 
 def _create_thread(unit: CreateThread, sql: Statements) -> Program:
@@ -334,7 +334,7 @@ def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
 
 
 def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
-    """Like an entity's row, an agent's is taken away and put back."""
+    """Replace the agent's row, as an entity's row is replaced."""
     params = AGENTS.params(unit.agent)
     if unit.was is not None:
         yield Op(sql.agents.drop_agent_seen, {"agent_id": unit.agent.id, "was": unit.was}, "agent")
@@ -352,7 +352,7 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     done = EffectResult()
     hoping = yield Op(sql.agents.hoping, {"agent_id": unit.agent_id})
     yield from lock_threads([thread_id for (thread_id,) in hoping], sql)
-    calls = yield from give_up(sql.agents.give_up, {"agent_id": unit.agent_id}, unit, sql, done)
+    calls = yield from cancel_late_calls(sql.agents.give_up, {"agent_id": unit.agent_id}, unit, sql, done)
     yield [wake(unit, thread_id, sql) for thread_id in sorted({call.thread_id for call in calls})]
     edits = yield from shown(calls, sql, unit.author)
     yield [*drop_mind(unit.agent_id, sql), Op(sql.mcp.drop_definitions, {"agent_id": unit.agent_id})]
@@ -369,7 +369,9 @@ def _cancel_orphans(unit: CancelOrphans, sql: Statements) -> Program:
     yield from lock_threads(orphans, sql)
     cancelled, edits = EffectResult(), list[Effect]()
     for thread_id in orphans:
-        calls = yield from give_up(sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled)
+        calls = yield from cancel_late_calls(
+            sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled
+        )
         edits += yield from shown(calls, sql)
     done = yield from perform(edits, unit, sql)
     return UnitResult(Committed(count=len(orphans)), (*cancelled.events, *done.events))
@@ -383,7 +385,7 @@ def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
 
 
 def _leave_spaces(unit: DropAgent | DropEntity, sql: Statements, before: Sequence[Effect] = ()) -> Program:
-    """Effects on spaces, and `before` these others, which end what is there of who leaves."""
+    """Return effects on spaces, and `before` these others, which end what is there of who leaves."""
     found = yield Op(sql.spaces.memberships, {"entity_id": unit.entity_id})
     left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for (one,) in found]
     done = yield from perform([*before, *left], unit, sql)
@@ -423,7 +425,7 @@ def _prune(unit: Prune, sql: Statements) -> Program:
 
 
 def _probe(unit: Probe, sql: Statements) -> Program:
-    """New room is taken before that of the last probe is given back: a row in its place would always fit.
+    """Return new room is taken before that of the last probe is given back: a row in its place would always fit.
 
     The text is one that no database can make shorter.
     """

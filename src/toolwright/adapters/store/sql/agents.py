@@ -400,7 +400,7 @@ class SqlAgents:
 
 
 def _placed(rows: Sequence[Row]) -> list[tuple[int, Passage]]:
-    """Passages with their places, which stand first; broken ones are left out."""
+    """Return passages with their places, which stand first; broken ones are left out."""
     return [(int(row[0]), passage) for row in rows for passage in PASSAGES.each([row])]
 
 

@@ -118,7 +118,7 @@ class SqlMcp:
 
 
 def _in_order(rows: Sequence[Row]) -> Rows[McpDefinition]:
-    """Definitions by server and tool: their names lie as JSON, and databases would sort them each in its way."""
+    """Return definitions by server and tool: their names lie as JSON, and databases would sort them each in its way."""
     definitions = MCP_DEFINITIONS.each(rows)
     definitions.sort(key=lambda each: (each.server, each.tool))
     return definitions

@@ -104,7 +104,7 @@ FIRST_CODE, CODES = 0x100, 1789
 
 
 def coded(text: str, agent_id: str) -> str:
-    """The text in a code of the agent's own, by which it is indexed on SQLite: each character stands for others.
+    """Return the text in a code of the agent's own, by which it is indexed on SQLite: each character stands for others.
 
     So no agent's trigrams are another's, and a search touches nobody else's part of the index, though FTS5 has one for
     all. Where two characters have one code the index finds too much, so what it finds is compared with the text itself.
@@ -207,8 +207,8 @@ class MemoryQueries:
         vectors = VECTORS.query.where(*_own(place)).order_by(place.desc()).limit(number("limit"))
         self.newest_vectors = compiled(vectors)
         self.vectors_before = compiled(vectors.where(place < number("before")))
-        lacking = or_(passages.c.embedder.is_(None), passages.c.embedder != string("embedder"))
-        behind = PASSAGES.query.where(place > number("after"), lacking).order_by(place)
+        missing = or_(passages.c.embedder.is_(None), passages.c.embedder != string("embedder"))
+        behind = PASSAGES.query.where(place > number("after"), missing).order_by(place)
         self.unembedded = compiled(behind.limit(number("limit")))
 
     def search(self, agent_id: str, query: Query) -> tuple[Statement, Params]:
@@ -252,7 +252,7 @@ def _indexed() -> Rows:
 
 
 def _own(place: ColumnElement[int]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """Conditions that the place is one of the agent's."""
+    """Return conditions that the place is one of the agent's."""
     mine = passage_keepers.c.agent_id == string("agent_id")
     keeper = select(passage_keepers.c.number).where(mine).scalar_subquery()
     return place > keeper * PASSAGES_EACH, place < (keeper + 1) * PASSAGES_EACH

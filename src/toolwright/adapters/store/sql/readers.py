@@ -94,25 +94,25 @@ READERS: tuple[Reader[Any], ...] = (  # of whatever lies in each
 
 
 def each_event(reader: Reader[Event], rows: Sequence[Row]) -> list[Event]:
-    """Events in order, none left out: a broken one is blank where it is broken, with a payload that says so."""
+    """Return events in order, none left out: a broken one is blank where it is broken, with a payload that says so."""
     return [_event(reader, row) for row in rows]
 
 
 def _event(reader: Reader[Event], row: Row) -> Event:
-    columns, faults = list(reader.table.columns), list[str]()
+    columns, errors = list(reader.table.columns), list[str]()
     while True:
         try:
             event = reader.read(row)
-        except UnreadableColumn as fault:
-            n, column = fault.column, columns[fault.column]
-            faults.append(f"{column.name} {fault.why}")
+        except UnreadableColumn as error:
+            n, column = error.column, columns[error.column]
+            errors.append(f"{column.name} {error.why}")
             row = [*row[:n], "{}" if column.name == "payload" else blank(column), *row[n + 1 :]]
         else:
-            return changed(event, payload=_broken_payload(faults)) if faults else event
+            return changed(event, payload=_broken_payload(errors)) if errors else event
 
 
-def _broken_payload(faults: Sequence[str]) -> JSONObject:
-    return {"broken": True, "error": "; ".join(faults)}
+def _broken_payload(errors: Sequence[str]) -> JSONObject:
+    return {"broken": True, "error": "; ".join(errors)}
 
 
 def all_tables() -> MetaData:

@@ -127,7 +127,7 @@ class RetentionStatements:
         return column.in_(self._family)
 
     def _guards(self, compiled: Compiler) -> None:
-        """Each finds a row where there is a reason not to delete the family."""
+        """Compile the queries that return a row if the thread tree must be kept."""
         before = number("before")
         at_work = threads.c.run_id.is_not(None)
         self.at_work = compiled(select(threads.c.id).where(self._of_family(threads.c.id), at_work).limit(1))

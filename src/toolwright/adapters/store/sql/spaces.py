@@ -274,7 +274,7 @@ class SpaceStatements:
         self.drop_timer = compiled(delete(wakes).where(wakes.c.thread_id == string("name")))
 
     def _lock_threads(self, count: int) -> Statement:
-        """So many threads, locked in the order of their ids."""
+        """Lock a number of threads in the order of their ids."""
         ids = or_(*[threads.c.id == string(f"id_{i}") for i in range(count)])
         return self._compiled(select(threads.c.id).where(ids).order_by(threads.c.id).with_for_update())
 
@@ -419,17 +419,17 @@ class SqlSpaces:
         found = await read_rows(
             self._driver, SPACE_MESSAGES.each, self._sql.before, {**here, "before": before}
         )
-        return found.made_of(found[::-1])
+        return found.with_rows(found[::-1])
 
     async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
         here: Params = {"space_id": space_id, "limit": limit, "offset": offset}
         found = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.newest, here)
-        return found.made_of(found[::-1])
+        return found.with_rows(found[::-1])
 
     async def answers(self, message_id: str, limit: int) -> Sequence[SpaceMessage]:
         asked: Params = {"id": message_id, "limit": limit}
         found = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.answers, asked)
-        return found.made_of(found[::-1])
+        return found.with_rows(found[::-1])
 
     async def message(self, message_id: str) -> SpaceMessage | None:
         return await read_rows(self._driver, SPACE_MESSAGES.first, self._sql.message, {"id": message_id})

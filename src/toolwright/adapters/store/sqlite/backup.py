@@ -28,7 +28,7 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def merge_wal(path: Path) -> None:
-    """See to it that the file is all there is of a database that nobody has open: none beside it belongs to it.
+    """Merge the write-ahead log into the file of a database that is not open, so that the file is complete.
 
     Raises `InvalidRequest` for what is no database, `StoreError` for one that is in use.
     """
@@ -37,7 +37,7 @@ def merge_wal(path: Path) -> None:
             [(mode,)] = connection.execute("PRAGMA journal_mode = DELETE").fetchall()
     except sqlite3.Error as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
-            raise InvalidRequest(f"{str(path)!r} is no database: name another file.") from error
+            raise InvalidRequest(f"{str(path)!r} is not a database. Name another file.") from error
         raise StoreError(sentence(f"The database file {str(path)!r} is in use: {error}")) from error
     if mode != "delete":
         raise StoreError(f"The database file {str(path)!r} is in use.")

@@ -19,7 +19,7 @@ from toolwright.adapters.store.sqlite.file import (
     NOTICE_SECONDS,
     connect,
     execute_patiently,
-    give_back,
+    free_pages,
     set_patience,
 )
 from toolwright.adapters.store.sqlite.readers import SqliteReaders
@@ -63,7 +63,7 @@ class SqliteDriver:
         self._writer.start()
 
     def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
-        """Units of one turn of the loop go to the writer together: none of them is synced before the others come."""
+        """Queue the unit for the writer. Units of one turn of the event loop are committed together."""
         future: asyncio.Future[Committed | Conflict] = self._loop.create_future()
         if not self._turn:
             self._loop.call_soon(self._hand_over)
@@ -82,7 +82,7 @@ class SqliteDriver:
         if self._failed is None:
             self._units.put(asked)
         if self._failed is not None:  # before the put, or meanwhile
-            _answer(asked, False)
+            _end_shrinking(asked, False)
         return await asked
 
     async def close(self) -> None:
@@ -135,19 +135,19 @@ class SqliteDriver:
 
     def _shrink(self, asked: Shrinking) -> None:
         try:
-            more = give_back(self._connection)
+            more = free_pages(self._connection)
         except sqlite3.Error as error:  # a lock of another program: it is tried again in an hour
-            log.debug("No free space was given back: %s", error)
+            log.debug("Free space could not be returned to the system: %s", error)
             more = False
         with suppress(RuntimeError):  # as below
-            self._loop.call_soon_threadsafe(_answer, asked, more)
+            self._loop.call_soon_threadsafe(_end_shrinking, asked, more)
 
     def _end_shrinking(self) -> None:
         """Answer those who have asked for a piece after the last unit."""
         self._waiting(maxsize)
         with suppress(RuntimeError):  # as above
             for asked in self._shrinking:
-                self._loop.call_soon_threadsafe(_answer, asked, False)
+                self._loop.call_soon_threadsafe(_end_shrinking, asked, False)
 
     def _commit(self, units: list[Unit]) -> list[Outcome]:
         """Return one synced commit for all; when an error has ended the transaction, each unit on its own."""
@@ -167,7 +167,7 @@ class SqliteDriver:
         return [self._commit([unit])[0] for unit in units]
 
     def _check_file(self) -> None:
-        """A file that was deleted or replaced takes commits that nobody will ever read."""
+        """Raise an error if the file was deleted or replaced: its commits would be lost."""
         if self._path.stat().st_ino != self._inode:
             raise sqlite3.OperationalError("the database file was replaced under this process")
 
@@ -221,14 +221,14 @@ class SqliteDriver:
             self._loop.call_soon_threadsafe(self._deliver, group, outcomes)
 
     def _deliver(self, group: list[Waiting], outcomes: list[Outcome]) -> None:
-        """In the event loop: events first, in commit order, then word to those who wait."""
+        """Publish the events in commit order, then answer the callers. Runs in the event loop."""
         try:
             for outcome in outcomes:
                 if isinstance(outcome, UnitResult) and outcome.events:
                     self._publish(outcome.events)
         finally:
             for (_, future), outcome in zip(group, outcomes, strict=True):
-                _tell(future, outcome)
+                _answer(future, outcome)
 
     def _fail(self, group: list[Waiting], error: BaseException) -> None:
         self._failed = StoreError(sentence(f"The journal's writer has stopped: {error}"))
@@ -237,12 +237,12 @@ class SqliteDriver:
         self._settle(group, [self._failed] * len(group))
 
 
-def _answer(asked: Shrinking, more: bool) -> None:
+def _end_shrinking(asked: Shrinking, more: bool) -> None:
     if not asked.done():
         asked.set_result(more)
 
 
-def _tell(future: "asyncio.Future[Committed | Conflict]", outcome: Outcome) -> None:
+def _answer(future: "asyncio.Future[Committed | Conflict]", outcome: Outcome) -> None:
     if future.done():
         return
     match outcome:

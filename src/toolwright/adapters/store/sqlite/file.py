@@ -43,7 +43,7 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def give_back(connection: sqlite3.Connection) -> bool:
+def free_pages(connection: sqlite3.Connection) -> bool:
     """Give a piece of the file's free space back to the system; return whether there is more.
 
     Does nothing in a file that is not shrinkable.

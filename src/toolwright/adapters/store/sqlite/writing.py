@@ -26,7 +26,7 @@ class Writing:
         self._appended: dict[Statement, list[Row]] = {}
 
     def apply(self, unit: Unit) -> UnitResult:
-        """Do what the unit says; if it raises, `leaves_no_trace` tells whether anything of it is there."""
+        """Write the unit. If it raises, `leaves_no_trace` tells whether any of it was written."""
         self._changes = self._connection.total_changes
         self._lengths = {statement: len(rows) for statement, rows in self._appended.items()}
         if isinstance(unit, Advance) and is_plain(unit):
@@ -46,7 +46,7 @@ class Writing:
         self._appended.clear()
 
     def forget(self) -> None:
-        """The transaction is undone, and with it what was put off."""
+        """Drop the deferred rows of a transaction that was rolled back."""
         self._appended.clear()
 
     def _run_all(self, ops: Ops) -> list[Row]:

@@ -3,14 +3,15 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a name."""
-Judge: TypeAlias = Callable[[str, int, Address], bool]
+AllowsAddress: TypeAlias = Callable[[str, int, Address], bool]
 """Whether a request to that host and port may be sent to this address."""
+S = TypeVar("S")
 
 _PRIVATE_4 = tuple(
     IPv4Network(text)
@@ -88,7 +89,7 @@ def anywhere(host: str, port: int, address: Address) -> bool:
     return True
 
 
-def public_or(allowed: Allowed) -> Judge:
+def public_or(allowed: Allowed) -> AllowsAddress:
     """Return a filter for URLs from outside, and for redirects: public addresses and the `allowed` ones."""
     return lambda host, port, address: is_public(address) or allowed.admits(host, port, address)
 
@@ -98,7 +99,7 @@ def _network(entry: str) -> Network | None:
         return ip_network(entry.removeprefix("[").removesuffix("]") if entry.endswith("]") else entry)
     except ValueError:
         if "/" in entry:
-            raise ValueError(f"{entry!r} is no network: write it as 10.1.0.0/16") from None
+            raise ValueError(f"{entry!r} is not a network. Write it as 10.1.0.0/16") from None
         return None
 
 
@@ -108,9 +109,7 @@ def _host(entry: str) -> tuple[str, int | None]:
         name, port = entry, ""
     fine = name and not any(each.isspace() or each in "@?#*" for each in entry)
     if not fine or (colon and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536)):
-        raise ValueError(
-            f"{entry!r} is neither a host, nor a host with a port, nor a network such as 10.1.0.0/16"
-        )
+        raise ValueError(f"{entry!r} must be a host, a host with a port, or a network such as 10.1.0.0/16")
     return _plain(name), int(port) if colon else None
 
 
@@ -120,3 +119,37 @@ def _plain(host: str) -> str:
         return str(ip_address(bare))
     except ValueError:
         return bare
+
+
+class AddressRefused(Exception):
+    """The host resolves to an address that is not allowed."""
+
+
+async def connect_allowed(
+    host: str,
+    port: int,
+    resolve: Resolve,
+    allows: AllowsAddress,
+    connect: Callable[[str], Awaitable[S]],
+    unreachable: type[Exception],
+    timed_out: type[Exception],
+) -> S:
+    """Return a connection to the first of the name's addresses that answers.
+
+    Raises `AddressRefused` if one of the addresses is not allowed, and `unreachable` or `timed_out`, the errors of the
+    HTTP library in use, if none answers. The checked address itself is connected to: a name that is resolved again
+    could have another one by then.
+    """
+    try:
+        addresses = await resolve(host, port)
+    except (OSError, UnicodeError) as error:
+        raise unreachable("its name cannot be resolved") from error
+    if not all(allows(host, port, ip_address(address)) for address in addresses):
+        raise AddressRefused
+    failed: Exception = unreachable("its name has no address")
+    for address in addresses:
+        try:
+            return await connect(address)
+        except (unreachable, timed_out) as error:
+            failed = error
+    raise failed

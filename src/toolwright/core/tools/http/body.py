@@ -106,7 +106,7 @@ class BodyForm:
     def filled(self, given: JSON, encodings: Encodings, files: Files) -> Body:
         """Return the body of this value, whose files are all there.
 
-        Raises `Unfillable` for a form that is no object.
+        Raises `Unfillable` for a form that is not an object.
         """
         if self.kind == "json":
             return Body(content=dumps(given).encode())
@@ -115,7 +115,7 @@ class BodyForm:
                 return Body(content=files[given].content, content_type=files[given].mime_type)
             return Body(content=scalar(given).encode(), content_type="text/plain; charset=utf-8")
         if not isinstance(given, dict):
-            raise Unfillable("The body of the tool's request is a form, which only an object can be.")
+            raise Unfillable("The body of the tool's request is a form, so it must be an object.")
         if self.kind == "urlencoded":
             return Body(content=_urlencoded(given, encodings).encode(), content_type=URLENCODED)
         parts: list[Part] = []

@@ -18,9 +18,9 @@ from toolwright.core.tools.http.body import (
     target,
 )
 from toolwright.core.tools.http.url_template import (
+    InvalidTemplate,
     Parameter,
     Slot,
-    TemplateFault,
     Unfillable,
     argument_text,
     cookie_parts,
@@ -73,10 +73,10 @@ class HttpExecution:
     fields: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for path, fault in execution_faults(self.url, self.method, self.headers):
-            raise DefinitionError(f"An HTTP tool's {path} {fault}.")
-        for path, fault in [*self._parameter_faults(), *self._basic_faults()]:
-            raise DefinitionError(f"An HTTP tool's {path} {fault}.")
+        for path, error in execution_faults(self.url, self.method, self.headers):
+            raise DefinitionError(f"An HTTP tool's {path} {error}.")
+        for path, error in [*self._parameter_faults(), *self._basic_faults()]:
+            raise DefinitionError(f"An HTTP tool's {path} {error}.")
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class HttpExecution:
         """Return whether arguments are sent as a body."""
         return self.method not in IN_QUERY if self.body is None else self.body is not False
 
-    def fault_with(self, schema: JSONObject) -> str | None:
+    def error_with(self, schema: JSONObject) -> str | None:
         """Return the error of the URL, the parameters or the body for arguments of this schema."""
         names = property_names(schema)
         unknown = sorted(set(self.arguments) - names)
@@ -125,9 +125,9 @@ class HttpExecution:
         """Return the arguments that are the body, or None."""
         if isinstance(self.body, str):
             return arguments.get(self.body)
-        return self.rest(arguments) if self.has_body else None
+        return self.body_arguments(arguments) if self.has_body else None
 
-    def rest(self, arguments: JSONObject) -> JSONObject:
+    def body_arguments(self, arguments: JSONObject) -> JSONObject:
         """Return the arguments that are neither in the URL nor in `parameters`, nor the whole body."""
         used = {*self.arguments, *(name for name, _ in self.parameters), self.body}
         return {name: each for name, each in arguments.items() if name not in used}
@@ -142,18 +142,18 @@ class HttpExecution:
             if (parameter.place == "path") != (name in self.arguments):
                 yield path, "must be in the path exactly if the URL has it as a placeholder"
             if parameter.place == "header":
-                fault = _header_fault(parameter.name, "")
-                if fault is not None or parameter.name.lower() in headers:
-                    yield path, f"as a header {fault or 'is given twice'}"
+                error = _header_fault(parameter.name, "")
+                if error is not None or parameter.name.lower() in headers:
+                    yield path, f"as a header {error or 'is given twice'}"
                 headers.add(parameter.name.lower())
             if parameter.place == "cookie" and not _NAME.fullmatch(parameter.name):
                 yield path, "is no name of a cookie"
 
     def _basic_faults(self) -> Iterator[tuple[str, str]]:
         for name, text in zip(("username", "password"), self.basic or (), strict=False):
-            fault = _header_fault("X", text)
-            if fault is not None:
-                yield f"basicAuth.{name}", fault
+            error = _header_fault("X", text)
+            if error is not None:
+                yield f"basicAuth.{name}", error
         if self.basic is not None and self._header("authorization") is not None:
             yield "basicAuth", "must not stand beside a header Authorization"
 
@@ -191,7 +191,11 @@ def request_for(
             return None if text is None else percent(text)
         return path_text(styled[slot.name], given)
 
-    rest = {} if execution.has_body and not isinstance(execution.body, str) else execution.rest(arguments)
+    rest = (
+        {}
+        if execution.has_body and not isinstance(execution.body, str)
+        else execution.body_arguments(arguments)
+    )
     query = [f"{percent(name)}={percent(text)}" for name, text in query_of(rest)]
     for name, parameter in execution.parameters:
         if parameter.place == "query":
@@ -241,16 +245,16 @@ def execution_faults(
     else:
         try:
             read_url(url)
-        except TemplateFault as fault:
-            yield "url", str(fault)
+        except InvalidTemplate as error:
+            yield "url", str(error)
     if method not in METHODS:
         yield "method", f"must be one of {', '.join(METHODS)}, not {brief(repr(method), 60)}"
     seen: set[str] = set()
     for name, text in headers:
         path = f"headers.{brief(str(name), 60)}"
-        fault = _header_fault(name, text)
-        if fault is not None:
-            yield path, fault
+        error = _header_fault(name, text)
+        if error is not None:
+            yield path, error
         elif str(name).lower() in seen:
             yield path, "is given twice"
         seen.add(str(name).lower())
@@ -286,8 +290,8 @@ def _header_fault(name: object, text: object) -> str | None:
         return "must not hold line breaks or other control characters"
     try:
         read_header(text)
-    except TemplateFault as fault:
-        return str(fault)
+    except InvalidTemplate as error:
+        return str(error)
     return None
 
 

@@ -21,7 +21,7 @@ _UNSAFE = re.compile(r"[\x00-\x20\x7f-\x9f\\\u2028\u2029]")
 _SEPARATORS = re.compile(r"[/\\]")
 
 
-class TemplateFault(ValueError):
+class InvalidTemplate(ValueError):
     """An invalid template; the message has the form `must …`."""
 
 
@@ -67,7 +67,7 @@ class UrlTemplate:
 
 
 def read_url(text: str) -> UrlTemplate:
-    """Return the parts of a URL with placeholders. Raises `TemplateFault`."""
+    """Return the parts of a URL with placeholders. Raises `InvalidTemplate`."""
     _check_length(text)
     return _read_url(text)
 
@@ -76,24 +76,24 @@ def read_url(text: str) -> UrlTemplate:
 def _read_url(text: str) -> UrlTemplate:
     origin = _ORIGIN.match(text)
     if origin is None:
-        raise TemplateFault(
+        raise InvalidTemplate(
             "must begin with http:// or https://, without a placeholder in scheme, host, port or userinfo"
         )
     if "{" in origin[2] or "}" in origin[2]:
-        raise TemplateFault("must not have a placeholder in scheme, host, port or userinfo")
+        raise InvalidTemplate("must not have a placeholder in scheme, host, port or userinfo")
     pieces = _pieces(text[origin.end() :], _SLOT)
     literal = origin[0] + "".join(piece for piece in pieces if isinstance(piece, str))
     if _UNSAFE.search(literal):
-        raise TemplateFault("must not hold blanks, control characters or backslashes")
+        raise InvalidTemplate("must not contain blanks, control characters or backslashes")
     if "#" in literal:
-        raise TemplateFault("must not have a fragment (#…): no server is ever told of it")
+        raise InvalidTemplate("must not have a fragment (#…): it is never sent to a server")
     _check_origin(origin[0])
     path, query = _split(pieces)
     return UrlTemplate(origin[0], path or ("/",), query)
 
 
 def read_header(text: str) -> tuple[Piece, ...]:
-    """Return the parts of a header's value, in which only `${env.NAME}` is a placeholder. Raises `TemplateFault`."""
+    """Return the parts of a header's value, in which only `${env.NAME}` is a placeholder. Raises `InvalidTemplate`."""
     _check_length(text)
     return _read_header(text)
 
@@ -105,7 +105,7 @@ def _read_header(text: str) -> tuple[Piece, ...]:
 
 def _check_length(text: str) -> None:
     if len(text) > LONGEST:
-        raise TemplateFault(f"must have at most {LONGEST} characters")
+        raise InvalidTemplate(f"must have at most {LONGEST} characters")
 
 
 def argument_text(value: JSON) -> str | None:
@@ -114,7 +114,7 @@ def argument_text(value: JSON) -> str | None:
 
 
 def query_of(arguments: JSONObject) -> list[tuple[str, str]]:
-    """Arguments as parameters of a query: lists are repeated, objects are JSON, null is left out."""
+    """Return arguments as parameters of a query: lists are repeated, objects are JSON, null is left out."""
     pairs: list[tuple[str, str]] = []
     for name, argument in arguments.items():
         texts = [argument_text(each) for each in (argument if isinstance(argument, list) else [argument])]
@@ -133,7 +133,7 @@ def _pieces(text: str, pattern: re.Pattern[str]) -> list[Piece]:
     if pattern is _SLOT and any(
         isinstance(piece, str) and ("{" in piece or "}" in piece) for piece in pieces
     ):
-        raise TemplateFault("must not have a brace that belongs to no placeholder: write %7B or %7D")
+        raise InvalidTemplate("must not have a brace outside a placeholder: write %7B or %7D")
     return pieces
 
 
@@ -141,13 +141,13 @@ def _slot(slot: re.Match[str]) -> Slot:
     variable = slot[1]
     if variable is None:
         if not slot[2].strip():
-            raise TemplateFault("must not have a placeholder without a name")
+            raise InvalidTemplate("must not have a placeholder without a name")
         return Slot("argument", slot[2])
     name = variable.removeprefix("env.")
     if name == variable:
-        raise TemplateFault("must name a variable as ${env.NAME}")
+        raise InvalidTemplate("must name a variable as ${env.NAME}")
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise TemplateFault(f"must name variables that are printable, of 1 to {LONGEST_NAME} characters")
+        raise InvalidTemplate(f"must name variables that are printable, of 1 to {LONGEST_NAME} characters")
     return Slot("variable", name)
 
 
@@ -158,7 +158,7 @@ def _check_origin(origin: str) -> None:
     except ValueError:
         host, port = None, None
     if not host or "%" in host or port == 0:
-        raise TemplateFault("must have a host, and a port of 1 to 65535 if any")
+        raise InvalidTemplate("must have a host, and a port of 1 to 65535 if any")
 
 
 def _split(pieces: Iterable[Piece]) -> tuple[tuple[Piece, ...], tuple[tuple[Piece, ...], ...]]:

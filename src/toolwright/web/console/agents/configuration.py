@@ -30,7 +30,7 @@ from toolwright.runtime.agents.agents import AgentView
 from toolwright.web.console.browsing import folded
 from toolwright.web.console.tools import tool_list, tools_of
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, code, json_text, nothing, words
+from toolwright.web.console.widgets import action, badge, box, code, json_text, nothing, plain_text
 
 MOST_SPACES: Final = 200  # that are offered
 _HOME: Final = ""  # no space: where the agent is
@@ -47,8 +47,8 @@ class PromptPreview:
     async def draw(self) -> None:
         """Draw it, with a choice of spaces."""
         with box("section", "section"):
-            words("Prompt", "h2")
-            words(
+            plain_text("Prompt", "h2")
+            plain_text(
                 "What the model would be told now. Parts that change from step to step are sent after the messages.",
                 "p",
                 "quiet small",
@@ -79,12 +79,12 @@ class PromptPreview:
         told = await self._visit.runtime.prompts.of(self._agent.id, space_id, self._user_id)
         self._place.clear()
         with self._place:
-            words(f"{len(told.prompt)} characters", "p", "quiet small")
+            plain_text(f"{len(told.prompt)} characters", "p", "quiet small")
             if not told.prompt:
                 nothing("It is told nothing")
             for part in told.sections:
                 with box("div", "section"):
-                    words(f"{part.name}, after the messages" if part.changes else part.name, "h3")
+                    plain_text(f"{part.name}, after the messages" if part.changes else part.name, "h3")
                     code(part.text)
 
 
@@ -102,10 +102,10 @@ class Servers:
     def draw(self) -> None:
         """Draw them as soon as they have answered."""
         with box("section", "section"):
-            words("MCP servers", "h2")
+            plain_text("MCP servers", "h2")
             self._place = box("div", "stack section")
             with self._place:
-                words("Asking …", "p", "quiet")
+                plain_text("Asking …", "p", "quiet")
         self._visit.view.run(self._show())
 
     async def _show(self) -> None:
@@ -113,39 +113,39 @@ class Servers:
         withheld = await self._visit.runtime.mcp.withheld(self._agent.id)
         self._place.clear()
         with self._place:
-            for fault in withheld[:MOST_SHOWN]:
-                about = "The tools" if fault.tool is None else f"The tool {fault.tool}"
-                words(brief(f"{about}: {fault.message}", 600), "p", "error")
+            for error in withheld[:MOST_SHOWN]:
+                about = "The tools" if error.tool is None else f"The tool {error.tool}"
+                plain_text(brief(f"{about}: {error.message}", 600), "p", "error")
             if not states:
-                words("None.", "p", "quiet")
+                plain_text("None.", "p", "quiet")
             for state in states:
                 self._server(state)
 
     def _server(self, state: McpServerState) -> None:
         with box("div", "card stack"):
             with box("div", "row"):
-                words(state.name, "span", "title")
+                plain_text(state.name, "span", "title")
                 badge(state.status, _KINDS[state.status])
-                words(f"{state.transport} {state.protocol or ''}", "span", "quiet small")
-            for fault in state.faults[:MOST_SHOWN]:
-                about = f"{fault.tool}: " if fault.tool else ""
-                words(brief(f"{about}{fault.message}", 600), "p", "error")
+                plain_text(f"{state.transport} {state.protocol or ''}", "span", "quiet small")
+            for error in state.faults[:MOST_SHOWN]:
+                about = f"{error.tool}: " if error.tool else ""
+                plain_text(brief(f"{about}{error.message}", 600), "p", "error")
             for held in state.held[:MOST_SHOWN]:
                 self._held(state, held)
-            words(quantity(len(state.tools), "tool"), "p", "quiet small")
+            plain_text(quantity(len(state.tools), "tool"), "p", "quiet small")
             with box("div", "row"):
                 for tool in state.tools[:MOST_SHOWN]:
-                    words(tool.name, "span", "mono")
+                    plain_text(tool.name, "span", "mono")
             if state.prompts:
-                words(quantity(len(state.prompts), "prompt"), "p", "quiet small")
+                plain_text(quantity(len(state.prompts), "prompt"), "p", "quiet small")
                 with box("div", "row"):
                     for prompt in state.prompts[:MOST_SHOWN]:
                         arguments = ", ".join([each.name for each in prompt.arguments])
-                        words(brief(f"{prompt.name}({arguments})", 600), "span", "mono")
+                        plain_text(brief(f"{prompt.name}({arguments})", 600), "span", "mono")
 
     def _held(self, state: McpServerState, held: McpDefinition) -> None:
         with box("div", "note stack"):
-            words(f"{held.tool} has changed since it was called first, and is held back.", "p")
+            plain_text(f"{held.tool} has changed since it was called first, and is held back.", "p")
             folded(self._visit, "What the server says of it now", held.definition)
             with box("div", "row"):
                 action("Accept", partial(self._accept, state.name, held.tool))
@@ -176,15 +176,15 @@ class Configuration:
         try:
             active = await self._visit.runtime.agents.active(agent.id)
         except (DefinitionError, InvalidRequest, NotFound, ToolwrightError) as error:
-            words(f"This agent cannot run: {error.message}", "p", "error section")
+            plain_text(f"This agent cannot run: {error.message}", "p", "error section")
             return
         for name, side in active.sides.items():
             self._side(name, side)
         with box("section", "section stack"):
-            words("Tools", "h2")
+            plain_text("Tools", "h2")
             place = box("div")
             with place:
-                words("Asking …", "p", "quiet")
+                plain_text("Asking …", "p", "quiet")
         self._visit.view.run(self._all_tools(place))
         self._values(active)
 
@@ -207,8 +207,8 @@ class Configuration:
         stops, prompt = side.stops, side.prompt
         with box("section", "card section stack"):
             with box("div", "row"):
-                words(stops.label or name.replace("_", " "), "h2")
-                words(prompt.name, "span", "quiet")
+                plain_text(stops.label or name.replace("_", " "), "h2")
+                plain_text(prompt.name, "span", "quiet")
             with box("dl", "facts"):
                 fact("Model", model_name(side.model))
                 fact("Most steps of a run", side.max_steps)
@@ -221,7 +221,7 @@ class Configuration:
                 fact("Prompts within", ", ".join(side.nested))
                 fact("Agents that it runs", ", ".join([each.config.name for each in side.relations]))
             if prompt.prompt:
-                words("System prompt", "h3")
+                plain_text("System prompt", "h3")
                 code(prompt.prompt)
 
     async def _all_tools(self, place: Element) -> None:
@@ -231,21 +231,21 @@ class Configuration:
         except ToolwrightError as error:
             place.clear()
             with place:
-                words(error.message, "p", "error")
+                plain_text(error.message, "p", "error")
             return
         place.clear()
         with place:
             if tools:
                 tool_list(tools[:MOST_TOOLS], self._agent.id)
             else:
-                words("None.", "p", "quiet")
+                plain_text("None.", "p", "quiet")
             if len(tools) > MOST_TOOLS:
-                words(f"… and {len(tools) - MOST_TOOLS} more", "p", "quiet")
+                plain_text(f"… and {len(tools) - MOST_TOOLS} more", "p", "quiet")
 
     def _values(self, active: ActiveAgent) -> None:
         with box("section", "section stack"):
-            words("Values", "h2")
-            words(
+            plain_text("Values", "h2")
+            plain_text(
                 "Names that the app, the agent and its prompts bring. What they are is never shown.",
                 "p",
                 "quiet small",
@@ -266,8 +266,8 @@ def fact(name: str, told: object) -> None:
     """Render a term and its value in a list of facts, or nothing if there is no value."""
     if told is None or told == "":
         return
-    words(name, "dt")
-    words(str(told), "dd")
+    plain_text(name, "dt")
+    plain_text(str(told), "dd")
 
 
 HOME_TOOLS: Mapping[HomeTools, str] = {
@@ -295,7 +295,7 @@ def _names(title: str, types: Mapping[str, str]) -> None:
     """Names of values, and which of them are secrets."""
     if not types:
         return
-    words(title, "h3")
+    plain_text(title, "h3")
     with box("div", "row"):
         for name, kind in [*types.items()][:MOST_NAMES]:
             badge(f"{brief(name, 100)} · secret" if kind == "secret" else brief(name, 100))
@@ -316,15 +316,15 @@ class StoredConfiguration:
         """Draw it."""
         written = await in_thread_if_large(self._config, json_text, self._config)
         with box("section", "section stack"):
-            words("Stored configuration", "h2")
-            words(
+            plain_text("Stored configuration", "h2")
+            plain_text(
                 "Values of env and tenvs are not shown. They stay as they are, but where you write env or tenvs "
                 "here: what you write takes the place of all that there was.",
                 "p",
                 "quiet small",
             )
             if len(written) > LONGEST_EDITED:
-                words(
+                plain_text(
                     f"It has {len(written):,} characters, too many to edit here: use PATCH /api/agents.",
                     "p",
                     "note",
@@ -348,7 +348,7 @@ class StoredConfiguration:
             await self._visit.runtime.agents.update(self._agent.id, config=config)
         except (InvalidConfiguration, InvalidRequest) as error:
             self._show(error.details or [{"path": "config", "message": error.message}])
-            raise InvalidRequest("Not saved: look at the faults below the configuration.") from error
+            raise InvalidRequest("Not saved. See the errors below the configuration.") from error
 
     async def _read(self, text: str) -> JSON:
         """Return the configuration with the values that it leaves as they are, as the route reads it."""
@@ -366,11 +366,11 @@ class StoredConfiguration:
         active = await self._visit.runtime.agents.usable(self._agent.id)
         return config if active is None else with_values(config, active.agent)
 
-    def _show(self, faults: Sequence[Mapping[str, str]]) -> None:
+    def _show(self, errors: Sequence[Mapping[str, str]]) -> None:
         self._faults.clear()
         with self._faults:
-            for fault in faults[:50]:
-                words(brief(f"{fault['path']} {fault['message']}", 400), "p")
+            for error in errors[:50]:
+                plain_text(brief(f"{error['path']} {error['message']}", 400), "p")
         self._faults.set_visibility(True)
 
 

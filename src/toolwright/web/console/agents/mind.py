@@ -25,7 +25,17 @@ from toolwright.web.console.browsing import Listing
 from toolwright.web.console.dialogs import confirm, fill_in
 from toolwright.web.console.schema_form import ABSENT, Absence
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, icon_action, link, nothing, prose, when, words
+from toolwright.web.console.widgets import (
+    action,
+    badge,
+    box,
+    icon_action,
+    link,
+    nothing,
+    plain_text,
+    prose,
+    when,
+)
 
 T = TypeVar("T")
 Save: TypeAlias = Callable[[JSONObject], Awaitable[object]]
@@ -50,7 +60,7 @@ class ItemList(Generic[T]):
         """Draw the section. `new` labels and opens the form of a new item, `search` draws a field above the list."""
         with box("section", "section"):
             with box("div", "head"):
-                words(title, "h2")
+                plain_text(title, "h2")
                 box("span", "fill")
                 if new is not None:
                     action(new[0], new[1], icon="add")
@@ -149,8 +159,8 @@ class Plans:
         with box("li", "item"):
             with box("div", "fill"):
                 with box("div", "row"):
-                    words(plan.name, "span", "title")
-                    words("next run", "span", "quiet small")
+                    plain_text(plan.name, "span", "title")
+                    plain_text("next run", "span", "quiet small")
                     when(plan.next_run_at, "small")
                     if plan.cron is not None:
                         badge(f"{plan.cron} {plan.timezone or 'UTC'}", "busy")
@@ -266,7 +276,7 @@ class Memories:
         with box("li", "item"):
             with box("div", "fill"):
                 with box("div", "row"):
-                    words(memory.key, "span", "title mono")
+                    plain_text(memory.key, "span", "title mono")
                     when(memory.updated_at, "quiet small")
                 prose(memory.value)
             icon_action("edit", f"Edit {brief(memory.key, 60)}", partial(self._edit, memory))
@@ -325,7 +335,7 @@ class Blocks:
         own = agent_of_keeper(block.agent_id) == self._agent.id
         with box("li", "item"), box("div", "fill stack"):
             with box("div", "row"):
-                words(block.label, "span", "title")
+                plain_text(block.label, "span", "title")
                 if not own:
                     badge("another agent's")
                 elif block.is_shared:

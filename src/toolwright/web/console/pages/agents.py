@@ -31,7 +31,7 @@ from toolwright.web.console.dialogs import confirm, fill_in
 from toolwright.web.console.live import follow
 from toolwright.web.console.room.people import name_of
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, when, words
+from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, plain_text, when
 
 _KINDS: Final[dict[InboxStatus, str]] = {
     "pending": "waiting",
@@ -52,8 +52,8 @@ class Inbox:
     async def draw(self) -> None:
         """Draw them."""
         with box("section", "section"):
-            words("Inbox", "h2")
-            words("What failed three runs waits until it is tried again.", "p", "quiet small under")
+            plain_text("Inbox", "h2")
+            plain_text("What failed three runs waits until it is tried again.", "p", "quiet small under")
             read = partial(self._inboxes.list, self._agent.id, None)
             empty = partial(nothing, "Nothing has come", "Messages, plans and services put events here.")
             self._list = Listing(self._visit, read, self._show, empty=empty)
@@ -67,10 +67,10 @@ class Inbox:
     def _show(self, event: InboxEvent) -> None:
         with box("li", "item"), box("div", "fill stack"):
             with box("div", "row"):
-                words(event.type.replace("_", " "), "span", "title")
+                plain_text(event.type.replace("_", " "), "span", "title")
                 badge(event.status, _KINDS[event.status])
                 if event.attempts:
-                    words(f"{event.attempts} failed", "span", "quiet small")
+                    plain_text(f"{event.attempts} failed", "span", "quiet small")
                 when(event.created_at, "quiet small")
                 if event.run_id is not None:
                     link("Its run", f"/runs/{event.run_id}", "small")
@@ -127,7 +127,7 @@ async def draw_agent(visit: Visit, agent_id: str) -> None:
         box("span", "fill")
         _actions(visit, shown)
     if shown.agent.description:
-        words(brief(shown.agent.description, 600), "p", "quiet")
+        plain_text(brief(shown.agent.description, 600), "p", "quiet")
     tabs(f"/agents/{shown.agent.id}", TABS, tab)
     await _draw_tab(visit, shown, tab)
 
@@ -152,7 +152,7 @@ async def _draw_tab(visit: Visit, shown: AgentView, tab: str) -> None:
         case _:
             if shown.config is None:
                 hint = "The app declares this agent: change it in the app's code."
-                words(hint, "p", "quiet small under")
+                plain_text(hint, "p", "quiet small under")
             await Configuration(visit, agent).draw()
             Servers(visit, agent).draw()
             if shown.config is not None:
@@ -169,9 +169,9 @@ async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> 
     path = f"/agents/{agent.id}?tab={tab}"
     with box("nav", "row under") as bar:
         bar.props["aria-label"] = "Owner"
-        words("Owner", "span", "quiet")
+        plain_text("Owner", "span", "quiet")
         for each in (None, *people):
-            entity = None if each is None else await visit.runtime.entities.get_for_display(each)
+            entity = None if each is None else await visit.runtime.entities.shown(each)
             name = "The agent" if each is None else each if entity is None else name_of(entity)
             here = link(brief(name, 60), path if each is None else f"{path}&user={quote(each, safe='')}")
             if each == user_id:
@@ -323,7 +323,7 @@ def _show(row: _Row) -> None:
             if not row.fits:
                 badge("cannot run", "bad")
         if agent.description:
-            words(brief(agent.description, 240), "p", "quiet small")
+            plain_text(brief(agent.description, 240), "p", "quiet small")
         if row.fits:
             told = [row.model, quantity(row.tools, "tool"), *agent.toolkits]
-            words(brief(" · ".join(told), 240), "p", "quiet small")
+            plain_text(brief(" · ".join(told), 240), "p", "quiet small")

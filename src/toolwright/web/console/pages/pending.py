@@ -20,13 +20,13 @@ from toolwright.core.threads.call import OPEN, Call, CallStatus, is_over
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.run import Run
 from toolwright.core.value import value
-from toolwright.runtime.children.requests import RequestStatus
+from toolwright.runtime.children.requests import Wanted
 from toolwright.web.auth.permits import asks_somebody
 from toolwright.web.console.dialogs import VariablesForm
 from toolwright.web.console.live import follow
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import box, heading, link, nothing, when, words
+from toolwright.web.console.widgets import box, heading, link, nothing, plain_text, when
 
 MOST: Final = 50
 _THREADS: Final = 200  # of a person, that are looked at, the newest
@@ -38,7 +38,7 @@ class Request:
 
     thread_id: str
     run: Run
-    wanted: RequestStatus
+    wanted: Wanted
 
 
 async def open_requests(visit: Visit) -> Sequence[Request]:
@@ -60,7 +60,7 @@ async def count_requests(visit: Visit) -> int:
 
 
 async def _parked(visit: Visit) -> Sequence[Run]:
-    """Runs that wait for values, the newest first."""
+    """Return runs that wait for values, the newest first."""
     caller, runtime = visit.caller, visit.runtime
     if caller.users is None:
         runs = await runtime.runs.list(status="waiting", limit=200)
@@ -184,7 +184,7 @@ async def _asks_owner(visit: Visit, call: Call) -> bool:
 
 async def _name_of(visit: Visit, person: str) -> str:
     entities = visit.runtime.entities
-    entity = await entities.get_by_external_id(person) or await entities.get_for_display(person)
+    entity = await entities.named(person) or await entities.shown(person)
     return brief(person if entity is None else entity.display_name or person, 60)
 
 
@@ -204,7 +204,7 @@ async def draw_pending(visit: Visit) -> None:
         if visit.is_service:
             await _draw_filters(visit, wanted)
     view = _Pending(visit, wanted, int(first) if first.isdecimal() and len(first) < 10 else 0)
-    visit.view.run(follow(visit, _SPACES, read=view.look, draw=view.hear))
+    visit.view.run(follow(visit, _SPACES, read=view.refresh, draw=view.process_events))
     visit.view.run(view.keep_looking())
 
 
@@ -241,20 +241,20 @@ class _Pending:
         self._next: int | None = -1
 
     async def keep_looking(self) -> None:
-        """Look repeatedly: forever."""
+        """Refresh repeatedly, without end."""
         while True:
             await asyncio.sleep(LOOK_AGAIN)
             try:
-                await self.look()
+                await self.refresh()
             except StoreError:
                 continue  # `follow` says so
 
-    async def hear(self, events: Sequence[Event]) -> None:
+    async def process_events(self, events: Sequence[Event]) -> None:
         """Process an event of a space: calls shown there are updated at once."""
         if any(event.type in ("space.message", "message_updated", "message_deleted") for event in events):
-            await self.look()
+            await self.refresh()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Show what waits now."""
         async with self._looking:
             page = await read_page(self._visit, self._wanted, self._first)
@@ -278,7 +278,7 @@ class _Pending:
                 card = CallCard(self._visit)
         self._calls[call.id] = _Shown(call, element, facts, card)
         await self._draw_facts(facts, call)
-        card.after_answer = lambda: self._visit.view.run(self.look())
+        card.after_answer = lambda: self._visit.view.run(self.refresh())
         await card.show_row(call)
 
     async def _show_again(self, call_id: str, shown: _Shown, call: Call | None) -> None:
@@ -304,7 +304,7 @@ class _Pending:
             when(call.created_at)
             if call.status not in OPEN:
                 return
-            words(f"answered by {who}")
+            plain_text(f"answered by {who}")
             until = call.expires_at or call.deadline
             if until is not None:
                 _until(until)
@@ -370,7 +370,7 @@ def path_of(wanted: Filter, first: int = 0) -> str:
 
 
 def _until(instant: datetime) -> None:
-    shown = words(f"· Answer until {instant:%Y-%m-%d %H:%M} UTC", "time")
+    shown = plain_text(f"· Answer until {instant:%Y-%m-%d %H:%M} UTC", "time")
     shown.props["data-until"] = instant.isoformat()
 
 

@@ -14,7 +14,7 @@ from toolwright.web.console.dialogs import cancel, confirm, fill_in, opened
 from toolwright.web.console.room.people import people_of
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, heading, icon_action, nothing, when, words
+from toolwright.web.console.widgets import action, badge, box, heading, icon_action, nothing, plain_text, when
 
 _PERSON: JSONObject = {
     "type": "object",
@@ -64,10 +64,10 @@ class _People:
         with box("li", "item"):
             with box("div", "fill"):
                 with box("div", "row"):
-                    words(name, "span", "title")
+                    plain_text(name, "span", "title")
                     if person.created_at is not None:
                         when(person.created_at, "quiet small")
-                words(brief(person.external_id or "no external id", 120), "p", "quiet small mono")
+                plain_text(brief(person.external_id or "no external id", 120), "p", "quiet small mono")
             icon_action("key", f"Values of {brief(name, 60)}", partial(self._values, person, name))
             icon_action("edit", f"Edit {brief(name, 60)}", partial(self._edit, person))
             icon_action("delete", f"Delete {brief(name, 60)}", partial(self._delete, person, name))
@@ -115,7 +115,7 @@ class _Values:
         self._person_id = person_id
 
     async def draw(self) -> None:
-        words("They hold in all threads of this person.", "p", "quiet small")
+        plain_text("They hold in all threads of this person.", "p", "quiet small")
         self._place = box("div", "stack")
         await self._show(await self._visit.runtime.entities.env(self._person_id))
 
@@ -126,7 +126,7 @@ class _Values:
                 with box("ul", "list"):
                     for name, kind in names.items():
                         with box("li", "item"):
-                            words(brief(name, 100), "span", "mono fill")
+                            plain_text(brief(name, 100), "span", "mono fill")
                             badge(kind)
                             icon_action("delete", f"Take {brief(name, 60)} away", partial(self._drop, name))
             entry_form(_FIELDS, "Set", self._set)

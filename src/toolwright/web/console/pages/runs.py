@@ -21,7 +21,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.gauges import seconds_since
 from toolwright.web.auth.permits import reads_system_text
 from toolwright.web.console.browsing import Listing, check_service, read_short, tabs
-from toolwright.web.console.live import follow, look_again
+from toolwright.web.console.live import follow, poll
 from toolwright.web.console.runs.facts import (
     KINDS,
     LOST,
@@ -43,7 +43,17 @@ from toolwright.web.console.runs.head import RunHead
 from toolwright.web.console.runs.timeline import RunDetail, Timeline
 from toolwright.web.console.runs.writing import Writing
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import badge, box, code, heading, json_text, link, nothing, when, words
+from toolwright.web.console.widgets import (
+    badge,
+    box,
+    code,
+    heading,
+    json_text,
+    link,
+    nothing,
+    plain_text,
+    when,
+)
 
 SIZE: Final = 10  # prompts of a page
 MOST_MESSAGES: Final = 200  # of a prompt that are drawn, the newest
@@ -77,18 +87,18 @@ def _no_prompts() -> None:
 def _draw(visit: Visit, prompt: SentPrompt) -> None:
     with box("li", "item"), box("div", "fill stack"):
         with box("div", "row"):
-            words(f"Step {prompt.step}", "h2", "title")
+            plain_text(f"Step {prompt.step}", "h2", "title")
             for each in (prompt.by, prompt.side, prompt.within):
                 if each is not None:
                     badge(each)
             if prompt.sent is not None and not prompt.exact:
                 badge("not exact", "waiting").props["title"] = NOT_EXACT
         if prompt.sent is None:
-            words(NO_RECORD, "p", "quiet")
+            plain_text(NO_RECORD, "p", "quiet")
             return
-        words(counted(prompt), "p", "quiet small")
+        plain_text(counted(prompt), "p", "quiet small")
         for line in left_out(prompt.compaction):
-            words(line, "p", "small")
+            plain_text(line, "p", "small")
         if reads_system_text(visit.caller):
             _fold_text(visit, "System", prompt.system)
             _fold_text(visit, "System, changing", prompt.changing)
@@ -102,10 +112,10 @@ def _draw(visit: Visit, prompt: SentPrompt) -> None:
 def _draw_messages(messages: Sequence[Message]) -> None:
     hidden = len(messages) - MOST_MESSAGES
     if hidden > 0:
-        words(f"{quantity(hidden, 'earlier message')} not shown here.", "p", "quiet small")
+        plain_text(f"{quantity(hidden, 'earlier message')} not shown here.", "p", "quiet small")
     for message in messages[-MOST_MESSAGES:]:
         with box("div", "row"):
-            words(message.tool_name or message.role, "span", "title small")
+            plain_text(message.tool_name or message.role, "span", "title small")
             if message.pinned:
                 badge("pinned")
         if message.content:
@@ -113,7 +123,7 @@ def _draw_messages(messages: Sequence[Message]) -> None:
         for call in message.calls:
             code(f"{call.name}({call.arguments})")
         for file in message.attachments:
-            words(file.path, "p", "quiet small")
+            plain_text(file.path, "p", "quiet small")
 
 
 def _fold_text(visit: Visit, title: str, text: str) -> None:
@@ -125,7 +135,7 @@ def _fold(visit: Visit, title: str, draw: Callable[[], object]) -> None:
     """Render a folded part, whose content is drawn when it is first opened."""
     details = box("details", "folded")
     with details:
-        words(title, "summary", "quiet small")
+        plain_text(title, "summary", "quiet small")
         place = box()
 
     async def fill() -> None:
@@ -143,7 +153,7 @@ _GREW: Final = frozenset({"message", "step.started", "step.done"})
 
 async def draw_run(visit: Visit, run_id: str) -> None:
     """Render the run's page: all of the run, or only its status."""
-    run, sight = await visit.permits.look(visit.caller, run_id)
+    run, sight = await visit.permits.visible_run(visit.caller, run_id)
     if sight == "status":
         await _draw_status(visit, run)
         return
@@ -161,11 +171,11 @@ class RunView:
     def __init__(self, visit: Visit, run: Run) -> None:
         self._visit = visit
         self._run_id = run.id
-        self._lost = words(LOST, "div", "note")
+        self._lost = plain_text(LOST, "div", "note")
         self._lost.set_visibility(False)
         self._head = RunHead(visit)
         tabs(run_path(run.id), TABS, "timeline")
-        words("Timeline", "h2", "section")
+        plain_text("Timeline", "h2", "section")
         self._course = RunDetail(visit, run)
         self._timeline = Timeline(visit, self._course)
         self._writing = Writing(visit)
@@ -174,7 +184,7 @@ class RunView:
     async def draw(self) -> None:
         """Draw it, and keep it as it is."""
         topic = Topic(kind="run", id=self._run_id)
-        work = follow(self._visit, topic, read=self._read, draw=self._take, lost=self._lost.set_visibility)
+        work = follow(self._visit, topic, read=self._read, draw=self._update, lost=self._lost.set_visibility)
         await self._show_head()
         self._visit.view.run(work)
 
@@ -193,7 +203,7 @@ class RunView:
         self._course.run = await self._visit.runtime.runs.get(self._run_id)
         await self._head.show(self._course.run)
 
-    async def _take(self, events: Sequence[Event]) -> None:
+    async def _update(self, events: Sequence[Event]) -> None:
         """Update the rows that the events concern. They are read again, so that no deleted row is drawn."""
         types = {each.type for each in events}
         if types & _GREW or any(each.startswith("run.") for each in types):
@@ -204,7 +214,7 @@ class RunView:
                 return
         if types & _GREW or "tool.started" in types:
             self._empty.clear()
-            await self._timeline.look_again()
+            await self._timeline.refresh()
         touched = dict.fromkeys(
             [str(each.payload["toolCallId"]) for each in events if "toolCallId" in each.payload]
         )
@@ -214,7 +224,7 @@ class RunView:
             except NotFound:
                 continue
             await self._timeline.show_calls([call])
-        await self._writing.take_all(events, self._timeline.progress)
+        await self._writing.draw_all(events, self._timeline.progress)
 
 
 async def _draw_status(visit: Visit, run: Run) -> None:
@@ -226,22 +236,22 @@ async def _draw_status(visit: Visit, run: Run) -> None:
         name = await agent_name(visit, current.agent)
         with card.clear():
             with box("div", "row"):
-                words(name, "span", "title")
+                plain_text(name, "span", "title")
                 badge(current.status, KINDS.get(current.status, ""))
             when(current.started_at or current.created_at)
-            words(
+            plain_text(
                 "It runs in a thread that is not yours: you see how it stands, not what is said there.",
                 "p",
                 "quiet",
             )
 
     async def read() -> None:
-        current, _ = await visit.permits.look(visit.caller, run.id)
+        current, _ = await visit.permits.visible_run(visit.caller, run.id)
         await show(current)
 
     await show(run)
     if not run.over:
-        visit.view.run(look_again(read, LOOK_AGAIN))
+        visit.view.run(poll(read, LOOK_AGAIN))
 
 
 PAGE: Final = 50
@@ -270,7 +280,7 @@ async def draw_nodes(visit: Visit) -> None:
         heading("Nodes")
         box("div", "fill")
         link("Runs", "/runs")
-    lost = words(LOST, "div", "note")
+    lost = plain_text(LOST, "div", "note")
     lost.set_visibility(False)
     place = box("div")
 
@@ -281,7 +291,7 @@ async def draw_nodes(visit: Visit) -> None:
             _draw_nodes(nodes, depths)
 
     await read()
-    visit.view.run(look_again(read, LOOK_AGAIN, lost.set_visibility))
+    visit.view.run(poll(read, LOOK_AGAIN, lost.set_visibility))
 
 
 def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
@@ -294,21 +304,21 @@ def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
     with box("table", "grid"):
         with box("thead"), box("tr"):
             for title in ("Node", "Version", "Busy", "Slots", "Clock", "Last heartbeat", "State", "Address"):
-                words(title, "th")
+                plain_text(title, "th")
         with box("tbody"):
             for node in nodes:
                 with box("tr"):
-                    words(node.id, "td", "mono")
-                    words(node.version, "td")
-                    words(str(node.busy), "td")
-                    words(str(node.slots), "td")
-                    words(f"{node.skew / 1e6:+.3f} s", "td")
-                    words(f"{seconds_since(node.seen, now):.1f} s ago", "td")
+                    plain_text(node.id, "td", "mono")
+                    plain_text(node.version, "td")
+                    plain_text(str(node.busy), "td")
+                    plain_text(str(node.slots), "td")
+                    plain_text(f"{node.skew / 1e6:+.3f} s", "td")
+                    plain_text(f"{seconds_since(node.seen, now):.1f} s ago", "td")
                     alive = node.is_alive(now)
-                    words("living" if alive else "dead", "td", "" if alive else "bad")
-                    words(node.address, "td", "mono")
+                    plain_text("living" if alive else "dead", "td", "" if alive else "bad")
+                    plain_text(node.address, "td", "mono")
     waits = seconds_since(depths.oldest_wake, now)
-    words(f"The oldest wake-up that no node has taken is due for {waits:.1f} s.", "p", "quiet small")
+    plain_text(f"The oldest wake-up that no node has taken is due for {waits:.1f} s.", "p", "quiet small")
 
 
 class RunList:
@@ -318,7 +328,7 @@ class RunList:
         self._visit = visit
         self._page = page_of(visit.query)
         self._names: dict[str, str] = {}
-        self._lost = words(LOST, "div", "note")
+        self._lost = plain_text(LOST, "div", "note")
         self._lost.set_visibility(False)
         self._broken = box("div")
         self._empty = box("div")
@@ -329,7 +339,7 @@ class RunList:
     async def draw(self) -> None:
         """Draw the page, and keep looking."""
         await self._read()
-        self._visit.view.run(look_again(self._read, LOOK_AGAIN, self._lost.set_visibility))
+        self._visit.view.run(poll(self._read, LOOK_AGAIN, self._lost.set_visibility))
 
     async def _read(self) -> None:
         check_service(self._visit)
@@ -369,11 +379,11 @@ class RunList:
     def _draw_row(self, run: Run) -> None:
         badge(run.status, KINDS.get(run.status, ""))
         with box("span", "fill"):
-            words(self._names.get(run.agent, run.agent), "span", "title")
+            plain_text(self._names.get(run.agent, run.agent), "span", "title")
             about = run.error if run.error is not None else reason(run.waiting)
-            words(brief(about, 160), "div", "bad small" if run.error else "quiet small")
-        words(joined(tokens(run.usage), price(run.cost)), "span", "quiet small wide")
-        words(span(run.started_at, run.completed_at), "span", "quiet small")
+            plain_text(brief(about, 160), "div", "bad small" if run.error else "quiet small")
+        plain_text(joined(tokens(run.usage), price(run.cost)), "span", "quiet small wide")
+        plain_text(span(run.started_at, run.completed_at), "span", "quiet small")
         when(run.started_at or run.created_at, "quiet small")
 
 

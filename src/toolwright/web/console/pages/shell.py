@@ -18,7 +18,7 @@ from toolwright.web.console.pages.threads import draw_thread, draw_threads
 from toolwright.web.console.room.view import draw_room
 from toolwright.web.console.sign_in import Session
 from toolwright.web.console.visit import SCOPE, ConsoleApp, Visit
-from toolwright.web.console.widgets import action, box, heading, icon_action, link, nothing, words
+from toolwright.web.console.widgets import action, box, heading, icon_action, link, nothing, plain_text
 
 PLACES: Final = (  # path, name, icon, key, and whether it is for services alone
     ("/", "Spaces", "forum", "s", False),
@@ -53,8 +53,8 @@ def draw_navigation(visit: Visit) -> None:
                 place.props["data-key"] = key
                 place.props["title"] = f"{name} (g {key})"
                 ui.icon(icon).props('aria-hidden="true"')
-                words(name, "span", "name")
-                counts[path] = words("", "span", "count")
+                plain_text(name, "span", "name")
+                counts[path] = plain_text("", "span", "count")
         box("div", "room")
         with box("div", "row ways"):
             icon_action("contrast", "Light or dark", lambda: ui.run_javascript("toolwright.theme()"))
@@ -99,8 +99,8 @@ def _show_keys(visit: Visit) -> None:
     with opened(visit, "Keys"), box("dl", "facts"):
         for key, what in (*places, *KEYS):
             with box("dt"):
-                words(key, "kbd", "mono")
-            words(what, "dd")
+                plain_text(key, "kbd", "mono")
+            plain_text(what, "dd")
 
 
 Draw = Callable[..., Awaitable[None]]
@@ -148,7 +148,7 @@ async def page(request: Request, client: Client) -> None:
     for outer in client.page_container.default_slot.children:
         outer.props["role"] = "none"  # the page is no landmark: the navigation and the view in it are
     with box("div", "shell"):
-        words("To the view", "a", "skip").props["href"] = "#view"
+        plain_text("To the view", "a", "skip").props["href"] = "#view"
         draw_navigation(visit)
         with box("main", "view") as main:
             main.props["id"] = "view"

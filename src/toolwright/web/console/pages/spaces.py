@@ -16,7 +16,7 @@ from toolwright.web.console.dialogs import fill_in
 from toolwright.web.console.live import follow
 from toolwright.web.console.room.people import name_of, people_of
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, words
+from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, plain_text
 
 PAGE: Final = 50
 NEW: Final[JSONObject] = {
@@ -56,9 +56,9 @@ class SpaceList:
     async def draw(self) -> None:
         """Draw them, and keep them as they are."""
         topic = Topic(kind="spaces", id="")
-        self._visit.view.run(follow(self._visit, topic, read=self._read, draw=self._take))
+        self._visit.view.run(follow(self._visit, topic, read=self._read, draw=self._update))
 
-    async def _take(self, events: Sequence[Event]) -> None:
+    async def _update(self, events: Sequence[Event]) -> None:
         if any(each.type in _CHANGES for each in events):
             await self._read()
 
@@ -101,17 +101,17 @@ async def unread_of(visit: Visit) -> Mapping[str, int]:
 def _draw_space(space: Space, unread: int | None) -> None:
     with link("", f"/spaces/{space.id}", "item"):
         with box("span", "fill"):
-            words(space.name or space.id, "span", "title")
+            plain_text(space.name or space.id, "span", "title")
             if space.description:
-                words(space.description, "div", "quiet small")
+                plain_text(space.description, "div", "quiet small")
         badge(space.kind)
         if unread:
-            words(f"{unread} new", "span", "badge busy")
-        words(quantity(space.seq, "message"), "span", "quiet small")
+            plain_text(f"{unread} new", "span", "badge busy")
+        plain_text(quantity(space.seq, "message"), "span", "quiet small")
 
 
 async def _draw_speaker(visit: Visit) -> None:
-    """Who a service speaks for."""
+    """Draw the choice of a person to speak as."""
     people = all_of(await people_of(visit, 200))
     names = {each.id: name_of(each) for each in people}
     chosen = visit.speaker_id if visit.speaker_id in names else None

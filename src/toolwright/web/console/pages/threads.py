@@ -42,7 +42,7 @@ from toolwright.web.console.threads.head import (
     title_of,
 )
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, when, words
+from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, plain_text, when
 
 TABS: Final = {"messages": "Messages", "family": "Threads below", "files": "Files", "values": "Values"}
 _FACTS: Final = frozenset({"subagent.created", "subagent.finished", "variables.required"})
@@ -79,7 +79,7 @@ class ThreadView:
         self._visit = visit
         self._thread = thread
         self._head = head
-        self._lost = words(LOST, "div", "note")
+        self._lost = plain_text(LOST, "div", "note")
         self._lost.set_visibility(False)
         self._place = box("div")
 
@@ -95,11 +95,11 @@ class ThreadView:
             self._empty = box("div")
             self._requests = box("div")
             if self._thread.is_over:
-                words("This thread is over: nobody answers in it any more.", "p", "note section")
+                plain_text("This thread is over: nobody answers in it any more.", "p", "note section")
             else:
                 Composer(self._visit, self._send)
         topic = Topic(kind="thread", id=self._thread.id)
-        work = follow(self._visit, topic, read=self._read, draw=self._take, lost=self._lost.set_visibility)
+        work = follow(self._visit, topic, read=self._read, draw=self._update, lost=self._lost.set_visibility)
         self._visit.view.run(work)
 
     async def _read(self) -> None:
@@ -129,7 +129,7 @@ class ThreadView:
             if run is not None and run.status == "failed":
                 with box("div", "error row section") as told:
                     told.props["role"] = "alert"
-                    words(joined(run.error_code or "", run.error or "The run failed."))
+                    plain_text(joined(run.error_code or "", run.error or "The run failed."))
                     run_link(run.id)
                     action("Retry the run", lambda: retry(self._visit, run.id), icon="replay")
 
@@ -147,7 +147,7 @@ class ThreadView:
 
         return await self._visit.act(post())
 
-    async def _take(self, events: Sequence[Event]) -> None:
+    async def _update(self, events: Sequence[Event]) -> None:
         """Update the rows that the events concern. They are read again, so that no deleted row is drawn."""
         types = {each.type for each in events}
         try:
@@ -158,7 +158,7 @@ class ThreadView:
                 await self._summary.show()
             if "message" in types:
                 self._empty.clear()
-                await self._conversation.look_again()
+                await self._conversation.refresh()
         except NotFound:
             self._end()
             return
@@ -167,7 +167,7 @@ class ThreadView:
         touched = [str(each.payload["toolCallId"]) for each in events if "toolCallId" in each.payload]
         for call_id in dict.fromkeys(touched):
             await self._show_call(call_id)
-        await self._writing.take_all(events, self._conversation.progress)
+        await self._writing.draw_all(events, self._conversation.progress)
 
     async def _show_call(self, call_id: str) -> None:
         try:
@@ -226,15 +226,15 @@ def _draw_thread(visit: Visit, thread: Thread, title: str, agent: str, status: s
         row.props["data-thread"] = thread.id
         badge(status, KINDS.get(status, "bad"))
         with box("span", "fill"):
-            words(title, "span", "title")
+            plain_text(title, "span", "title")
             about = [
                 agent if title != agent else "",
                 "below another thread" if thread.parent_id is not None else "",
             ]
             if visit.is_service and thread.user_id is not None:
                 about.append(f"for {brief(thread.user_id, 60)}")
-            words(" · ".join(filter(None, about)), "div", "quiet small")
-        words(quantity(thread.seq, "message"), "span", "quiet small wide")
+            plain_text(" · ".join(filter(None, about)), "div", "quiet small")
+        plain_text(quantity(thread.seq, "message"), "span", "quiet small wide")
         when(thread.created_at, "quiet small")
 
 
@@ -248,7 +248,7 @@ async def ask_for_thread(visit: Visit) -> None:
     dialog = ui.dialog()
     dialog.on("hide", dialog.delete)
     with dialog, ui.card().classes("dialog"), box("div", "stack"):
-        words("New thread", "h2")
+        plain_text("New thread", "h2")
         if names:
             chosen = next((key for key, name in names.items() if asked in (key, name)), next(iter(names)))
             agent: ui.select | ui.input = ui.select(names, value=chosen, label="Agent", with_input=True)
@@ -274,7 +274,7 @@ async def ask_for_thread(visit: Visit) -> None:
 async def begin(visit: Visit, agent: str, message: str) -> str:
     """Create a thread, a person's for themselves, and send the first message if there is one; the thread's id."""
     if not agent:
-        raise InvalidRequest("Say with whom: give an agent's name.")
+        raise InvalidRequest("Enter an agent's name.")
     owner = owner_of_new(visit.caller, None)
     await visit.permits.agent(visit.caller, agent)
     thread = await visit.runtime.threads.create(agent, owner)

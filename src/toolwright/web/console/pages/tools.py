@@ -19,7 +19,7 @@ from toolwright.web.console.tools import (
     path_of,
 )
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import badge, box, heading, link, nothing, prose, words
+from toolwright.web.console.widgets import badge, box, heading, link, nothing, plain_text, prose
 
 
 async def draw_app_tool(visit: Visit, name: str) -> None:
@@ -44,12 +44,12 @@ def _draw(visit: Visit, tool: Tool, agent_id: str | None) -> None:
         hints(tool)
     prose(tool.description)
     with box("section", "section stack"):
-        words("Parameters", "h2")
+        plain_text("Parameters", "h2")
         parameter_table(tool.offered)
         folded(visit, "Schema as JSON", tool.offered)
     _needs(tool)
     if tool.latent:
-        words("The model itself carries this tool out: there is nothing to call.", "p", "note section")
+        plain_text("The model itself carries this tool out: there is nothing to call.", "p", "note section")
     else:
         ToolTester(visit, tool, agent_id).draw()
 
@@ -57,20 +57,20 @@ def _draw(visit: Visit, tool: Tool, agent_id: str | None) -> None:
 def _needs(tool: Tool) -> None:
     if tool.variables:
         with box("section", "section stack"):
-            words("Variables", "h2")
+            plain_text("Variables", "h2")
             with box("dl", "facts card"):
                 for each in tool.variables:
                     with box("dt"), box("span", "row"):
-                        words(each.name, "span", "mono")
+                        plain_text(each.name, "span", "mono")
                         if each.type == "secret":
                             badge("secret")
                         if each.required:
                             badge("required")
-                    words(each.description or "–", "dd")
+                    plain_text(each.description or "–", "dd")
     if tool.tenvs is not None:
         with box("section", "section stack"):
-            words("Tenvs", "h2")
-            words("What a thread must bring.", "p", "quiet small")
+            plain_text("Tenvs", "h2")
+            plain_text("What a thread must bring.", "p", "quiet small")
             parameter_table(tool.tenvs.model_json_schema())
 
 
@@ -143,11 +143,11 @@ def _show(row: _Row) -> None:
     if row.begins:
         with box("li", "item group"):
             if agent is None:
-                words("The app's", "h2")
+                plain_text("The app's", "h2")
             else:
                 link(agent.name, f"/agents/{agent.id}")
     with box("li", "item"), box("div", "fill"):
         with box("div", "row"):
             link(row.tool.name, path_of(row.tool.name, None if agent is None else agent.id), "title mono")
             hints(row.tool)
-        words(brief(row.tool.description, LONGEST_DESCRIPTION), "p", "quiet small")
+        plain_text(brief(row.tool.description, LONGEST_DESCRIPTION), "p", "quiet small")

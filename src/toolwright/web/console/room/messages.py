@@ -44,7 +44,7 @@ class RoomMessage:
         return brief(" ".join(self.content.split()), 120)
 
 
-def said_from_json(message: JSONObject) -> RoomMessage:
+def message_from_json(message: JSONObject) -> RoomMessage:
     """Return the message of that JSON (API §3)."""
     fields: Any = message  # as `space_message_json` writes it
     entity = fields.get("entity")
@@ -64,9 +64,9 @@ def said_from_json(message: JSONObject) -> RoomMessage:
     )
 
 
-def said_of(row: MessageView) -> RoomMessage:
+def shown_message(row: MessageView) -> RoomMessage:
     """Return the message of that row."""
-    return said_from_json(space_message_json(row.message, row.author, row.reactions))
+    return message_from_json(space_message_json(row.message, row.author, row.reactions))
 
 
 MOST_DRAWN: Final = 200
@@ -129,7 +129,7 @@ class MessageList:
         return None if row is None else row.said
 
     async def draw_all(self, messages: Sequence[RoomMessage]) -> None:
-        """These and no others."""
+        """Draw these messages only."""
         self.is_cut = False
         self._rows.clear()
         self._list.clear()
@@ -138,7 +138,7 @@ class MessageList:
             await asyncio.sleep(0)  # others have their turn
 
     async def draw_before(self, messages: Sequence[RoomMessage]) -> None:
-        """Earlier ones, in front of all; as many of the newest go as there would be too many."""
+        """Draw earlier messages before the others, and remove the newest beyond the maximum."""
         later = [*self._rows.values()]
         self._rows.clear()
         for index, said in enumerate(messages):

@@ -13,7 +13,7 @@ from toolwright.core.spaces.space import Entity
 from toolwright.web.console.browsing import check_service
 from toolwright.web.console.dialogs import opened
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, box, icon_action, words
+from toolwright.web.console.widgets import action, box, icon_action, plain_text
 
 MOST_AGENTS: Final = 100_000  # which stand before the people in the journal's list of entities
 
@@ -62,14 +62,14 @@ def draw_guests(guests: Sequence[Guest], present: set[str], at_work: set[str]) -
                 shown.props["title"] = (
                     f"{'Agent' if guest.is_agent else 'Person'}{', here now' if here else ''}"
                 )
-                words(guest.name, "span")
+                plain_text(guest.name, "span")
                 if guest.is_agent:
-                    words("agent", "span", "badge")
+                    plain_text("agent", "span", "badge")
         if len(guests) > 50:
-            words(f"and {len(guests) - 50} more", "span", "quiet")
+            plain_text(f"and {len(guests) - 50} more", "span", "quiet")
 
 
-def doings_of(guests: Sequence[Guest], typing: set[str], at_work: set[str], me: str | None) -> str:
+def activity_line(guests: Sequence[Guest], typing: set[str], at_work: set[str], me: str | None) -> str:
     """Describe in a sentence who is typing and which agents are active; empty if no one."""
     people = [each.name for each in guests if each.entity_id in typing and each.entity_id != me]
     agents = [each.name for each in guests if each.entity_id in at_work]
@@ -105,7 +105,7 @@ async def choose_members(visit: Visit, space_id: str) -> None:
 
             async def add() -> None:
                 if chosen.value is None:
-                    raise InvalidRequest("Choose who is to come into the space.")
+                    raise InvalidRequest("Choose whom to add to the space.")
                 check_service(visit)
                 await visit.runtime.spaces.add_member(space_id, chosen.value)
 
@@ -126,7 +126,7 @@ def _draw_member(visit: Visit, space_id: str, guest: Guest, dialog: ui.dialog) -
             dialog.close()
 
     with box("div", "item"):
-        words(guest.name, "span", "fill")
+        plain_text(guest.name, "span", "fill")
         if guest.is_agent:
-            words("agent", "span", "badge")
+            plain_text("agent", "span", "badge")
         icon_action("person_remove", f"Take {guest.name} out", partial(removed))

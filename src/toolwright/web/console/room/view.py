@@ -22,19 +22,19 @@ from toolwright.web.console.room.messages import (
     MessageActions,
     MessageList,
     RoomMessage,
-    said_from_json,
-    said_of,
+    message_from_json,
+    shown_message,
 )
 from toolwright.web.console.room.people import (
     Guest,
+    activity_line,
     choose_members,
-    doings_of,
     draw_guests,
     guests_of,
     name_of,
 )
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, heading, icon_action, link, nothing, words
+from toolwright.web.console.widgets import action, badge, box, heading, icon_action, link, nothing, plain_text
 from toolwright.wire.call import call_shown_by, message_id_of
 
 STILL = 3.0  # seconds without a key after which a person counts as not typing
@@ -66,9 +66,9 @@ class Composer:
         with self._element.clear():
             if speaker is None:
                 with box("div", "note"):
-                    words("A service speaks for somebody: choose who you are among the ")
+                    plain_text("A service speaks for somebody: choose who you are among the ")
                     link("people", "/people")
-                    words(".")
+                    plain_text(".")
                 return
             self._about = box("div", "about")
             with box("div", "frame"):
@@ -122,7 +122,7 @@ class Composer:
         if self._about is None or self._field is None:
             return
         with self._about.clear(), box("div", "row quiet small"):
-            words(text, "span", "fill")
+            plain_text(text, "span", "fill")
             icon_action("close", "Never mind", self._forget)
         self._field.run_method("focus")
 
@@ -156,15 +156,15 @@ class Room:
             self._lost = box("div", "note")
             self._lost.set_visibility(False)
             with self._lost:
-                words("The journal cannot be read: this page goes on when it is back.")
+                plain_text("The journal cannot be read: this page goes on when it is back.")
             self._people = box()
             self._earlier = box()
             self._messages = MessageList(visit, self._doings(), space.id)
             self._later = box("div", "row earlier")
             self._empty = box()
-            self._typing = words("", "div", "typing")
+            self._typing = plain_text("", "div", "typing")
             self._typing.props["aria-live"] = "polite"
-            self._composer = Composer(visit, self._say, self._edit)
+            self._composer = Composer(visit, self._post, self._edit)
 
     async def draw(self) -> None:
         """Draw the space, and keep it as it is."""
@@ -173,7 +173,9 @@ class Room:
         if speaker_id is not None:
             self._visit.come(self._space.id, speaker_id, self._draw_people)
         topic = Topic(kind="space", id=self._space.id)
-        work = follow(self._visit, topic, read=self._read, draw=self._take, lost=self._lost.set_visibility)
+        work = follow(
+            self._visit, topic, read=self._read, draw=self._draw_events, lost=self._lost.set_visibility
+        )
         self._visit.view.run(work)
 
     # ── what is shown ───────────────────────────────────────────────────────────────────────────────────────
@@ -185,7 +187,7 @@ class Room:
     async def _read_page(self) -> None:
         await self._visit.permits.space(self._visit.caller, self._space.id)
         messages = await self._visit.runtime.spaces.messages(self._space.id, PageLimit(PAGE))
-        await self._messages.draw_all([said_of(each) for each in all_of(messages)])
+        await self._messages.draw_all([shown_message(each) for each in all_of(messages)])
         self._draw_earlier(there_may_be=len(messages) == PAGE or ended_early(messages))
         self._later.clear()
         self._empty.clear()
@@ -214,7 +216,7 @@ class Room:
         messages = await self._visit.runtime.spaces.messages(
             self._space.id, PageLimit(PAGE), before=first.seq
         )
-        await self._messages.draw_before([said_of(each) for each in all_of(messages)])
+        await self._messages.draw_before([shown_message(each) for each in all_of(messages)])
         self._draw_earlier(there_may_be=len(messages) == PAGE or ended_early(messages))
         with self._later.clear():
             if self._messages.is_cut:
@@ -224,7 +226,7 @@ class Room:
         await self._read()
         ui.run_javascript("toolwright.toEnd()")
 
-    async def _take(self, events: Sequence[Event]) -> None:
+    async def _draw_events(self, events: Sequence[Event]) -> None:
         """Draw new events in order; of streams only the last state of a batch."""
         streams = {
             str(each.payload.get("streamId")): index
@@ -274,7 +276,7 @@ class Room:
                 pass
 
     async def _look_whether_gone(self) -> None:
-        """They were taken out of the space, which they may read all the same if it is public."""
+        """Check whether the visitor was removed from the space; a public one can still be read."""
         try:
             await self._visit.permits.space(self._visit.caller, self._space.id)
         except NotFound:
@@ -296,9 +298,9 @@ class Room:
             except NotFound:
                 return
             [shown] = await self._visit.runtime.spaces.shown([row])
-            said = said_of(shown)
+            said = shown_message(shown)
         else:
-            said = said_from_json(message)
+            said = message_from_json(message)
         stream_id = payload.get("streamId")
         if stream_id is not None and said.id != message_id_of(stream_id):
             self._messages.remove(message_id_of(stream_id))
@@ -341,7 +343,7 @@ class Room:
         with self._people.clear():
             draw_guests(self._guests, presence.present(self._space.id), self._at_work)
         typing = presence.typing(self._space.id)
-        self._typing.text = doings_of(self._guests, typing, self._at_work, me)
+        self._typing.text = activity_line(self._guests, typing, self._at_work, me)
 
     async def _mark_read(self) -> None:
         """Mark the drawn messages as read by the member."""
@@ -365,7 +367,7 @@ class Room:
             may_change=lambda said: self._visit.is_service or said.entity_id == self._visit.speaker_id,
         )
 
-    async def _say(self, text: str, parent: RoomMessage | None) -> bool:
+    async def _post(self, text: str, parent: RoomMessage | None) -> bool:
         async def said() -> None:
             visit = self._visit
             await visit.permits.space(visit.caller, self._space.id)
@@ -388,7 +390,7 @@ class Room:
             visit = self._visit
             await visit.permits.message(visit.caller, said.id)
             if visit.speaker_id is None:
-                raise InvalidRequest("A service reacts for somebody: choose who you are among the people.")
+                raise InvalidRequest("Choose a person to react as.")
             me = speaker(visit.caller, visit.speaker_id)
             now = self._messages.known(said.id) or said
             if (emoji, me) in now.reactions:
@@ -413,7 +415,7 @@ class Room:
             run_id = (said.call or {}).get("runId")
             if run_id is None:
                 run_id = await self._run_of(said.id)
-            await self._visit.permits.look(self._visit.caller, str(run_id))
+            await self._visit.permits.visible_run(self._visit.caller, str(run_id))
             ui.navigate.to(f"/runs/{run_id}")
 
         await self._visit.act(shown())
@@ -422,7 +424,7 @@ class Room:
         try:
             return (await self._visit.runtime.calls.get(call_shown_by(message_id))).run_id
         except NotFound:
-            raise NotFound("The run of this message is not kept any more.") from None
+            raise NotFound("The run of this message was deleted.") from None
 
 
 async def draw_room(visit: Visit, space_id: str) -> None:
@@ -432,7 +434,7 @@ async def draw_room(visit: Visit, space_id: str) -> None:
         heading(space.name or space.id)
         badge(space.kind)
         if space.description:
-            words(space.description, "span", "quiet")
+            plain_text(space.description, "span", "quiet")
         if visit.is_service:
             box("span", "fill")
             action("Members", partial(choose_members, visit, space.id), icon="group")

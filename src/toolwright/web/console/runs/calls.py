@@ -15,7 +15,16 @@ from toolwright.core.value import changed, value
 from toolwright.runtime.threads.thread_tree import child_id_of
 from toolwright.web.console.runs.facts import CALL_WORDS, file_link, joined, span, thread_link
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, box, code, file_url, json_text, link, size, words
+from toolwright.web.console.widgets import (
+    LONGEST_SHOWN,
+    box,
+    code,
+    file_url,
+    json_text,
+    link,
+    plain_text,
+    size,
+)
 from toolwright.web.routes.files import SHOWN
 from toolwright.wire.call import arguments_json, message_id_of
 from toolwright.wire.result import result_from_json
@@ -89,18 +98,18 @@ async def draw_call(visit: Visit, line: CallLine) -> None:
         if line.child_id is not None and await _may_see(visit, line.child_id):
             thread_link(line.child_id, "The thread that carries it out")
     if call.args not in (None, {}):
-        words("Arguments", "h4")
+        plain_text("Arguments", "h4")
         code(await shown_json(call.args))
     if call.error is not None:
-        words("Error", "h4")
-        words(call.error, "div", "error")
+        plain_text("Error", "h4")
+        plain_text(call.error, "div", "error")
     elif call.status == "complete":
-        words("Result", "h4")
+        plain_text("Result", "h4")
         code(call.result if isinstance(call.result, str) else await shown_json(call.result))
     if call.thread_id is not None:
         draw_files(call.thread_id, call.attachments)
     if line.stack is not None:
-        words("Where it failed", "h4")
+        plain_text("Where it failed", "h4")
         code(line.stack)
 
 
@@ -115,9 +124,9 @@ def draw_files(thread_id: str, refs: Sequence[AttachmentRef]) -> None:
                 image.props["loading"] = "lazy"
             with box("figcaption", "row small"):
                 file_link(thread_id, ref)
-                words(joined(brief(ref.mime_type, 80), size(ref.size)), "span", "quiet")
+                plain_text(joined(brief(ref.mime_type, 80), size(ref.size)), "span", "quiet")
     if len(refs) > MOST_FILES:
-        words(f"and {quantity(len(refs) - MOST_FILES, 'file')} more", "p", "quiet small")
+        plain_text(f"and {quantity(len(refs) - MOST_FILES, 'file')} more", "p", "quiet small")
 
 
 async def shown_json(content: JSON) -> str:
@@ -136,7 +145,7 @@ async def _may_see(visit: Visit, thread_id: str) -> bool:
 
 
 def gist(args: JSON) -> str:
-    """Arguments in a line."""
+    """Return arguments in a line."""
     if isinstance(args, dict):
         few = [f"{brief(name, 30)}: {_short(args[name])}" for name in [*args][:4]]
         return brief(", ".join(few), GIST)
@@ -154,7 +163,7 @@ def _short(content: JSON) -> str:
 
 
 def _outcome(row: Call) -> tuple[JSON, str | None, str | None, tuple[AttachmentRef, ...]]:
-    """Result, error, stack and files of a call."""
+    """Return the result, error, stack and files of a call."""
     if row.result is None:
         return (
             None,

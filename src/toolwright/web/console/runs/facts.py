@@ -19,7 +19,7 @@ from toolwright.core.threads.call import CallStatus
 from toolwright.core.threads.run import Run, Usage
 from toolwright.web.console.dialogs import variables_form
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import box, file_url, link, words
+from toolwright.web.console.widgets import box, file_url, link, plain_text
 
 
 def run_path(run_id: str) -> str:
@@ -46,7 +46,7 @@ def agent_link(visit: Visit, agent_id: str, name: str) -> TextElement:
     """Return an agent's name; services come to its page by it."""
     if visit.is_service:
         return link(name, f"/agents/{quote(agent_id, safe='')}")
-    return words(brief(name, 300))
+    return plain_text(brief(name, 300))
 
 
 async def agent_name(visit: Visit, agent_id: str) -> str:
@@ -64,7 +64,7 @@ def file_link(thread_id: str, ref: AttachmentRef) -> None:
     anchor.props["target"] = "_blank"  # so that no view of the console is looked for at its path
     anchor.props["rel"] = "noopener noreferrer"
     with anchor:
-        words(ref.name)
+        plain_text(ref.name)
 
 
 KINDS: Final[Mapping[str, str]] = {
@@ -78,7 +78,7 @@ CALL_WORDS: Final[Mapping[CallStatus, str]] = {"created": "next", "pending": "wa
 
 
 def tokens(usage: Usage) -> str:
-    """Tokens that were read and written, such as `1,200 in (1,000 cached) · 80 out`; nothing if there were none."""
+    """Return the tokens read and written, such as `1,200 in (1,000 cached) · 80 out`, or an empty text."""
     if not usage.input_tokens and not usage.output_tokens:
         return ""
     cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
@@ -140,7 +140,7 @@ async def draw_waiting(visit: Visit, run: Run) -> None:
         await variables_form(visit, run.thread_id, request_id)
         return
     with box("div", "note row section"):
-        words(f"This run waits for {reason(run.waiting) or 'something'}.")
+        plain_text(f"This run waits for {reason(run.waiting) or 'something'}.")
         if run.waiting.get("reason") in ("calls", "approval"):
             link("Answer in Pending", "/pending")
         else:
@@ -205,7 +205,7 @@ def pager(visit: Visit, path: str, page: int, *, more: bool) -> None:
         filters = {name: text for name, text in visit.query.items() if name != "page"}
         if page > 1:
             link("Newer", address(path, **filters, page=str(page - 1) if page > 2 else ""))
-        words(f"Page {page}", "span", "quiet small")
+        plain_text(f"Page {page}", "span", "quiet small")
         if more:
             link("Older", address(path, **filters, page=str(page + 1)))
 
@@ -223,7 +223,7 @@ LOST: Final = "The journal cannot be read: this page goes on when it is back."
 def draw_broken(rows: Sequence[object]) -> None:
     """Say of the rows of a list that could not be read which they are, so that nothing is missing in silence."""
     for broken in broken_of(rows)[:3]:
-        words(brief(broken.sentence, 300), "p", "error section")
+        plain_text(brief(broken.sentence, 300), "p", "error section")
 
 
 class Rows(Generic[T]):

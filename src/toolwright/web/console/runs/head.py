@@ -19,7 +19,7 @@ from toolwright.web.console.runs.facts import (
     tokens,
 )
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, code, heading, when, words
+from toolwright.web.console.widgets import action, badge, box, code, heading, plain_text, when
 
 _ENDS: Final[Mapping[str, str]] = {
     "end_turn": "Finished",
@@ -55,12 +55,14 @@ class RunHead:
         with self._title.clear():
             heading("Run")
             badge(run.status, KINDS.get(run.status, ""))
-            words(reason(run.waiting), "span", "quiet small")
+            plain_text(reason(run.waiting), "span", "quiet small")
         if was is None or was.status != run.status or was.cancel_requested_at != run.cancel_requested_at:
             self._draw_actions(run)
         with self._error.clear():
             if run.error is not None:
-                words(joined(run.error_code or "", run.error), "div", "error section").props["role"] = "alert"
+                plain_text(joined(run.error_code or "", run.error), "div", "error section").props["role"] = (
+                    "alert"
+                )
         if was is None or (was.status, was.waiting) != (run.status, run.waiting):
             with self._waiting.clear():
                 await draw_waiting(self._visit, run)
@@ -70,7 +72,7 @@ class RunHead:
     def _draw_actions(self, run: Run) -> None:
         with self._actions.clear():
             if not run.over and run.cancel_requested_at is not None:
-                words("is being cancelled …", "span", "quiet")
+                plain_text("is being cancelled …", "span", "quiet")
             elif not run.over:
                 action("Cancel the run", lambda: self._ask(run.id), kind="danger")
             elif run.status == "failed":
@@ -90,12 +92,12 @@ class RunHead:
             with box("dd"):
                 thread_link(run.thread_id)
             _fact("Run")
-            words(run.id, "dd", "mono")
+            plain_text(run.id, "dd", "mono")
             _fact("Began")
             with box("dd", "row"):
                 when(run.started_at or run.created_at, "")
                 took = span(run.started_at, run.completed_at)
-                words(f"took {took}" if took else "", "span", "quiet")
+                plain_text(f"took {took}" if took else "", "span", "quiet")
             for title, text in (
                 ("Steps", str(run.step_count)),
                 ("Tokens", tokens(run.usage)),
@@ -106,13 +108,13 @@ class RunHead:
             ):
                 if text:
                     _fact(title)
-                    words(text, "dd")
+                    plain_text(text, "dd")
 
     async def _draw_output(self, run: Run) -> None:
         text = run.output if isinstance(run.output, str) else await shown_json(run.output)
         with self._output.clear():
             if run.over and run.output is not None and not isinstance(run.output, str):
-                words("Output", "h2", "section")
+                plain_text("Output", "h2", "section")
                 code(text)
 
 
@@ -129,7 +131,7 @@ def ask_to_cancel(visit: Visit, run_id: str) -> None:
         "Cancel the run",
         cancel,
         done="The run is being cancelled.",
-        hint="What it has done stays. A call that is at work is broken off, and its effect is unknown.",
+        hint="Its results are kept. A call in progress is cancelled, and its effect is unknown.",
         keep="Let it run",
     )
 
@@ -145,4 +147,4 @@ async def retry(visit: Visit, run_id: str) -> None:
 
 
 def _fact(title: str) -> None:
-    words(title, "dt")
+    plain_text(title, "dt")

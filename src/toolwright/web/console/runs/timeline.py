@@ -22,7 +22,7 @@ from toolwright.web.console.runs.calls import CallLine, draw_call, draw_files, g
 from toolwright.web.console.runs.facts import KINDS, joined, price, span, tokens
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, prose, words
+from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, plain_text, prose
 
 READ: Final = 200  # calls or messages that are read at once
 _BROKEN: Final = -1  # in the place of the step of a call that cannot be read
@@ -65,7 +65,7 @@ class RunDetail:
         while not ended:
             page = await self._messages(place)
             for message in page:
-                self._hear(message)
+                self._add_message(message)
             self.broken = Rows((), [*broken_of(self.broken), *broken_of(page)])
             place += len(page) + len(broken_of(page))
             ended = _is_last(page)
@@ -110,7 +110,7 @@ class RunDetail:
         ends = [end for step, end in self._ends.items() if step < number]
         return max([*ends, *filter(None, [self.run.started_at])], default=None)
 
-    async def look_again(self) -> Sequence[int]:
+    async def refresh(self) -> Sequence[int]:
         """Read new messages and calls. Returns the numbers of the steps that may have changed."""
         before = {*self.numbers}
         known = {message.id for each in self._said.values() for message in each}
@@ -120,7 +120,7 @@ class RunDetail:
         last = await self._visit.runtime.threads.messages_before(self.run.thread_id, None, PageLimit(50))
         for message in last:
             if message.run_id == self.run.id and message.id not in known:
-                self._hear(message)
+                self._add_message(message)
                 changed_steps.add(message.step)
         return sorted(changed_steps | ({*self.numbers} - before))
 
@@ -138,8 +138,8 @@ class RunDetail:
             offset=offset,
         )
 
-    def _hear(self, message: Message) -> None:
-        """Results are in their calls, and what a prompt tool says is theirs too."""
+    def _add_message(self, message: Message) -> None:
+        """Add a message. Results and messages of prompt tools are shown in their calls."""
         self._ends[message.step] = max(message.created_at, self._ends.get(message.step, message.created_at))
         if message.role != "tool" and message.within is None and (message.content or message.attachments):
             short = changed(message, content=brief(message.content, LONGEST_SHOWN), native=None)
@@ -225,13 +225,13 @@ class CallFold:
     def _draw_summary(self) -> None:
         call = self.line.call
         with self._summary.clear():
-            words(brief(call.name, 100), "span", "mono title")
+            plain_text(brief(call.name, 100), "span", "mono title")
             badge(self.line.status, KINDS.get(self.line.status, ""))
             if self.line.facts:
-                words(self.line.facts, "span", "quiet small")
+                plain_text(self.line.facts, "span", "quiet small")
             if call.progress is not None and call.status == "running":
                 _draw_progress(*call.progress)
-            words(call.error or gist(call.args), "span", "gist bad" if call.error else "gist")
+            plain_text(call.error or gist(call.args), "span", "gist bad" if call.error else "gist")
 
 
 def _is_shown(row: Call, visit: Visit) -> bool:
@@ -246,7 +246,7 @@ def _draw_progress(done: float, total: float | None, text: str) -> None:
             bar = box("progress")
             bar.props["max"], bar.props["value"] = total, min(done, total)
             bar.props["aria-label"] = "Progress"
-        words(joined(brief(text, 120), f"{done:g} of {total:g}" if total else f"{done:g}"))
+        plain_text(joined(brief(text, 120), f"{done:g} of {total:g}" if total else f"{done:g}"))
 
 
 PAGE: Final = 20  # steps that are drawn at once
@@ -272,9 +272,9 @@ class Timeline:
         await self._add(self._course.numbers[-PAGE:])
         self._draw_earlier()
 
-    async def look_again(self) -> None:
+    async def refresh(self) -> None:
         """Draw new steps, and new calls in existing ones."""
-        numbers = await self._course.look_again()
+        numbers = await self._course.refresh()
         calls = await self._course.new_calls()
         newest = max(self._views, default=-1)
         await self._add([number for number in numbers if number > newest], calls)
@@ -366,11 +366,11 @@ class StageView:
         """Render the model's answer and its cost."""
         step = stage.step
         with self._head.clear():
-            words(f"Step {stage.number}" if stage.number else "Begin", "h3")
+            plain_text(f"Step {stage.number}" if stage.number else "Begin", "h3")
             if step is not None:
-                words(joined(step.model, tokens(step.usage), price(step.cost)), "span", "quiet small")
+                plain_text(joined(step.model, tokens(step.usage), price(step.cost)), "span", "quiet small")
                 since = span(self._course.asked_at(stage.number), step.created_at)
-                words(f"answered after {since}" if since else "", "span", "quiet small")
+                plain_text(f"answered after {since}" if since else "", "span", "quiet small")
         if self._drawn == [each.id for each in stage.said]:
             return
         self._drawn = [each.id for each in stage.said]
@@ -423,7 +423,7 @@ class StageView:
 
 def _draw_said(thread_id: str, message: Message) -> None:
     with box("div", f"said {message.role}"):
-        words("Received" if message.role == "user" else "Answered", "span", "quiet small")
+        plain_text("Received" if message.role == "user" else "Answered", "span", "quiet small")
         prose(message.content)
         draw_files(thread_id, message.attachments)
 
@@ -435,7 +435,7 @@ class Turns:
         self._since = time.perf_counter()
 
     async def give(self) -> None:
-        """Others get their turn, if this work had the loop for long enough."""
+        """Yield to other tasks if this work has used the event loop long enough."""
         if time.perf_counter() - self._since > LONGEST:
             await asyncio.sleep(0)
             self._since = time.perf_counter()

@@ -12,7 +12,7 @@ from toolwright.web.console.tool_ui.card import CallCard, component_of
 from toolwright.web.console.tool_ui.parts import facts_of_stream
 from toolwright.web.console.tool_ui.showing import draw_plain
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import box, words
+from toolwright.web.console.widgets import box, plain_text
 
 _STREAMS: Final = frozenset({"message.delta", "tool.streaming"})
 Progress: TypeAlias = Callable[[str, JSONObject], Awaitable[object]]
@@ -40,7 +40,7 @@ class Writing:
         self._shown.clear()
         self._element.clear()
 
-    async def take_all(self, events: Sequence[Event], progress: Progress) -> None:
+    async def draw_all(self, events: Sequence[Event], progress: Progress) -> None:
         """Process a batch of events.
 
         Of parts that grow several times the last state is drawn; `progress` gets calls' own.
@@ -51,11 +51,11 @@ class Writing:
                 await progress(str(event.payload.get("toolCallId")), event.payload)
             elif event.type in _STREAMS:
                 if last[str(event.payload.get("streamId"))] is event or event.payload.get("truncated"):
-                    await self.take(event)
+                    await self.draw(event)
             elif _ends_answer(event):
                 self.clear()
 
-    async def take(self, event: Event) -> None:
+    async def draw(self, event: Event) -> None:
         """Draw a part that has grown: `message.delta`, or `tool.streaming`."""
         stream_id = event.payload.get("streamId")
         if not isinstance(stream_id, str):
@@ -76,11 +76,11 @@ class Writing:
         label = self._shown.get(stream_id)
         if label is None:
             with self._element, box("div", "message streaming"):
-                words("✎", "span", "face agent").props["aria-hidden"] = "true"
+                plain_text("✎", "span", "face agent").props["aria-hidden"] = "true"
                 with box("div", "by"):
-                    words("writing …", "span", "quiet small")
+                    plain_text("writing …", "span", "quiet small")
                 with box("div", "body prose"):
-                    label = self._shown[stream_id] = words("", "p")
+                    label = self._shown[stream_id] = plain_text("", "p")
         label.text = grown[-32_768:]
 
     async def _grow_call(self, stream_id: str, event: Event) -> None:

@@ -37,10 +37,10 @@ from toolwright.web.console.widgets import (
     code,
     icon_action,
     nothing,
+    plain_text,
     prose,
     size,
     when,
-    words,
 )
 from toolwright.wire.call import arguments_json
 
@@ -53,7 +53,7 @@ async def draw_prompt(visit: Visit, thread: Thread) -> None:
     except ToolwrightError as error:
         nothing("The prompt cannot be shown.", error.message)
         return
-    words(
+    plain_text(
         "What the model is told now. Parts that change from step to step are sent after the messages of the "
         "conversation, all others before them. A run that is over was told what held then.",
         "p",
@@ -62,9 +62,9 @@ async def draw_prompt(visit: Visit, thread: Thread) -> None:
     for part in told.sections:
         with box("section", "section"):
             with box("div", "row"):
-                words(part.name, "h2")
+                plain_text(part.name, "h2")
                 size = quantity(len(part.text), "character")
-                words(f"{size}, after the messages" if part.changes else size, "span", "quiet small")
+                plain_text(f"{size}, after the messages" if part.changes else size, "span", "quiet small")
             code(part.text)
 
 
@@ -132,7 +132,7 @@ class Composer:
         with self._chosen.clear():
             for file in self._files:
                 with box("span", "badge"):
-                    words(f"{file.name} · {size(len(file.content))}")
+                    plain_text(f"{file.name} · {size(len(file.content))}")
                 icon_action("close", f"Leave out {file.name}", partial(self._leave_out, file))
 
     def _leave_out(self, file: _File) -> None:
@@ -231,7 +231,7 @@ class Conversation:
         await self._draw(messages)
         self._draw_earlier(there_may_be=_is_cut(messages))
 
-    async def look_again(self) -> None:
+    async def refresh(self) -> None:
         """Draw new messages at the end, unless the visitor is reading far above it."""
         async with self._drawing:
             await self._draw_new()
@@ -280,7 +280,7 @@ class Conversation:
         if fold is not None and not fold.is_deleted:
             await fold.progress(payload)
 
-    async def _look_at_calls(self, messages: Sequence[Message]) -> None:
+    async def _refresh_calls(self, messages: Sequence[Message]) -> None:
         """Read the calls of these messages: which of them wait for somebody, and which people are to see."""
         made = [call.id for message in messages for call in message.calls[:PAGE]]
         for call_id in made[-MOST_READ:]:
@@ -319,7 +319,7 @@ class Conversation:
                 place += 1
             self._rows[message.seq or 0] = row
             await turns.give()
-        await self._look_at_calls(messages)
+        await self._refresh_calls(messages)
 
     async def _read_earlier(self) -> None:
         async with self._drawing:
@@ -361,9 +361,9 @@ class Conversation:
     def _draw_message(self, message: Message, answers: dict[str | None, Message]) -> Element:
         name, kind, initial = self._speaker(message)
         with box("article", "message") as row:
-            words(initial, "span", f"face {kind}").props["aria-hidden"] = "true"
+            plain_text(initial, "span", f"face {kind}").props["aria-hidden"] = "true"
             with box("div", "by"):
-                words(name, "span", "who")
+                plain_text(name, "span", "who")
                 when(message.created_at, "quiet small")
                 if message.run_id is not None:
                     run_link(message.run_id)
@@ -377,14 +377,14 @@ class Conversation:
                     self._draw_pin(box("span", "row"), message)
             with box("div", "body"):
                 if message.content and message.role == "tool":
-                    words(brief(message.content, 2_000), "div", "code small")
+                    plain_text(brief(message.content, 2_000), "div", "code small")
                 elif message.content:
                     prose(message.content)
                 draw_files(self._thread_id, message.attachments)
                 for call in message.calls[:PAGE]:
                     self._draw_call(message, call, answers.get(call.id))
                 if len(message.calls) > PAGE:
-                    words(f"and {len(message.calls) - PAGE} more calls, see the run", "p", "quiet small")
+                    plain_text(f"and {len(message.calls) - PAGE} more calls, see the run", "p", "quiet small")
         return row
 
     def _draw_pin(self, place: Element, message: Message) -> None:

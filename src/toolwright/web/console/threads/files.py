@@ -18,7 +18,7 @@ from toolwright.web.console.runs.calls import LARGEST_PREVIEW
 from toolwright.web.console.runs.facts import file_link, joined, page_of, pager, thread_path
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, code, file_url, nothing, size, when, words
+from toolwright.web.console.widgets import action, badge, box, code, file_url, nothing, plain_text, size, when
 from toolwright.web.routes.files import SHOWN
 
 LONGEST_NAME: Final = 200
@@ -38,12 +38,14 @@ class ThreadValues:
         await self._draw_names()
         settable = None if self._visit.is_service else await self._user_env()
         with box("section", "card stack section"):
-            words("Set a value", "h2")
+            plain_text("Set a value", "h2")
             if settable is not None and not settable:
-                words("This agent takes no values from people.", "p", "quiet")
+                plain_text("This agent takes no values from people.", "p", "quiet")
                 return
             hint = "" if settable is None else f"You may set: {', '.join(settable)}"
-            words("It is of the type that the agent declares, else a secret, kept encrypted.", "p", "quiet")
+            plain_text(
+                "It is of the type that the agent declares, else a secret, kept encrypted.", "p", "quiet"
+            )
             fields = [
                 Field(name="name", label="Name", hint=hint),
                 Field(name="value", label="Value", secret=True),
@@ -62,7 +64,7 @@ class ThreadValues:
             with box("div", "list"):
                 for name in sorted(names)[:MOST_SHOWN]:
                     with box("div", "item"):
-                        words(name, "span", "mono fill")
+                        plain_text(name, "span", "mono fill")
                         badge(names[name])
                         action("Take away", partial(self._take_away, name), kind="plain")
 
@@ -75,7 +77,7 @@ class ThreadValues:
 
     async def _write(self, values: dict[str, str | None]) -> None:
         if not all(values):
-            raise InvalidRequest("Say which value it is: give its name.")
+            raise InvalidRequest("Enter the name of the value.")
         visit, thread_id = self._visit, self._thread.id
         await visit.permits.thread(visit.caller, thread_id)
         await visit.permits.env(visit.caller, self._thread.agent, values, thread_id)
@@ -107,10 +109,10 @@ def _draw_file(visit: Visit, thread_id: str, file: File) -> None:
         with box("div", "fill"):
             with box("div", "row"):
                 file_link(thread_id, ref)
-                words(joined(brief(ref.mime_type, 80), size(ref.size)), "span", "quiet small")
+                plain_text(joined(brief(ref.mime_type, 80), size(ref.size)), "span", "quiet small")
                 when(file.created_at, "quiet small")
-            words(ref.path, "div", "quiet small mono")
-            words(ref.description or "", "div", "small")
+            plain_text(ref.path, "div", "quiet small mono")
+            plain_text(ref.description or "", "div", "small")
             if ref.mime_type in SHOWN:
                 _draw_preview(visit, thread_id, file)
         saved = box("a", "small")
@@ -127,7 +129,7 @@ def _draw_preview(visit: Visit, thread_id: str, file: File) -> None:
     if file.ref.size > (LARGEST_PREVIEW if is_image else LARGEST_TEXT):
         return
     with box("details") as opened:
-        words("Preview", "summary", "small")
+        plain_text("Preview", "summary", "small")
         place = box("div")
     show = partial(_show_image if is_image else _show_text, visit, thread_id, file, place)
     opened.on("toggle", show, js_handler="(event) => { if (event.target.open) emit(true); }")
@@ -149,7 +151,7 @@ async def _show_text(
         await visit.permits.thread(visit.caller, thread_id)
         content = await visit.runtime.files.read(thread_id, file.ref.path)
         if len(content) > LARGEST_TEXT:
-            raise InvalidRequest("This file is too large to be shown: download it.")
+            raise InvalidRequest("This file is too large to display. Download it.")
         with place.clear():
             code(content.decode("utf-8", "replace"))
 

@@ -17,7 +17,7 @@ from toolwright.core.threads.compaction import Compaction, left_out
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.web.console.dialogs import confirm, fill_in
-from toolwright.web.console.live import look_again
+from toolwright.web.console.live import poll
 from toolwright.web.console.runs.facts import (
     KINDS,
     address,
@@ -30,7 +30,7 @@ from toolwright.web.console.runs.facts import (
 )
 from toolwright.web.console.runs.head import ask_to_cancel
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, code, heading, link, nothing, when, words
+from toolwright.web.console.widgets import action, badge, box, code, heading, link, nothing, plain_text, when
 
 log = logging.getLogger("toolwright.web")
 
@@ -64,7 +64,7 @@ async def draw_ancestors(visit: Visit, thread: Thread) -> None:
         trail.props["aria-label"] = "Threads above"
         for each in above:
             thread_link(each.id, await title_of(visit, each))
-            words("›", "span", "quiet")
+            plain_text("›", "span", "quiet")
 
 
 async def title_of(visit: Visit, thread: Thread) -> str:
@@ -119,7 +119,7 @@ class FamilyTree:
     async def draw(self) -> None:
         """Draw it, and keep looking."""
         await self._look()
-        self._visit.view.run(look_again(self._look, LOOK_AGAIN))
+        self._visit.view.run(poll(self._look, LOOK_AGAIN))
 
     async def _look(self) -> None:
         await self._visit.permits.thread(self._visit.caller, self._thread_id)
@@ -161,7 +161,7 @@ class FamilyTree:
             badge(thread.child_status, KINDS.get(thread.child_status, "bad"))
             with box("span", "fill"):
                 thread_link(thread.id, thread.name or agent, "title")
-                words(agent if thread.name else "", "span", "quiet small")
+                plain_text(agent if thread.name else "", "span", "quiet small")
             if thread.run_id is not None:
                 run_link(thread.run_id, "its run")
             when(thread.created_at, "quiet small")
@@ -192,12 +192,12 @@ class ThreadSummary:
 
     def _draw(self, row: Compaction) -> None:
         with box("details", "folded section"):
-            words("The model is shown a shorter conversation", "summary", "quiet small")
+            plain_text("The model is shown a shorter conversation", "summary", "quiet small")
             with box("div", "stack"):
                 if row.side:
                     badge(row.side)
                 for line in left_out(row):
-                    words(line, "p", "small")
+                    plain_text(line, "p", "small")
                 code(row.text)
                 with box("div", "row"):
                     action("Edit the summary", partial(self._edit, row), icon="edit")
@@ -276,9 +276,9 @@ class ThreadHead:
                 action("Rename", lambda: self._rename(thread), kind="plain")
             action("Delete", lambda: self._ask(ask_to_delete, thread.id), kind="plain")
         with self._about.clear():
-            words("Agent", "span", "quiet")
+            plain_text("Agent", "span", "quiet")
             agent_link(visit, thread.answering, agent)
-            words(
+            plain_text(
                 f"for {brief(thread.user_id, 100)}" if thread.user_id and visit.is_service else "",
                 "span",
                 "quiet",
@@ -289,7 +289,7 @@ class ThreadHead:
                 link("all its runs", address("/runs", thread=thread.id))
             for tag in thread.tags[:10]:
                 badge(brief(tag, 40))
-            words(thread.id, "span", "quiet mono")
+            plain_text(thread.id, "span", "quiet mono")
 
     def _ask(self, question: Callable[[Visit, str], object], about: str) -> None:
         with self._dialogs:
@@ -309,10 +309,10 @@ class ThreadHead:
     def _draw_run(self, run: Run, *, asks: bool) -> None:
         status = "waiting" if asks else run.status
         badge(status, KINDS.get(status, ""))
-        words(reason(run.waiting) or ("an answer" if asks else ""), "span", "quiet small")
+        plain_text(reason(run.waiting) or ("an answer" if asks else ""), "span", "quiet small")
         run_link(run.id, "its run", "")
         if run.cancel_requested_at is not None:
-            words("is being cancelled …", "span", "quiet")
+            plain_text("is being cancelled …", "span", "quiet")
         else:
             action("Cancel the run", lambda: self._ask(ask_to_cancel, run.id), kind="danger")
 
@@ -322,9 +322,9 @@ def ask_to_delete(visit: Visit, thread_id: str) -> None:
     dialog = ui.dialog()
     dialog.on("hide", dialog.delete)
     with dialog, ui.card(), box("div", "stack"):
-        words("Delete this thread?", "h2")
-        words("Its messages, files, values and the threads below it are gone for good.", "p", "quiet")
-        cancels = ui.checkbox("Cancel first what is at work in it")
+        plain_text("Delete this thread?", "h2")
+        plain_text("Its messages, files, values and the threads below it are gone for good.", "p", "quiet")
+        cancels = ui.checkbox("Cancel its runs in progress first")
 
         async def delete() -> None:
             await visit.permits.thread(visit.caller, thread_id)

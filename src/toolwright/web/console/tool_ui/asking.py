@@ -24,13 +24,13 @@ from toolwright.web.console.tool_ui.parts import (
     waiting_for_others,
 )
 from toolwright.web.console.visit import Visit, complain
-from toolwright.web.console.widgets import action, badge, box, prose, words
+from toolwright.web.console.widgets import action, badge, box, plain_text, prose
 
 
 async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     """Render an approval. The result is `{"approved": true, "args"?: {…}, "reason"?: text}`."""
     call, terms = facts.call, facts.terms or Terms()
-    words("May this be done?", "p")
+    plain_text("May this be done?", "p")
     with box("div") as asked:
         await arguments(call)
     if not is_open(call):
@@ -173,7 +173,7 @@ def _draw_buttons(options: Sequence[Option], submit: Submit) -> None:
             with box("div"):
                 action(option.label, partial(submit, {"choice": option.value}))
                 if option.about:
-                    words(option.about, "div", "quiet small")
+                    plain_text(option.about, "div", "quiet small")
 
 
 def _draw_select(options: Sequence[Option], submit: Submit) -> None:
@@ -207,7 +207,7 @@ def _checkbox(option: Option) -> ui.checkbox:
         ticked = ui.checkbox(option.label).props("dense")
         ticked.props["aria-label"] = option.label
         if option.about:
-            words(option.about, "div", "quiet small")
+            plain_text(option.about, "div", "quiet small")
     return ticked
 
 
@@ -237,7 +237,7 @@ async def draw_question(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     call = facts.call
     source = text_of(call.args, "source")
     if source is not None:
-        words(f"{brief(source, 200)} asks", "div", "quiet small")
+        plain_text(f"{brief(source, 200)} asks", "div", "quiet small")
     prose(text_of(call.args, "message") or "A question without words.")
     url = text_of(call.args, "url")
     if url is not None:
@@ -266,7 +266,7 @@ async def _draw_answer(facts: CallFacts) -> None:
     call = facts.call
     result: JSON = call.result
     if call.status == "error":
-        words(call.error or "Nobody has answered.", "div", "error")
+        plain_text(call.error or "Nobody has answered.", "div", "error")
     elif isinstance(result, dict):
         said, kind = _SAID.get(str(result.get("action")), ("Answered", "good"))
         badge(said, kind)

@@ -41,7 +41,7 @@ from toolwright.web.console.tool_ui.showing import (
     read_progress,
 )
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import badge, box, link, words
+from toolwright.web.console.widgets import badge, box, link, plain_text
 
 SHIPPED: Final[Mapping[Component, Draw]] = {
     "confirmation": draw_confirmation,
@@ -215,7 +215,7 @@ class CallCard:
             draw_answer(facts.call, self.submit)
             return
         with box("details"):
-            words("Answer it", "summary")
+            plain_text("Answer it", "summary")
             draw_answer(facts.call, self.submit)
 
     async def _draw_users(self, facts: CallFacts, drawing: Drawing) -> None:
@@ -244,7 +244,7 @@ class CallCard:
             return
         fault = brief(type(error).__name__, 100)
         with place.clear():
-            words(f"The component of this tool failed ({fault}): the log says why.", "div", "error")
+            plain_text(f"The component of this tool failed ({fault}): the log says why.", "div", "error")
             await draw_plain(self._visit, facts, self.submit)
             if is_open(facts.call):
                 self._draw_answer(facts, aside=False)
@@ -276,13 +276,13 @@ class CallCard:
 def _draw_head(facts: CallFacts) -> None:
     call = facts.call
     with box("div", "row head-of-call"):
-        words(brief(call.name, 120), "h3", "name")
+        plain_text(brief(call.name, 120), "h3", "name")
         if facts.agent is not None:
-            words(f"by {brief(facts.agent, 100)}", "span", "quiet small")
+            plain_text(f"by {brief(facts.agent, 100)}", "span", "quiet small")
         text, kind = _STATUS[call.status]
         badge("waits for an approval" if facts.terms is not None else text, kind)
         box("span", "fill")
         if facts.shows_run and call.run_id is not None:
             link("Run", f"/runs/{call.run_id}", "small")
     if facts.late:
-        words("Its agent has gone on, and will still read the answer.", "div", "quiet small")
+        plain_text("Its agent has gone on, and will still read the answer.", "div", "quiet small")

@@ -14,7 +14,7 @@ from toolwright.core.value import value
 from toolwright.web.console.tool_ui.parts import CallFacts
 from toolwright.web.console.tool_ui.showing import draw_plain
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import box, words
+from toolwright.web.console.widgets import box, plain_text
 
 ChartKind: TypeAlias = Literal["bar", "line", "area", "pie", "scatter"]
 Number: TypeAlias = float | None
@@ -136,7 +136,7 @@ def _rows(described: JSONObject) -> tuple[Sequence[JSON], Sequence[_Row]]:
 
 
 def _objects(listed: JSON, kind: ChartKind) -> Sequence[_Row]:
-    """Series that are objects with points, or lists of points."""
+    """Return series that are objects with points, or lists of points."""
     rows: list[_Row] = []
     for each in _list(listed)[:MOST_SERIES]:
         if isinstance(each, list):
@@ -272,21 +272,21 @@ async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     chart = read_chart(call.result) or read_chart(call.args)
     if chart is None:
         if call.status == "streaming":
-            words("The chart comes …", "p", "quiet")
+            plain_text("The chart comes …", "p", "quiet")
             return
         await draw_plain(visit, facts, submit)
         return
     if chart.title:
-        words(chart.title, "h3")
+        plain_text(chart.title, "h3")
     points = sum(len(each.numbers) + len(each.pairs) for each in chart.series)
     drawing = ui.echart(options_of(chart), renderer="svg" if points <= _FINE else "canvas").classes("chart")
     drawing.props["role"] = "img"
     drawing.props["aria-label"] = f"Chart: {chart.title}" if chart.title else "Chart"
     with box("details"):
-        words("As a table", "summary", "quiet small")
+        plain_text("As a table", "summary", "quiet small")
         _draw_table(chart)
     if call.status == "error":
-        words(call.error or "The tool failed.", "div", "error")
+        plain_text(call.error or "The tool failed.", "div", "error")
 
 
 def options_of(chart: Chart) -> dict[str, Any]:  # the options of a library in JavaScript
@@ -358,15 +358,15 @@ def _draw_table(chart: Chart) -> None:
     rows = max(len(each.numbers) + len(each.pairs) for each in chart.series)
     with box("div", "scroll"), box("table", "grid"):
         with box("thead"), box("tr"):
-            words("", "th")
+            plain_text("", "th")
             for number, each in enumerate(chart.series):
-                words(each.name or f"Series {number + 1}", "th")
+                plain_text(each.name or f"Series {number + 1}", "th")
         with box("tbody"):
             for row in range(min(rows, _CELLS // (len(chart.series) + 1))):
                 with box("tr"):
-                    words(chart.labels[row] if row < len(chart.labels) else str(row + 1), "td")
+                    plain_text(chart.labels[row] if row < len(chart.labels) else str(row + 1), "td")
                     for each in chart.series:
-                        words(_cell(each, row), "td")
+                        plain_text(_cell(each, row), "td")
 
 
 def _cell(series: Series, row: int) -> str:

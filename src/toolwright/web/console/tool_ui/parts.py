@@ -19,7 +19,7 @@ from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.value import changed, value
 from toolwright.web.console.schema_form import ABSENT, SchemaForm
 from toolwright.web.console.visit import Visit, complain
-from toolwright.web.console.widgets import LONGEST_SHOWN, action, box, code, prose, size, words
+from toolwright.web.console.widgets import LONGEST_SHOWN, action, box, code, plain_text, prose, size
 from toolwright.wire.call import arguments_json, message_id_of
 from toolwright.wire.result import result_from_json
 
@@ -40,7 +40,7 @@ class CallFacts:
 
 
 async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
-    """Facts of a call that the visitor may see; its arguments and result are shown as they are in this row."""
+    """Return facts of a call that the visitor may see; its arguments and result are shown as they are in this row."""
     result = _result_of(row)
     owns, attachments = await _reads_thread(visit, row), _attachments(result)
     has_files = owns or await _has_files(visit, row, attachments)
@@ -94,7 +94,7 @@ async def facts_of_message(visit: Visit, metadata: JSONObject) -> CallFacts:
 
 
 def facts_of_stream(payload: JSONObject) -> CallFacts:
-    """Facts of a call that a model is still writing: the payload of a `tool.started` or `tool.streaming` event."""
+    """Return the facts of a call that a model is still writing, from a `tool.started` or `tool.streaming` event."""
     partial = payload.get("partialArgs")
     call = ShownCall(
         id=str(payload.get("streamId")),
@@ -260,7 +260,7 @@ async def json_block(whole: JSON) -> None:
     cut, less = cut_json(whole)
     if less:
         count = await asyncio.to_thread(utf8_size, whole) if is_large(whole) else utf8_size(whole)
-        words(f"The beginning of {size(count)}:", "div", "quiet small")
+        plain_text(f"The beginning of {size(count)}:", "div", "quiet small")
     code(json.dumps(cut, ensure_ascii=False, indent=2))
 
 
@@ -278,7 +278,7 @@ def facts_block(values: Mapping[str, JSON]) -> None:
     """Names and values."""
     with box("dl", "facts"):
         for name, each in values.items():
-            words(brief(name, 100), "dt")
+            plain_text(brief(name, 100), "dt")
             with box("dd"):
                 _fact(each)
 
@@ -289,9 +289,9 @@ def _fact(each: JSON) -> None:
         parts = [*cut.values()] if isinstance(cut, dict) else cut if isinstance(cut, list) else []
         flat = not any(isinstance(part, dict | list) for part in parts)
         text = json.dumps(cut, ensure_ascii=False, indent=None if flat else 2)
-        words(text, "span", "mono") if flat and len(text) < 80 else code(text)
+        plain_text(text, "span", "mono") if flat and len(text) < 80 else code(text)
     else:
-        words(brief(each if isinstance(each, str) else dumps_unescaped(each), _SHORT), "span", "said")
+        plain_text(brief(each if isinstance(each, str) else dumps_unescaped(each), _SHORT), "span", "said")
 
 
 async def arguments(call: ShownCall, *, but: tuple[str, ...] = ()) -> None:
@@ -305,17 +305,17 @@ async def arguments(call: ShownCall, *, but: tuple[str, ...] = ()) -> None:
 async def outcome(call: ShownCall) -> None:
     """Render the result of a call, or its error, if it has one."""
     if call.status == "error":
-        words(call.error or "The tool failed.", "div", "error")
+        plain_text(call.error or "The tool failed.", "div", "error")
     elif call.status == "complete" and call.result is not None:
         with box("div", "outcome"):
-            words("Result", "div", "quiet small")
+            plain_text("Result", "div", "quiet small")
             await value_block(call.result)
 
 
 def waiting_for_others(call: ShownCall) -> None:
     """Render a note that the call waits for someone else's answer."""
     if call.status == "requires_action" and not call.may_answer:
-        words("It waits for somebody else’s answer.", "p", "quiet small")
+        plain_text("It waits for somebody else’s answer.", "p", "quiet small")
 
 
 ANYTHING: JSONObject = {"type": "object"}

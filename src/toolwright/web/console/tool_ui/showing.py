@@ -24,7 +24,7 @@ from toolwright.web.console.tool_ui.parts import (
     waiting_for_others,
 )
 from toolwright.web.console.visit import Visit, complain
-from toolwright.web.console.widgets import action, box, file_url, size, words
+from toolwright.web.console.widgets import action, box, file_url, plain_text, size
 from toolwright.web.routes.files import SHOWN
 
 
@@ -68,7 +68,7 @@ def draw_answer(call: ShownCall, submit: Submit) -> None:
     with box("div", "row answers"):
         action("Answer", answer, kind="primary")
         action("Report a failure", fail, kind="danger")
-        words("What is no JSON is taken as text.", "span", "quiet small")
+        plain_text("What is not JSON is taken as text.", "span", "quiet small")
 
 
 def read_result(entered: str) -> JSON:
@@ -111,16 +111,16 @@ async def draw_table(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     table = read_table(call.result) or read_table(call.args)
     if table is None:
         if call.status == "streaming":
-            words("The table comes …", "p", "quiet")
+            plain_text("The table comes …", "p", "quiet")
             return
         await draw_plain(visit, facts, submit)
         return
     title = text_of(call.args, "title", "caption")
     if title is not None:
-        words(brief(title, 200), "h3")
+        plain_text(brief(title, 200), "h3")
     _Paged(table)
     if call.status == "error":
-        words(call.error or "The tool failed.", "div", "error")
+        plain_text(call.error or "The tool failed.", "div", "error")
 
 
 def read_table(described: JSON) -> Table | None:
@@ -184,19 +184,19 @@ class _Paged:
             if any(title for _, title in table.columns):
                 with box("thead"), box("tr"):
                     for _, title in table.columns:
-                        words(title, "th")
+                        plain_text(title, "th")
             with box("tbody"):
                 for row in range(self._first, last):
                     with box("tr"):
                         for cell in table.cells(row):
-                            words(cell, "td")
+                            plain_text(cell, "td")
         if not table.rows:
             with self._box:
-                words("No rows.", "caption", "quiet small")
+                plain_text("No rows.", "caption", "quiet small")
         if self._place is None:
             return
         with self._place.clear():
-            words(f"{self._first + 1} to {last} of {quantity(len(table.rows), 'row')}")
+            plain_text(f"{self._first + 1} to {last} of {quantity(len(table.rows), 'row')}")
             if self._first:
                 action("Previous", lambda: self._go(-self._page), kind="plain")
             if last < len(table.rows):
@@ -222,7 +222,7 @@ async def draw_image(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     if inline is not None:
         _picture(inline, brief(caption or call.name, 300))
     if caption is not None:
-        words(brief(caption, 400), "p", "quiet small")
+        plain_text(brief(caption, 400), "p", "quiet small")
     draw_attachments(call)
     if inline is None and not call.attachments:
         await arguments(call, but=_CAPTION)
@@ -247,7 +247,7 @@ def draw_attachments(call: ShownCall, *, pictures: bool = True) -> None:
         url = None if call.thread_id is None else file_url(call.thread_id, each.path, call.id)
         _draw(each, url, as_picture=pictures and is_picture(each))
     if len(call.attachments) > len(shown):
-        words(f"And {len(call.attachments) - len(shown)} more.", "p", "quiet small")
+        plain_text(f"And {len(call.attachments) - len(shown)} more.", "p", "quiet small")
 
 
 def is_picture(attachment: AttachmentRef) -> bool:
@@ -269,13 +269,13 @@ def _draw(attachment: AttachmentRef, url: str | None, *, as_picture: bool) -> No
                 _picture(url, brief(attachment.description or attachment.name, 300))
         with box("figcaption", "row"):
             if url is None:
-                words(brief(attachment.name, 200), "span", "title")
+                plain_text(brief(attachment.name, 200), "span", "title")
             else:
                 with _link(url):
-                    words(brief(attachment.name, 200))
-            words(f"{brief(attachment.mime_type, 80)}, {size(attachment.size)}", "span", "quiet small")
+                    plain_text(brief(attachment.name, 200))
+            plain_text(f"{brief(attachment.mime_type, 80)}, {size(attachment.size)}", "span", "quiet small")
         if attachment.description and not as_picture:
-            words(brief(attachment.description, 400), "div", "quiet small")
+            plain_text(brief(attachment.description, 400), "div", "quiet small")
 
 
 def _link(url: str) -> Element:
@@ -318,7 +318,7 @@ def draw_bar(progress: Progress) -> None:
     """Render a progress bar with its text."""
     with box("div", "stack"):
         if progress.text:
-            words(brief(progress.text, 400), "div")
+            plain_text(brief(progress.text, 400), "div")
         with box("div", "progress") as bar:
             bar.props["role"] = "progressbar"
             bar.props["aria-label"] = progress.text[:200] or "Progress"
@@ -326,7 +326,7 @@ def draw_bar(progress: Progress) -> None:
             if progress.share is not None:
                 bar.props["aria-valuenow"] = round(progress.share * 100)
                 done.style(f"width: {progress.share:.1%}")
-        words(progress.said, "div", "quiet small")
+        plain_text(progress.said, "div", "quiet small")
 
 
 def read_progress(call: ShownCall) -> Progress | None:

@@ -27,7 +27,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FieldError:
     """One invalid position and its error, such as `must be an integer, not a string`."""
 
     path: Path
@@ -37,48 +37,48 @@ class Fault:
         return f"{spell(self.path)}: {self.text}" if self.path else self.text
 
 
-class ArgumentFault(Exception):
+class InvalidArguments(Exception):
     """Arguments that the tool rejects, with all their errors."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
-        super().__init__(invalid_text(faults))
-        self.faults = tuple(faults)
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__(invalid_text(errors))
+        self.faults = tuple(errors)
 
 
-def invalid_text(faults: Sequence[Fault]) -> str:
+def invalid_text(errors: Sequence[FieldError]) -> str:
     """Return all errors in one text for the model, without duplicates."""
-    return f"Invalid arguments: {list_faults(faults)}."
+    return f"Invalid arguments: {join_errors(errors)}."
 
 
-def list_faults(faults: Sequence[Fault]) -> str:
+def join_errors(errors: Sequence[FieldError]) -> str:
     """Return the errors in one line, without duplicates, and the number of further ones."""
-    texts = list(dict.fromkeys(brief(str(fault)) for fault in faults[:MAX_TOLD]))
+    texts = list(dict.fromkeys(brief(str(error)) for error in errors[:MAX_TOLD]))
     more = f"; and {len(texts) - MAX_FAULTS} more" if len(texts) > MAX_FAULTS else ""
     return f"{'; '.join(texts[:MAX_FAULTS])}{more}"
 
 
-def find_faults(errors: Iterable[jsonschema_rs.ValidationError]) -> list[Fault]:
+def field_errors(errors: Iterable[jsonschema_rs.ValidationError]) -> list[FieldError]:
     """Return our errors for a validator's errors."""
     return [fault for error in errors for fault in _faults(error)]
 
 
-def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
+def _faults(error: jsonschema_rs.ValidationError) -> Iterator[FieldError]:
     path, kind = tuple(error.instance_path), error.kind
     match kind:
         case Kind.AdditionalProperties(names) | Kind.UnevaluatedProperties(names):
             for name in names:
-                yield Fault((*path, name), "is not a known argument")
+                yield FieldError((*path, name), "is not a known argument")
         case Kind.Required(name):
-            yield Fault((*path, name), "is missing")
+            yield FieldError((*path, name), "is missing")
         case Kind.AnyOf(branches) | Kind.OneOfNotValid(branches):
             yield from _best_branch(error, branches)
         case Kind.PropertyNames(inner):
-            yield Fault(path, f"has a key that {_words(inner)}")
+            yield FieldError(path, f"has a key that {_message(inner)}")
         case _:
-            yield Fault(path, _words(error))
+            yield FieldError(path, _message(error))
 
 
-def _best_branch(error: jsonschema_rs.ValidationError, branches: list[Branch]) -> Iterator[Fault]:
+def _best_branch(error: jsonschema_rs.ValidationError, branches: list[Branch]) -> Iterator[FieldError]:
     """Yield the errors of the branch that was most likely meant, or all types if none came close."""
     path = tuple(error.instance_path)
     branches = _flat(branches, path)
@@ -87,16 +87,16 @@ def _best_branch(error: jsonschema_rs.ValidationError, branches: list[Branch]) -
         best = min(close, key=_distance)
         tag = next((tuple(each.instance_path) for each in best if _is_tag(each)), None)
         if tag is not None and len(close) > 1 and all(any(_misses(e, tag) for e in b) for b in close):
-            yield Fault(tag, f"must be {_alternatives(close, tag)}")
+            yield FieldError(tag, f"must be {_alternatives(close, tag)}")
             return
         equal = [branch for branch in close if _distance(branch) == _distance(best)]
         ways = dict.fromkeys(tuple([fault for each in branch for fault in _faults(each)]) for branch in equal)
         if len(ways) == 1:
             yield from next(iter(ways))
         else:
-            yield Fault(path, f"fits none of the forms it may have: {_listed_ways([*ways], len(path))}")
+            yield FieldError(path, f"fits none of the forms it may have: {_listed_ways([*ways], len(path))}")
         return
-    yield Fault(path, f"must be {_alternatives(branches, path)}, not {type_name(_instance(error))}")
+    yield FieldError(path, f"must be {_alternatives(branches, path)}, not {type_name(_instance(error))}")
 
 
 _MOST_WAYS = 5
@@ -107,10 +107,10 @@ def _distance(branch: Branch) -> tuple[int, int]:
     return sum(map(_is_tag, branch)), len(branch)
 
 
-def _listed_ways(ways: list[tuple[Fault, ...]], above: int) -> str:
+def _listed_ways(ways: list[tuple[FieldError, ...]], above: int) -> str:
     """Return the errors of each of several branches that are equally close, their paths from the union on."""
     texts = [
-        f"({'; '.join(str(Fault(fault.path[above:], fault.text)) for fault in way)})"
+        f"({'; '.join(str(FieldError(error.path[above:], error.text)) for error in way)})"
         for way in ways[:_MOST_WAYS]
     ]
     more = f" or {len(ways) - _MOST_WAYS} more" if len(ways) > _MOST_WAYS else ""
@@ -118,7 +118,7 @@ def _listed_ways(ways: list[tuple[Fault, ...]], above: int) -> str:
 
 
 def _flat(branches: list[Branch], path: Path) -> list[Branch]:
-    """Branches that are nothing but alternatives themselves are taken apart."""
+    """Return branches that are nothing but alternatives themselves are taken apart."""
     flat: list[Branch] = []
     for branch in branches:
         match [error.kind for error in branch if tuple(error.instance_path) == path]:
@@ -157,7 +157,7 @@ def _wanted(error: jsonschema_rs.ValidationError, path: Path) -> list[str]:
             return []
 
 
-def _words(error: jsonschema_rs.ValidationError) -> str:
+def _message(error: jsonschema_rs.ValidationError) -> str:
     kind = error.kind
     match kind:
         case Kind.Type(types):

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 from pydantic_core import from_json
 
-from toolwright.core.arguments.faults import ArgumentFault, Fault, Kind, find_faults, type_name
+from toolwright.core.arguments.errors import FieldError, InvalidArguments, Kind, field_errors, type_name
 from toolwright.core.arguments.numbers import NumberCheck, Numbers, compile_number_check
 from toolwright.core.arguments.schema import compile_schema
 from toolwright.core.errors import InvalidJSON
@@ -22,22 +22,22 @@ EXACT = 1_000
 _TOO_FEW = (Kind.Required, Kind.MinItems, Kind.MinProperties, Kind.Contains)
 
 
-def faults_of(validator: jsonschema_rs.Validator, arguments: JSON) -> list[Fault]:
+def validation_errors(validator: jsonschema_rs.Validator, arguments: JSON) -> list[FieldError]:
     """Return the validation errors of arguments or of a result.
 
     Of large ones only some are returned, in the first items.
     """
     if not has_more_values(arguments, EXACT):
-        return find_faults(validator.iter_errors(arguments))
+        return field_errors(validator.iter_errors(arguments))
     cut = _first_items(arguments)
     errors = [error for error in validator.iter_errors(cut) if not _made_by_cutting(error, arguments, cut)]
-    faults = find_faults(errors)[:MOST_FAULTS]
+    faults = field_errors(errors)[:MOST_FAULTS]
     if faults:
         return faults
     text = (
         f"fits the schema in the first {MOST_FAULTS} items of its lists and objects, but not in what follows"
     )
-    return [Fault((), text)]
+    return [FieldError((), text)]
 
 
 def _first_items(value: JSON) -> JSON:
@@ -68,13 +68,13 @@ RawArguments = str | bytes | Mapping[str, object]
 """Arguments as they come: JSON text, or an object that was read from it before."""
 
 Complete = Callable[[JSONObject], JSONObject]
-"""Arguments that the schema accepts, with the defaults of the declared model; raises `ArgumentFault` if it refuses."""
+"""Arguments that the schema accepts, with the defaults of the declared model; raises `InvalidArguments`."""
 
 Resolve = Callable[[JSONObject], JSONObject]
-"""Arguments with their references replaced by what is there; raises `ArgumentFault` where nothing is."""
+"""Arguments with their references replaced by what is there; raises `InvalidArguments` where nothing is."""
 
 
-class Judge:
+class ArgumentValidator:
     """Validates the arguments of one tool by its schema, which is compiled at the first call.
 
     Nothing is coerced: `"10"`, `true` and `1` are no integer, no boolean and no string. `3.0` is the
@@ -102,7 +102,7 @@ class Judge:
         self._takes_nothing = takes_nothing
         self._numbers = Numbers(schema)
         self._validator: jsonschema_rs.Validator | None = None
-        self._accepts: Callable[[JSONObject], bool] = self._compile_and_judge
+        self._accepts: Callable[[JSONObject], bool] = self._compile_and_validate
         self._has_usual_numbers: NumberCheck | None = None  # from the second call on
 
     def compile(self) -> jsonschema_rs.Validator:
@@ -113,9 +113,9 @@ class Judge:
         return self._validator
 
     def read(self, raw: RawArguments, resolve: Resolve | None = None) -> JSONObject:
-        """Arguments ready for the handler, after `resolve` if they may hold references.
+        """Return arguments ready for the handler, after `resolve` if they may hold references.
 
-        Raises `ArgumentFault`, whose text names every invalid path.
+        Raises `InvalidArguments`, whose text names every invalid path.
         """
         text = raw if type(raw) is str or isinstance(raw, bytes) else _written(raw)
         if len(text) > MAX_JSON_VALUES:  # a shorter one cannot hold more
@@ -127,7 +127,7 @@ class Judge:
                 raise _malformed(error) from error
             arguments = {}
         if type(arguments) is not dict:
-            raise ArgumentFault([Fault((), f"must be a JSON object, not {type_name(arguments)}")])
+            raise InvalidArguments([FieldError((), f"must be a JSON object, not {type_name(arguments)}")])
         if resolve is not None:
             arguments = resolve(arguments)
         usual = self._has_usual_numbers
@@ -142,12 +142,12 @@ class Judge:
         if self._takes_nothing:
             return {}
         if not self._accepts(arguments):
-            raise ArgumentFault(faults_of(self.compile(), arguments))
+            raise InvalidArguments(validation_errors(self.compile(), arguments))
         if self._has_usual_numbers is None:
             self._has_usual_numbers = compile_number_check(self.schema, self._numbers)
         return self._numbers.normalize(arguments) if special else arguments
 
-    def _compile_and_judge(self, arguments: JSONObject) -> bool:
+    def _compile_and_validate(self, arguments: JSONObject) -> bool:
         return self.compile().is_valid(arguments)
 
 
@@ -169,14 +169,14 @@ def _count(text: str | bytes) -> None:
     try:
         ValueCount(MAX_JSON_VALUES).add(text if isinstance(text, bytes) else text.encode("utf-8", "replace"))
     except TooManyValues:
-        raise ArgumentFault([Fault((), f"hold more than {MAX_JSON_VALUES} JSON values")]) from None
+        raise InvalidArguments([FieldError((), f"hold more than {MAX_JSON_VALUES} JSON values")]) from None
 
 
 def _inspect(value: JSON, path: Path, depth: int) -> bool:
     """Reject values that are too deep or out of range. Returns whether there are numbers to normalize."""
     if isinstance(value, float):
         if value - value != 0.0:
-            raise ArgumentFault([Fault(path, "is out of the range of numbers")])
+            raise InvalidArguments([FieldError(path, "is out of the range of numbers")])
         return value.is_integer()
     if isinstance(value, int):
         return not -_LARGEST <= value <= _LARGEST
@@ -194,27 +194,27 @@ def _inspect(value: JSON, path: Path, depth: int) -> bool:
 def _written(raw: object) -> str:
     """Serialize an object given by Python code, which is not changed. Raises if a value is not JSON."""
     if not isinstance(raw, Mapping):
-        raise ArgumentFault([Fault((), f"must be JSON text or an object, not {type(raw).__name__}")])
+        raise InvalidArguments([FieldError((), f"must be JSON text or an object, not {type(raw).__name__}")])
     try:
         return dumps(plain(dict(raw)))  # type: ignore[arg-type]  # a mapping of unknown content
     except InvalidJSON as error:
-        raise ArgumentFault([Fault((), error.message.rstrip("."))]) from error
+        raise InvalidArguments([FieldError((), error.message.rstrip("."))]) from error
 
 
-def _malformed(error: Exception) -> ArgumentFault:
+def _malformed(error: Exception) -> InvalidArguments:
     why = str(error)
     if "recursion limit" in why:
         return _too_deep()
     if isinstance(error, TypeError):
         why = "the text holds half a character (a lone surrogate)"
-    return ArgumentFault([Fault((), f"the text is not valid JSON, {why}")])
+    return InvalidArguments([FieldError((), f"the text is not valid JSON, {why}")])
 
 
-def _too_deep() -> ArgumentFault:
-    return ArgumentFault([Fault((), f"nested deeper than {MAX_NESTING} levels")])
+def _too_deep() -> InvalidArguments:
+    return InvalidArguments([FieldError((), f"nested deeper than {MAX_NESTING} levels")])
 
 
-class ResultJudge:
+class ResultValidator:
     """Validates results of one tool by the schema of its output, which is compiled at the first of them."""
 
     __slots__ = ("_name", "_schema", "_validator")
@@ -224,8 +224,8 @@ class ResultJudge:
         self._name = name
         self._validator: jsonschema_rs.Validator | None = None
 
-    def faults(self, result: JSON) -> list[Fault]:
+    def faults(self, result: JSON) -> list[FieldError]:
         """Return the errors of that result."""
         if self._validator is None:
             self._validator = compile_schema(self._schema, self._name)
-        return [] if self._validator.is_valid(result) else faults_of(self._validator, result)
+        return [] if self._validator.is_valid(result) else validation_errors(self._validator, result)

@@ -121,7 +121,7 @@ class BrokenAnswerError(AgentRunError):
     """The stream ended before the answer did."""
 
 
-def check_whole(response: ModelResponse) -> None:
+def check_complete(response: ModelResponse) -> None:
     """Raise `BrokenAnswerError` if the answer's stream ended early."""
     unfinished = response.finish_reason is None and response.provider_name == "anthropic"
     if response.state == "incomplete" or unfinished or response.finish_reason == "error":
