@@ -215,7 +215,7 @@ async def test_of_twenty_parts_at_once_one_child_begins(store: OpenStore) -> Non
 async def test_parts_keep_the_request_open_and_other_names_are_refused(memory: OpenStore) -> None:
     async with kin(memory, leader(asks()), scout()) as rig:
         thread_id, [request_id] = await put_off(rig)
-        with pytest.raises(InvalidRequest, match="was not asked for"):
+        with pytest.raises(InvalidRequest, match="was not requested"):
             await rig.rt.requests.answer(thread_id, request_id, {**GIVEN, "OTHER": "x"})
         with pytest.raises(VariablesRequired) as lacking:
             await rig.rt.requests.answer(thread_id, request_id, {"API_KEY": KEY})

@@ -211,7 +211,7 @@ class AlreadyExists(ToolwrightError):
 
 
 class NoRoom(ToolwrightError):
-    """There are as many of these as there may be."""
+    """The maximum number of these is reached."""
 
     code = "max_instances"
 

@@ -21,9 +21,7 @@ def refuse_object(what: str, value: object) -> None:
     """Raise `InvalidRequest` for a thread, a run and the like where its id is wanted."""
     name = next((name for name in (f"{what}_id", "id") if isinstance(getattr(value, name, None), str)), None)
     if name is not None:
-        raise invalid_value(
-            f"{what}_id", f"must be an id, which is text, not a {type(value).__name__}: give its .{name}"
-        )
+        raise invalid_value(f"{what}_id", f"must be an id, not a {type(value).__name__}: pass its .{name}")
 
 
 def can_be_id(value: object) -> bool:
@@ -48,7 +46,7 @@ def by_text(name: str, value: str | None) -> str | None:
     """Return the text of a filter, or `InvalidRequest` if that is no text which a journal can hold."""
     if value is not None and (not isinstance(value, str) or unwritable(value)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         refuse_object(name.removesuffix("_id"), value)
-        raise invalid_value(name, "must be text without NUL characters or halves of characters")
+        raise invalid_value(name, "must be text without NUL or lone surrogates")
     return value
 
 
@@ -61,4 +59,4 @@ def page(limit: int, offset: int = 0) -> None:
 def whole_number(name: str, number: int) -> None:
     """Raise `InvalidRequest` unless this is a whole number from 0 that every journal can count to."""
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _LARGEST:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise invalid_value(name, "must be a whole number from 0")
+        raise invalid_value(name, "must be a non-negative integer")

@@ -33,7 +33,7 @@ class Gauges:
                 away = False
             except StoreError as error:
                 level, away = logging.DEBUG if away else logging.WARNING, True
-                log.log(level, "What waits in the journal cannot be counted: %s", error)
+                log.log(level, "Pending work in the journal cannot be counted: %s", error)
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
 
     async def measure(self) -> None:

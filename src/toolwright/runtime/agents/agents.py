@@ -53,7 +53,7 @@ REMEMBERED = 1_000  # revisions of configured agents that are kept ready to run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class SavedAgent:
     """An agent, whether it is a new one, and the operations of its OpenAPI documents that are no tools."""
 
     agent: Agent
@@ -178,7 +178,9 @@ class Agents:
         """Return whether there is such an agent now, whether it can run or not."""
         return self.catalog.find(agent_id) is not None or await self._store.agents.agent(agent_id) is not None
 
-    async def save(self, name: str, config: JSON, description: str = "", *, trusted: bool = False) -> Saved:
+    async def save(
+        self, name: str, config: JSON, description: str = "", *, trusted: bool = False
+    ) -> SavedAgent:
         """Configure an agent, or the one of that name again; a run in progress keeps what it began with.
 
         One whose model fails does not. The same is not written again. `trusted` is for what the operator wrote. Raises
@@ -193,7 +195,7 @@ class Agents:
             was = await self._store.agents.named(name)
             saved = await self._save(name, description, config, was, trusted=trusted)
             if saved is not None:
-                return Saved(agent=saved, created=was is None, faults=errors)
+                return SavedAgent(agent=saved, created=was is None, faults=errors)
 
     async def read_apis(
         self, config: JSON, *, trusted: bool = False
@@ -275,7 +277,7 @@ class Agents:
         if agent is None:
             raise NotFound(f"There is no agent {name_or_id!r}.")
         if isinstance(agent, Agent):
-            raise Forbidden(f"The app declares the agent {agent.name!r}: change it there.")
+            raise Forbidden(f"The agent {agent.name!r} is declared in the code of the app. Change it there.")
         return agent
 
     async def _save(
@@ -283,10 +285,10 @@ class Agents:
     ) -> Agent | None:
         """Return the agent as it is then; None if somebody else was faster."""
         if self._declared(name) is not None:
-            raise AlreadyExists(f"The app declares an agent {name!r}: give this one another name.")
+            raise AlreadyExists(f"The app declares an agent {name!r} already. Choose another name.")
         other = await self._with_id(name)
         if other is not None and (was is None or other.id != was.id):
-            raise AlreadyExists(f"The name {name!r} is the id of another agent: give this one another name.")
+            raise AlreadyExists(f"The name {name!r} is the id of another agent. Choose another name.")
         plain_config = await in_thread_if_large(config, read_object, config)
         if was is not None and (
             same := await self._same(was, name, description, plain_config, trusted=trusted)
@@ -318,7 +320,7 @@ class Agents:
         if isinstance(answer, Committed):
             return agent
         if answer.guard == "duplicate" and was is not None:
-            raise AlreadyExists(f"There is another agent {name!r}.")
+            raise AlreadyExists(f"There is another agent {name!r}. Choose another name.")
         return None
 
     async def _same(
@@ -368,7 +370,7 @@ class Agents:
     async def _check_model_name(self, model: str, path: str) -> None:
         provider, _, name = model.partition(":")
         if not one_line(model) or model != model.strip() or (":" in model and not name.strip()):
-            fault = f"names no model: it must be provider:model, as in openai:gpt-5, not {brief(repr(model), 100)}"
+            fault = f"must be a model as provider:model, such as openai:gpt-5, not {brief(repr(model), 100)}"
             raise invalid_value([{"path": path, "message": fault}])
         if provider in COMMON_PROVIDERS and name:
             return
@@ -376,7 +378,7 @@ class Agents:
             await self._models(model)
         except DefinitionError as error:
             raise invalid_value(
-                [{"path": path, "message": f"cannot work: {error.message.rstrip('.')}"}]
+                [{"path": path, "message": f"cannot be used: {error.message.rstrip('.')}"}]
             ) from error
         except ToolwrightError:
             return

@@ -34,7 +34,7 @@ class Keepers:
             return agent_id
         by_kind("userId", user_id, str, "text")
         if not user_id:
-            raise invalid_value("userId", "must not be empty: leave it out for the agent's own")
+            raise invalid_value("userId", "must not be empty; omit it for the agent's own")
         return keeper_of(agent_id, await person_of(self._store, user_id))
 
     async def people(self, agent: str) -> Sequence[str]:

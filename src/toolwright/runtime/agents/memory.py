@@ -99,9 +99,7 @@ class Blocks:
         by_kind("content", content, str, "text")
         by_list("readers", readers, str, "names or ids of agents")
         if readers and user_id is not None:
-            raise invalid_value(
-                "readers", "must be left out: a block that is kept for a person has no readers"
-            )
+            raise invalid_value("readers", "must be omitted: a block kept for a person has no readers")
         agent_id = await self._keepers.keeper_id(agent, user_id)
         while True:
             seen = all_of(await self._memory.blocks(agent_id))
@@ -137,14 +135,14 @@ class Blocks:
     async def _link(self, agent_id: str, label: str, reader: str, where: str) -> tuple[CheckMind, LinkBlock]:
         reader_id = await self._id(reader)
         if reader_id == agent_id:
-            raise invalid_value(where, "must be another agent: its own blocks an agent reads anyway")
+            raise invalid_value(where, "must name another agent: an agent always reads its own blocks")
         seen = all_of(await self._memory.blocks(reader_id))
         linked = {(each.agent_id, each.label) for each in seen if each.agent_id != reader_id}
         if len(linked - {(agent_id, label)}) >= MOST_LINKED:
             raise InvalidRequest(
                 f"The agent {reader!r} reads {quantity(len(linked), 'block')} of other agents. "
                 f"At most {MOST_LINKED} are allowed.",
-                [{"path": where, "message": f"reads {MOST_LINKED} blocks of others already"}],
+                [{"path": where, "message": f"already reads {MOST_LINKED} blocks of others, the maximum"}],
             )
         most = None if (agent_id, label) in linked else MOST_LINKED
         check = check_mind(reader_id, "links", [link_key(agent_id, label)], most)

@@ -266,7 +266,7 @@ def refuse_homeless(missing_home_tenvs: MissingTenvs) -> None:
     if missing_home_tenvs:
         raise InvalidRequest(
             sentence(
-                "Plans are carried out in the agent's home thread, which cannot be: its tenvs are not what "
-                f"its tools need: {missing_home_tenvs}"
+                "Plans run in the agent's home thread, which cannot be created. Its tenvs do not fit what its "
+                f"tools require: {missing_home_tenvs}"
             )
         )

@@ -76,7 +76,7 @@ class Plans:
         """Return why the plan cannot be delivered, or None if its thread exists or its agent can have a home thread."""
         if plan.thread_id is not None:
             gone = thread is None or thread.is_over
-            return f"since the thread {plan.thread_id!r} does not answer any more" if gone else None
+            return f"the thread {plan.thread_id!r} is terminated" if gone else None
         missing = await self._agents.missing_home_tenvs(plan.agent_id)
         return f"without a home thread: {missing}" if missing else None
 
@@ -93,7 +93,9 @@ class Plans:
         except (
             InvalidRequest
         ) as error:  # its time zone is gone from the data, or it has come for the last time
-            log.warning("The plan %r of the agent %s ends: %s", plan.id, plan.agent_id, error.message)
+            log.warning(
+                "The plan %r of the agent %s will not run again: %s", plan.id, plan.agent_id, error.message
+            )
             return None
 
     def _delivery(self, plan: Plan, thread: Thread | None) -> Delivery:

@@ -449,7 +449,9 @@ class Calls:
     def result_of(self, call: Call) -> ToolResult:
         """Return the result of a finished call; of a pending one, the notice that its result arrives later."""
         if call.status == "cancelled" and call.result is None:
-            return ToolResult.fail("The call was cancelled with what it waited for.", error_code="cancelled")
+            return ToolResult.fail(
+                "The call was cancelled together with the one that it waited for.", error_code="cancelled"
+            )
         return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
 
     def refusal(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> ToolResult | None:

@@ -174,7 +174,7 @@ class Handlers:
         except (InvalidRequest, TooLarge, NotFound) as error:
             drafts = written
             result = ToolResult.fail(
-                f"The tool's files cannot be kept. {error.message}", error_code="attachments"
+                f"The tool's files cannot be stored. {error.message}", error_code="attachments"
             )
         kept = await context.retry_until_available(
             lambda: self._files.within_limit(thread_id, drafts, result, call.name)

@@ -17,7 +17,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.wire.event import run_event
 
 INLINE_WAIT = 1.0  # seconds that a run waits in memory before it is parked
-LOST = "This child is lost: its thread does not know of the call any more."
+LOST = "The child is lost: its thread no longer knows this call."
 
 
 class Waiting:

@@ -26,8 +26,8 @@ from toolwright.wire.event import outcome_event, subagent_event
 from toolwright.wire.result import model_text, result_to_json
 
 FAILED, CANCELLED = "The session failed.", "The session was cancelled."
-NO_ANSWER = "The session came to no answer in the steps that it may make."
-NO_TIME = "The session came to no answer in the time that it may take."
+NO_ANSWER = "The session reached its step limit without an answer."
+NO_TIME = "The session reached its time limit without an answer."
 
 
 class ChildReports:

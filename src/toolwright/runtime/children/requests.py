@@ -30,7 +30,7 @@ LOOK_AGAIN = 1.0  # seconds until it is asked again whether this process drives 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RequestStatus:
     """An open request: for which agent, what was asked for, and what of it is missing now."""
 
     request_id: str
@@ -71,11 +71,11 @@ class Requests:
         self._clock = services.clock
         self._new_id = services.new_id
 
-    async def get(self, thread_id: str, request_id: str) -> Wanted:
+    async def get(self, thread_id: str, request_id: str) -> RequestStatus:
         """Return the thread's open request: of a suspended run, or of the parent of a child that has not started."""
         request, thread = await self._open(thread_id, request_id)
         missing = await self._missing(request, thread)
-        return Wanted(
+        return RequestStatus(
             request_id=request.id,
             agent_name=request.agent,
             required=request.required,
@@ -244,7 +244,7 @@ def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:
     asked = {each.name for each in request.required}
     for name in values:
         if name not in asked:
-            raise _invalid_value(name, "was not asked for")
+            raise _invalid_value(name, "was not requested")
     return values
 
 

@@ -155,11 +155,11 @@ def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -
     """Return the tools: `relations` are there, of those `free` one more may be created."""
     message = Tool(
         name=SUBAGENT_MESSAGE,
-        description="Send a message to an agent that you have created, by its reference. An idle one goes on with it.",
+        description="Send a message to an agent that you have created, by its reference. An idle agent resumes.",
         kind="agent",
         parameters=_object(
             {
-                "reference": _text("The reference that subagent_create gave."),
+                "reference": _text("The reference that subagent_create returned."),
                 "message": _text(),
                 "attachments": _PATHS,
             },
@@ -173,7 +173,7 @@ def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -
     names: list[JSON] = [each.config.name for each in free]
     create = Tool(
         name=SUBAGENT_CREATE,
-        description=f"Create an agent that lives on and can be sent further messages. The agents are:{listed}",
+        description=f"Create an agent that stays available for further messages. The agents are:{listed}",
         kind="agent",
         parameters=_object(
             {
@@ -193,7 +193,7 @@ def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -
 _PATHS: JSONObject = {
     "type": "array",
     "items": {"type": "string"},
-    "description": "Paths of files of this thread, which it gets copies of.",
+    "description": "Paths of files of this thread to copy to it.",
 }
 
 

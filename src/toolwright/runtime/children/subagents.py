@@ -202,7 +202,9 @@ class Subagents:
     ) -> Outcome:
         """Begin a child of that agent; or ask for what it is missing, and it begins when it is given."""
         if await self._is_deep(state):
-            words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
+            words = (
+                f"Agents can call each other at most {self._max_depth} deep, and this one is at that depth."
+            )
             return ToolResult.fail(words, error_code="too_deep")
         tenvs = {} if relation is None else _tenvs(relation.config, state)
         missing = agent.missing_tenvs(tenvs)
@@ -236,15 +238,13 @@ class Subagents:
         return await self._child_start.spawn(birth, report)
 
     async def _check_room(self, thread_id: str, relation: AgentCall) -> None:
-        """Raise `NoRoom` if there are as many children of that agent as there may be."""
+        """Raise `NoRoom` if the maximum number of children of that agent is reached."""
         resumable = relation.config.resumable
         if not resumable or resumable.max_instances is None:
             return
         alive = (await self._store.children.living(thread_id)).get(relation.agent_id, 0)
         if not has_room(relation, alive):
-            raise NoRoom(
-                f"There may be no more children of {relation.config.name!r} than the {alive} that are there."
-            )
+            raise NoRoom(f"{relation.config.name!r} already has the maximum of {alive} children.")
 
     def _ask(
         self, state: RunState, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable]
@@ -256,7 +256,7 @@ class Subagents:
         state.effect(OpenRequest(thread_id=state.thread_id, request=request))
         names = ", ".join(each.name for each in missing)
         return ToolResult.fail(
-            sentence(f"The agent {agent.agent.name!r} needs values of its own: {names}"),
+            sentence(f"The agent {agent.agent.name!r} requires values of its own: {names}"),
             error_code=PUT_OFF,
             error_data={**waiting_json(request), "required": required_json(missing)},
         )
@@ -280,9 +280,9 @@ def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
 
 def _missing_tenvs(name: str, missing: MissingTenvs, relation: AgentCall | None) -> ToolResult:
     """Return the error of a call whose child would have missing tenvs."""
-    way = "A child does not inherit tenvs: give them by tenvs= or pass_tenvs= in its SubagentToolConfig."
+    way = "A child does not inherit tenvs. Set them with tenvs= or pass_tenvs= in its SubagentToolConfig."
     if relation is None:
-        way = "A delegate has no tenvs but those of its agent and prompt."
+        way = "A delegate has only the tenvs of its agent and prompt."
     error = sentence(
         f"The agent {name!r} cannot begin, for its tools need tenvs that it is not given: {missing}"
     )

@@ -100,7 +100,7 @@ class AnswerLimit:
             return
         if self._loop.time() >= self._end:
             raise ModelUnavailable(f"The model's answer was not complete after {self._total:g} s.")
-        raise ModelUnavailable(f"The model was silent for {self._silence:g} s within its answer.")
+        raise ModelUnavailable(f"The model sent nothing for {self._silence:g} s during its answer.")
 
 
 class ModelRaised(Exception):
@@ -314,7 +314,7 @@ class ModelAnswers:
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
-            raise ModelError("The model was cancelled by itself.") from error
+            raise ModelError("The model cancelled its own answer.") from error
         finally:
             limit.over()
         if error is not None:

@@ -299,7 +299,7 @@ class Fitting:
         kind, largest = max(groups.items(), key=lambda each: sum(each[1]))
         title, remedy = SUMS[kind]
         if message.id.startswith(HEADER) and size >= sum(largest):
-            return "What stands for the messages that are left out has some", size, EDIT_SUMMARY
+            return "The summary of the omitted messages has some", size, EDIT_SUMMARY
         if size > room - self.fixed or len(largest) == 1:
             if message.role == "assistant":
                 return f"The agent's answer {message.id} has, with its calls, some", size, WRITE_LESS

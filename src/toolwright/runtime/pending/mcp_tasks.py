@@ -95,13 +95,13 @@ class McpTasks:
         try:
             target = None if thread is None else await self._target(task, thread)
             if target is not None and task.place not in (None, target.place):
-                await self._end(task, call, _lost("its server is configured to be somewhere else by now"))
+                await self._end(task, call, _lost("its server is now configured at another place"))
             elif target is not None and self._looks[target.key] >= AT_ONCE:
                 await self._again(task, CROWDED * (1 + crc32(call_id.encode()) % 100 / 100))
             elif not is_awaited:
                 await self._forget(task, target)
             elif target is None:
-                await self._end(task, call, _lost("its agent has no such MCP server any more"))
+                await self._end(task, call, _lost("its agent no longer has this MCP server"))
             else:
                 await self._follow(task, call, target, await self._state(task, target))
         except McpUnavailable as error:
@@ -111,7 +111,7 @@ class McpTasks:
             else:
                 await self._drop(task)
         except McpTaskGone as error:
-            await self._end(task, call, _lost(f"its server knows of it no longer: {error}"))
+            await self._end(task, call, _lost(f"its server no longer knows it: {error}"))
 
     async def _state(self, task: McpTask, target: McpTarget) -> McpTaskState:
         with self._count_poll(target):
@@ -164,7 +164,7 @@ class McpTasks:
                 with self._count_poll(target):
                     await self._servers.cancel_task(target, task.task_id, task.session)
             except McpTaskGone as error:
-                log.info("The task of the call %s is not cancelled: %s", task.call_id, error)
+                log.info("The task of the call %s could not be cancelled: %s", task.call_id, error)
         await self._drop(task)
 
     async def _drop(self, task: McpTask) -> None:
@@ -178,7 +178,7 @@ class McpTasks:
         """Ask what was not asked before, and hand in what was answered, until the server asks for it no longer."""
         questions, asked = state.questions or {}, dict(task.questions)
         if not questions or len({*asked, *questions}) > MOST_QUESTIONS:
-            error = "asks too much" if questions else "asks what nobody here can answer"
+            error = "asks too many questions" if questions else "asks for input that no one here can give"
             await self._hand_in(call, ToolResult.fail(f"The task {error}.", error_code="mcp_task_failed"))
             await self._forget(task, target)
             return

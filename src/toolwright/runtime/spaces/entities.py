@@ -32,7 +32,7 @@ _TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registered:
+class RegisteredEntity:
     """An entity, and whether it is a new one."""
 
     entity: Entity
@@ -53,7 +53,7 @@ class Entities:
         """Return a human; where the external id is known, that one, with the fields given."""
         return (await self.register(**fields)).entity
 
-    async def register(self, **fields: Unpack[EntityFields]) -> Registered:
+    async def register(self, **fields: Unpack[EntityFields]) -> RegisteredEntity:
         """Return a person as by `create`, and whether they are new. Concurrent calls create one per external id."""
         checked = _checked(fields)
         now = self._clock.now()
@@ -61,13 +61,13 @@ class Entities:
         new = _with(new, checked, now)
         while True:
             if await self._save(new) is None:
-                return Registered(entity=new, created=True)
+                return RegisteredEntity(entity=new, created=True)
             existing = await self.named(new.external_id) if new.external_id else None
             if existing is None:
                 continue  # deleted meanwhile
             saved = await self._change(existing, checked)
             if isinstance(saved, Entity):
-                return Registered(entity=saved, created=False)
+                return RegisteredEntity(entity=saved, created=False)
 
     async def get(self, entity_id: str) -> Entity:
         """Return the entity, a human or an agent."""
@@ -132,7 +132,9 @@ class Entities:
             if isinstance(saved, Entity):
                 return saved
             if saved == "duplicate":
-                raise AlreadyExists(f"Another entity has the external id {checked.get('external_id')!r}.")
+                raise AlreadyExists(
+                    f"Another entity already has the external id {checked.get('external_id')!r}."
+                )
 
     async def delete(self, entity_id: str) -> None:
         """Delete a human, their env and what agents keep for them alone: they leave their spaces, their tokens open
@@ -179,7 +181,8 @@ class Entities:
         entity = await self.get(entity_id)
         if entity.type == "agent":
             raise Forbidden(
-                f"The entity {entity_id!r} is the agent {entity.display_name!r}: the app declares it, change it there."
+                f"The entity {entity_id!r} is the agent {entity.display_name!r}, which is declared in "
+                "the code of the app. Change it there."
             )
         return entity
 
@@ -219,7 +222,7 @@ def _checked(fields: Mapping[str, object]) -> EntityFields:
                 checked["metadata"] = _metadata(given_value)
             case _:
                 raise _invalid_value(
-                    name, "is no field of an entity: there are external_id, display_name and metadata"
+                    name, "is not a field of an entity; the fields are external_id, display_name and metadata"
                 )
     return checked
 
@@ -233,7 +236,7 @@ def _external_id(value: object) -> str | None:
     if len(text) > LONGEST_EXTERNAL_ID:
         raise _invalid_value("external_id", f"must have at most {LONGEST_EXTERNAL_ID} characters")
     if text.startswith(OWN_PREFIX):
-        raise _invalid_value("external_id", f"must not begin with {OWN_PREFIX!r}, as our own ids do")
+        raise _invalid_value("external_id", f"must not begin with {OWN_PREFIX!r}, which is reserved")
     return text
 
 

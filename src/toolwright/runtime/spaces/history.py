@@ -90,7 +90,7 @@ class Reactions:
             created_at=self._clock.now(),
         )
         if message.shows_call:
-            raise InvalidRequest("This message shows a tool call: it cannot be reacted to.")
+            raise InvalidRequest("This message shows a tool call and cannot be reacted to.")
         event = space_event("reaction_added", messageId=message.id, entityId=entity_id, emoji=emoji)
         effect = React(space_id=message.space_id, reaction=reaction, events=(event,))
         committed = await self._effect_commits.commit(effect)

@@ -309,7 +309,7 @@ class Spaces:
         """Change the text of a message. A message that shows a call cannot be edited."""
         was = await self.message(message_id)
         if was.shows_call:
-            raise InvalidRequest("This message shows a tool call: it cannot be edited.")
+            raise InvalidRequest("This message shows a tool call and cannot be edited.")
         redactor, words = await self._membership.redactor(was.space_id), message_content(content)
         clean = await in_thread_if_large(words, redactor.text, words)
         new = changed(was, content=clean, edited_at=self._clock.now())
@@ -342,4 +342,4 @@ class Spaces:
 
 
 def _full() -> ToolwrightError:
-    return AlreadyExists(f"A dm has {DM_MEMBERS} members: make another space for more.")
+    return AlreadyExists(f"A dm has exactly {DM_MEMBERS} members. Create another space for more.")

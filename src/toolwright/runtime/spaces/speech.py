@@ -74,7 +74,7 @@ class Speech:
             raise invalid_value("parentMessageId", "names no message of this space")
         if parent.shows_call:
             raise invalid_value(
-                "parentMessageId", "names a message that shows a tool call: it cannot be replied to"
+                "parentMessageId", "names a message that shows a tool call and cannot be replied to"
             )
 
 

@@ -44,7 +44,7 @@ class Deletion:
             raise _no_thread(thread_id)
         if await self.is_home(thread):
             raise InvalidRequest(
-                f"The thread {thread_id!r} is the home of the agent {thread.agent!r}: delete the agent instead."
+                f"The thread {thread_id!r} is the home of the agent {thread.agent!r}. Delete the agent instead."
             )
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while not await self._drop(thread_id):

@@ -208,7 +208,7 @@ class Runs:
         messages = await self._store.run_messages(run_id)
         if not any(is_own(message) for message in messages):
             raise NotFailed(
-                f"The run {run_id!r} has read inbox events only: retry these events in the inbox of its agent."
+                f"The run {run_id!r} has read inbox events only. Retry those events in the inbox of its agent."
             )
         unit = RetryRun(
             token=self._new_id("unit"),
@@ -238,12 +238,14 @@ def _not_retried(run: Run, guard: Guard) -> ToolwrightError:
             return ThreadTerminated(f"The session of the thread {run.thread_id!r} has ended.")
         case "busy":
             return ThreadBusy(
-                f"A run is open in the thread {run.thread_id!r}: retry this one when it has ended."
+                f"A run is open in the thread {run.thread_id!r}. Retry this one after it has ended."
             )
         case "thread":
             return NotFound(f"There is no run {run.id!r}.")
         case _:
-            return RunOver(f"The run {run.id!r} is over: its thread has gone on with a later run.")
+            return RunOver(
+                f"The run {run.id!r} cannot be retried: its thread has continued with a later run."
+            )
 
 
 def _is_over(run: Run) -> bool:

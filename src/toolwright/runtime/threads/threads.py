@@ -60,7 +60,7 @@ CANCEL_PATIENCE = 15.0  # seconds; a cancelled run is over within ten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class SentMessage:
     """A message that is in the journal, and the run that reads it: a running one that it joins, or a new one."""
 
     message: Message
@@ -259,7 +259,7 @@ class Threads:
         _check(text=text)
         text = await in_thread_if_large(text, clean_text, text)
         if not text.strip():
-            raise _invalid_value("text", "is empty", "A summary needs some text: remove it instead.")
+            raise _invalid_value("text", "is empty", "A summary must not be empty. Remove it instead.")
         if len(text) > MAX_SUMMARY:
             raise _invalid_value("text", f"must have at most {MAX_SUMMARY} characters")
         thread = await self.get(thread_id)
@@ -346,13 +346,13 @@ class Threads:
         """
         return await self._runs.get((await self.post(thread_id, content, attachments)).run_id)
 
-    async def post(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Sent:
+    async def post(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> SentMessage:
         """Send a message, as `send` does; what was written."""
         _check(content=content)
         attachments = _checked_files(attachments)
         content = await in_thread_if_large(content, clean_text, content)
         if not content.strip() and not attachments:
-            raise _invalid_value("content", "is empty", "A message needs some text.")
+            raise _invalid_value("content", "is empty", "A message must not be empty.")
         thread = await self._settled(thread_id)
         if thread.is_over or thread.agent == APP_TOOLS.id:
             raise _terminated(thread_id)
@@ -368,7 +368,9 @@ class Threads:
             answer = await self._store.commit(unit)
             if not isinstance(answer, Conflict):
                 self._motor.wake(thread_id)
-                return Sent(message=_posted(unit, clean, refs, answer), run_id=answer.run_id or unit.run.id)
+                return SentMessage(
+                    message=_posted(unit, clean, refs, answer), run_id=answer.run_id or unit.run.id
+                )
             if answer.guard == "terminated":
                 raise _terminated(thread_id)
             if answer.guard != "file":  # else a path was taken meanwhile: the files get other names
@@ -428,7 +430,7 @@ class Threads:
         """Ask the thread's open run to stop; `NotFound` if nothing runs in it."""
         thread = await self.get(thread_id)
         if thread.run_id is None:
-            raise NotFound(f"Nothing runs in the thread {thread_id!r}.")
+            raise NotFound(f"No run is in progress in the thread {thread_id!r}.")
         return await self._runs.cancel(thread.run_id)
 
 
@@ -508,9 +510,9 @@ def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) 
     sides = " or ".join(repr(each.side) for each in cut if each.side)
     if not sides:
         raise _invalid_value(
-            "side", "must be left out", "There is one summary, for all that is said: leave out the side."
+            "side", "must be omitted", "The thread has one summary for the whole conversation. Omit the side."
         )
-    raise _invalid_value("side", f"must be {sides}", f"There is a summary for each side: say whose, {sides}.")
+    raise _invalid_value("side", f"must be {sides}", f"Each side has its own summary. Set side to {sides}.")
 
 
 def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:

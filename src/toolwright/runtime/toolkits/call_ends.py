@@ -79,7 +79,7 @@ class CallEnds:
             return self._shown(call) if is_over(call.status) or call.status == "pending" else None
         row = await self._store.inbox_event(event.thread_id, event.event_id)
         if row is not None and row.status == "failed":
-            return ToolResult.fail("The call could not be made.", error_code="not_begun")
+            return ToolResult.fail("The call could not be started.", error_code="not_begun")
         return None
 
     def _shown(self, call: Call) -> ToolResult:

@@ -166,7 +166,8 @@ class ResultReader:
             notes.append(f"Only the newest {looked_at} messages were searched.")
         if skipped:
             notes.append(
-                f"Of {quantity(skipped, 'older result')} only the beginning was searched: give its call_id."
+                f"Only the beginning of {quantity(skipped, 'older result')} was searched. "
+                "Pass a call_id to search all of it."
             )
         return {"results": found, "notes": notes} if notes else {"results": found}
 

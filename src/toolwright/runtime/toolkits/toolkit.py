@@ -229,8 +229,8 @@ class Toolkit:
             thread, run_id = await self._place()
             if place().get("threadId") == thread.id:
                 raise InvalidRequest(
-                    f"The thread {thread.id!r} waits for this handler, and the call would wait for the thread: a "
-                    "handler calls its agent's tools with state.invoke_tool."
+                    f"The thread {thread.id!r} waits for this handler, so the call would never end. Call the agent's "
+                    "tools with state.invoke_tool instead."
                 )
             told = self.tools.told(name)
             own_name, own_input = name, written
@@ -309,8 +309,8 @@ class Toolkit:
             raise NotFound(f"There is no run {self._given_run!r}.")
         if run.agent != self._active.agent_id:
             raise InvalidRequest(
-                f"The run {run.id!r} is not one of the agent {self._active.agent.name!r}: a toolkit records its "
-                "agent's own calls."
+                f"The run {run.id!r} does not belong to the agent {self._active.agent.name!r}. A toolkit records "
+                "calls of its own agent only."
             )
         if run.over and run.status != "completed":
             raise _over(run)
@@ -334,7 +334,7 @@ class Toolkit:
                     else await self._thread(self._thread_id or "")
                 )
             if not await self._parts.agents.exists(thread.agent):
-                raise NotFound(f"There is no agent {self._agent!r} any more.")
+                raise NotFound(f"The agent {self._agent!r} no longer exists.")
             assert self._run_id is not None, "it goes with the thread"
             return thread, self._run_id
 
@@ -409,4 +409,4 @@ class Handlers(Mapping[str, Handler]):
 
 
 def _over(run: Run) -> RunOver:
-    return RunOver(f"The run {run.id!r} is {run.status}: no call is recorded to it any more.")
+    return RunOver(f"The run {run.id!r} is {run.status}: it accepts no more calls.")

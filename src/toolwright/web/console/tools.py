@@ -160,7 +160,7 @@ async def call_app_tool(
             if progress.over:
                 return
             if not await watch.next(LOOK_AGAIN) and row is None and await app_calls.lost(call):
-                raise StoreError("The call could not be made.")
+                raise StoreError("The call could not be started.")
 
 
 async def call_agent_tool(

@@ -20,7 +20,7 @@ from toolwright.core.threads.call import OPEN, Call, CallStatus, is_over
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.run import Run
 from toolwright.core.value import value
-from toolwright.runtime.children.requests import Wanted
+from toolwright.runtime.children.requests import RequestStatus
 from toolwright.web.auth.permits import asks_somebody
 from toolwright.web.console.dialogs import VariablesForm
 from toolwright.web.console.live import follow
@@ -38,7 +38,7 @@ class Request:
 
     thread_id: str
     run: Run
-    wanted: Wanted
+    wanted: RequestStatus
 
 
 async def open_requests(visit: Visit) -> Sequence[Request]:
