@@ -12,7 +12,7 @@ import pytest
 
 import toolwright as tw
 from tests.cli.shell import Shell
-from toolwright.core.errors import CannotServe, DefinitionError
+from toolwright.core.errors import REFERENCE, CannotServe, DefinitionError
 from toolwright.web.auth.access import ServiceKey
 from toolwright.wiring.gateway import serve
 from toolwright.wiring.settings import SECRETS, Settings, warning
@@ -168,7 +168,11 @@ def test_a_server_warns_once_of_variables_that_nothing_reads(shell: Shell) -> No
 def test_a_server_without_a_folder_for_files_does_not_start(shell: Shell) -> None:
     shell.env["TOOLWRIGHT_FILES_URL"] = "app.py"
     code, line = shell.refused("serve", "--port", "0")
-    assert (code, line) == (1, "toolwright: The files folder 'app.py' cannot be written: Not a directory.")
+    assert (code, line) == (
+        1,
+        "toolwright: The files folder 'app.py' cannot be written: Not a directory. "
+        f"(error store_unavailable: see {REFERENCE})",
+    )
 
 
 def test_every_setting_stands_in_the_guide() -> None:

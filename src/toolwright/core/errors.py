@@ -401,6 +401,8 @@ class MissingExtra(ToolwrightError):
 
 DISTRIBUTION = "toolwright-agents"
 """The name under which this package is installed; it is imported as `toolwright`."""
+REFERENCE = "docs/reference/errors.md"
+"""The page that explains each `code`: its cause and its remedy."""
 
 
 def missing_extra(what: str, extra: str, error: Exception) -> MissingExtra:
