@@ -53,7 +53,7 @@ REMEMBERED = 1_000  # revisions of configured agents that are kept ready to run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class SavedAgent:
     """An agent, whether it is a new one, and the operations of its OpenAPI documents that are no tools."""
 
     agent: Agent
@@ -125,12 +125,12 @@ class Agents:
         """Return a page of all agents, with their configurations."""
         page(limit, offset)
         declared = [AgentView(agent=agent) for agent in self.declared[offset : offset + limit]]
-        rest = type(limit)(limit - len(declared))
-        if not rest:
+        remaining = type(limit)(limit - len(declared))
+        if not remaining:
             return Rows(declared)
-        rows = await self._store.agents.agents(limit=rest, offset=max(0, offset - len(self.declared)))
-        shown = [*declared, *[await self._view(row) for row in rows]]
-        return Rows(shown, broken_of(rows), more=ended_early(rows))
+        rows = await self._store.agents.agents(limit=remaining, offset=max(0, offset - len(self.declared)))
+        views = [*declared, *[await self._view(row) for row in rows]]
+        return Rows(views, broken_of(rows), more=ended_early(rows))
 
     async def of_entity(self, entity_id: str) -> Agent | None:
         """Return the agent that is this entity."""
@@ -167,10 +167,10 @@ class Agents:
     async def missing_home_tenvs(self, agent_id: str) -> MissingTenvs:
         """Return the tenvs that are missing for a home thread of the agent; none if it has one already (D4)."""
         agent = await self.usable(agent_id)
-        lacks = MissingTenvs() if agent is None else agent.missing_home_tenvs
+        missing_tenvs = MissingTenvs() if agent is None else agent.missing_home_tenvs
         return (
-            lacks
-            if lacks and await self._store.thread(home_thread_id_of(agent_id)) is None
+            missing_tenvs
+            if missing_tenvs and await self._store.thread(home_thread_id_of(agent_id)) is None
             else MissingTenvs()
         )
 
@@ -178,7 +178,9 @@ class Agents:
         """Return whether there is such an agent now, whether it can run or not."""
         return self.catalog.find(agent_id) is not None or await self._store.agents.agent(agent_id) is not None
 
-    async def save(self, name: str, config: JSON, description: str = "", *, trusted: bool = False) -> Saved:
+    async def save(
+        self, name: str, config: JSON, description: str = "", *, trusted: bool = False
+    ) -> SavedAgent:
         """Configure an agent, or the one of that name again; a run in progress keeps what it began with.
 
         One whose model fails does not. The same is not written again. `trusted` is for what the operator wrote. Raises
@@ -193,7 +195,7 @@ class Agents:
             was = await self._store.agents.named(name)
             saved = await self._save(name, description, config, was, trusted=trusted)
             if saved is not None:
-                return Saved(agent=saved, created=was is None, faults=errors)
+                return SavedAgent(agent=saved, created=was is None, faults=errors)
 
     async def read_apis(
         self, config: JSON, *, trusted: bool = False
@@ -357,11 +359,11 @@ class Agents:
         What else they need, a key or a library, may come later.
         """
         active = self.catalog.activate(agent)
-        named: dict[str, object] = {"config.model": active.model}
+        models: dict[str, object] = {"config.model": active.model}
         policy = active.prompt.context or agent.context
         if policy is not None:
-            named["config.context.summarizeWith"] = policy.summarize_with
-        for path, model in named.items():
+            models["config.context.summarizeWith"] = policy.summarize_with
+        for path, model in models.items():
             if isinstance(model, str):
                 await self._check_model_name(model, path)
 
@@ -401,8 +403,8 @@ class Agents:
         tenvs = tenv_vars(read_object(plain(agent.tenvs)), active.secret_tenvs)
         changes += [self._environment.tenv(row.owner, name, var, at) for name, var in tenvs.items()]
         for place, entry in with_env(row.config):
-            own = agent.tool_env.get(str(entry.get("name")), {})
-            values = types.stored(own).items()
+            tool_values = agent.tool_env.get(str(entry.get("name")), {})
+            values = types.stored(tool_values).items()
             changes += [change(f"{row.owner}.{place}", name, var, at) for name, var in values]
         return tuple(changes)
 
