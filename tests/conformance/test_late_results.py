@@ -41,7 +41,7 @@ from toolwright.core.results.result import CALL_CANCELLED
 from toolwright.core.spaces.space import Entity
 from toolwright.core.threads.call import Call, timer_of
 from toolwright.core.threads.event import Event, Topic
-from toolwright.runtime.calls.visible import finished
+from toolwright.runtime.calls.visible import result_message
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.housekeeping import Housekeeper
@@ -216,7 +216,7 @@ def author_of(call: Call) -> Entity:
 def cancel(call: Call) -> CancelCall:
     """What the runtime commits when a service takes the call back."""
     source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
-    shown = [each.make(NOTHING) for each in finished(call, CALL_CANCELLED, author_of(call), source)]
+    shown = [each.make(NOTHING) for each in result_message(call, CALL_CANCELLED, author_of(call), source)]
     return settlement(CancelCall, call, CALL_CANCELLED, Settling(token=token(), at=AT, shown=shown))
 
 

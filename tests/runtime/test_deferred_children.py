@@ -301,7 +301,7 @@ async def test_no_more_children_begin_than_there_may_be(store: OpenStore) -> Non
         answers = await asyncio.gather(
             *[rig.rt.requests.answer(thread_id, one, GIVEN) for one in requests], return_exceptions=True
         )
-        assert sorted(type(each).__name__ for each in answers) == ["Answered", *["NoRoom"] * 7]
+        assert sorted(type(each).__name__ for each in answers) == ["FulfilledRequest", *["NoRoom"] * 7]
         assert len(await rig.rt.threads.children(thread_id)) == 1
         left = [each.id for each in await rig.rt.requests.list(thread_id)]
         assert len(left) == 7

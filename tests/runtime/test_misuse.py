@@ -86,7 +86,7 @@ async def test_an_agent_that_is_not_named_by_text_is_not_there() -> None:
         for name in (WRONG, LIST):
             with pytest.raises(NotFound, match="An agent's name or id must be text"):
                 await runtime.agents.get(name)
-        assert await runtime.entities.named(LIST) is None
+        assert await runtime.entities.get_by_external_id(LIST) is None
 
 
 BY_ITSELF: list[tuple[Callable[[Runtime, Any, Any], Awaitable[object]], str]] = [

@@ -29,17 +29,17 @@ def can_be_id(value: object) -> bool:
     return isinstance(value, str) and not unwritable(value)
 
 
-def by_kind(name: str, value: object, kinds: Kinds, wanted: str) -> None:
+def by_kind(name: str, value: object, kinds: Kinds, expected: str) -> None:
     """Raise `InvalidRequest` unless this is of such a kind."""
     if not isinstance(value, kinds):
-        raise invalid_value(name, f"must be {wanted}, not {brief_value(value)}")
+        raise invalid_value(name, f"must be {expected}, not {brief_value(value)}")
 
 
-def by_list(name: str, value: object, kinds: Kinds, wanted: str) -> None:
+def by_list(name: str, value: object, kinds: Kinds, expected: str) -> None:
     """Raise `InvalidRequest` unless this is a list of such things; None is none of them."""
     wrong = None if value is None else misfit(value, kinds)
     if wrong is not None:
-        raise invalid_value(name, f"must be a list of {wanted}, not {wrong}")
+        raise invalid_value(name, f"must be a list of {expected}, not {wrong}")
 
 
 def by_text(name: str, value: str | None) -> str | None:

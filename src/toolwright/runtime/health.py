@@ -74,9 +74,9 @@ class Health:
 class _Shared:
     """One trial at a time, whose outcome is that of all who ask."""
 
-    def __init__(self, what: str, trial: Trial, clock: Clock, fresh: float = FRESH) -> None:
+    def __init__(self, subject: str, trial: Trial, clock: Clock, fresh: float = FRESH) -> None:
         self._fresh = fresh
-        self._what = what
+        self._subject = subject
         self._trial = trial
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
@@ -89,7 +89,7 @@ class _Shared:
             self._task.add_done_callback(self._end)
         done, _ = await asyncio.wait([self._task], timeout=PATIENCE)
         if not done:
-            raise StoreError(f"{self._what} did not answer for {PATIENCE:.0f} s.")
+            raise StoreError(f"{self._subject} did not answer for {PATIENCE:.0f} s.")
         await self._task
 
     def _end(self, task: asyncio.Task[None]) -> None:

@@ -70,7 +70,7 @@ class Housekeeper:
         self._clock = clock
         self._new_id = new_id
         self._deletion = deletion
-        self._kept = kept or RetentionPeriods()
+        self._periods = kept or RetentionPeriods()
         self._semantics = semantics
 
     async def run(self) -> None:
@@ -133,7 +133,7 @@ class Housekeeper:
 
     async def tidy(self) -> int:
         """Delete old events and commit tokens; how many rows that were."""
-        total, kept = 0, self._kept.events
+        total, kept = 0, self._periods.events
         while True:
             now = self._clock.now()
             unit = Prune(
@@ -151,10 +151,10 @@ class Housekeeper:
 
     async def retire(self) -> int:
         """Delete threads whose last run ended long ago; how many, with those below them."""
-        if self._kept.runs is None:
+        if self._periods.runs is None:
             return 0
         total, after = 0, ""
-        before = self._clock.now() - self._kept.runs
+        before = self._clock.now() - self._periods.runs
         while page := await self._store.retention.idle(before, after, BATCH):
             after = page[-1].id
             for thread in page:

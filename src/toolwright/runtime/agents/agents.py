@@ -125,12 +125,12 @@ class Agents:
         """Return a page of all agents, with their configurations."""
         page(limit, offset)
         declared = [AgentView(agent=agent) for agent in self.declared[offset : offset + limit]]
-        rest = type(limit)(limit - len(declared))
-        if not rest:
+        remaining = type(limit)(limit - len(declared))
+        if not remaining:
             return Rows(declared)
-        rows = await self._store.agents.agents(limit=rest, offset=max(0, offset - len(self.declared)))
-        shown = [*declared, *[await self._view(row) for row in rows]]
-        return Rows(shown, broken_of(rows), more=ended_early(rows))
+        rows = await self._store.agents.agents(limit=remaining, offset=max(0, offset - len(self.declared)))
+        views = [*declared, *[await self._view(row) for row in rows]]
+        return Rows(views, broken_of(rows), more=ended_early(rows))
 
     async def of_entity(self, entity_id: str) -> Agent | None:
         """Return the agent that is this entity."""
@@ -167,10 +167,10 @@ class Agents:
     async def missing_home_tenvs(self, agent_id: str) -> MissingTenvs:
         """Return the tenvs that are missing for a home thread of the agent; none if it has one already (D4)."""
         agent = await self.usable(agent_id)
-        missing = MissingTenvs() if agent is None else agent.missing_home_tenvs
+        missing_tenvs = MissingTenvs() if agent is None else agent.missing_home_tenvs
         return (
-            missing
-            if missing and await self._store.thread(home_thread_id_of(agent_id)) is None
+            missing_tenvs
+            if missing_tenvs and await self._store.thread(home_thread_id_of(agent_id)) is None
             else MissingTenvs()
         )
 
@@ -359,11 +359,11 @@ class Agents:
         What else they need, a key or a library, may come later.
         """
         active = self.catalog.activate(agent)
-        named: dict[str, object] = {"config.model": active.model}
+        models: dict[str, object] = {"config.model": active.model}
         policy = active.prompt.context or agent.context
         if policy is not None:
-            named["config.context.summarizeWith"] = policy.summarize_with
-        for path, model in named.items():
+            models["config.context.summarizeWith"] = policy.summarize_with
+        for path, model in models.items():
             if isinstance(model, str):
                 await self._check_model_name(model, path)
 
@@ -403,8 +403,8 @@ class Agents:
         tenvs = tenv_vars(read_object(plain(agent.tenvs)), active.secret_tenvs)
         changes += [self._environment.tenv(row.owner, name, var, at) for name, var in tenvs.items()]
         for place, entry in with_env(row.config):
-            own = agent.tool_env.get(str(entry.get("name")), {})
-            values = types.stored(own).items()
+            tool_values = agent.tool_env.get(str(entry.get("name")), {})
+            values = types.stored(tool_values).items()
             changes += [change(f"{row.owner}.{place}", name, var, at) for name, var in values]
         return tuple(changes)
 

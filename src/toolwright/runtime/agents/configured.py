@@ -65,13 +65,13 @@ def read_object(config: JSON) -> JSONObject:
 
 def without_values(config: JSONObject) -> JSONObject:
     """Return the configuration as it is kept in the open."""
-    kept = {name: part for name, part in config.items() if name not in VALUES}
-    tools = kept.get("tools")
+    structure = {name: part for name, part in config.items() if name not in VALUES}
+    tools = structure.get("tools")
     if isinstance(tools, list):
-        kept["tools"] = [
+        structure["tools"] = [
             entry | {"env": {}} if isinstance(entry, dict) and "env" in entry else entry for entry in tools
         ]
-    return kept
+    return structure
 
 
 def with_env(config: JSONObject) -> list[tuple[int, JSONObject]]:
@@ -94,13 +94,13 @@ async def drop_minds(store: Store, keepers: Sequence[str], clock: Clock, new_id:
 
 def bare_agent(row: ConfiguredAgent) -> Agent:
     """Return the agent of a configuration that no longer fits the app: nobody opens threads with it."""
-    who = identity_of(row)
+    identity = identity_of(row)
     return Agent(
         row.name,
         Prompt(row.name),
         description=row.description,
-        key=who.key,
-        revision=who.revision,
+        key=identity.key,
+        revision=identity.revision,
         open_to="nobody",
     )
 

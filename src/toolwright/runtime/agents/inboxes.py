@@ -68,8 +68,8 @@ class Deliveries:
         """Return an event for the agent's inbox or for an existing thread. A run that reads it is as deep as `depth`
         says.
         """
-        now, home = self._clock.now(), home_thread_id_of(agent_id)
-        to = Thread(id=home, agent=agent_id, created_at=now) if thread is None else thread
+        now, home_id = self._clock.now(), home_thread_id_of(agent_id)
+        to = Thread(id=home_id, agent=agent_id, created_at=now) if thread is None else thread
         run = Run(id=self._new_id("run"), thread_id=to.id, agent=to.agent, chain_depth=depth, created_at=now)
         return Delivery(
             thread=to,
@@ -120,11 +120,11 @@ class Deliveries:
         if depth is None and space.delivery == "sequential":
             first = await self.first_of(listeners, message.id, content, depth=deeper, author=author.id)
             return () if first is None else (first,)
-        made = [
+        deliveries = [
             await self._message_to(each, message.id, content, depth=deeper, author=author.id)
             for each in listeners
         ]
-        return tuple([each for each in made if each is not None])
+        return tuple([each for each in deliveries if each is not None])
 
     async def first_of(
         self,
@@ -140,12 +140,12 @@ class Deliveries:
         It is required: if that agent ends its home thread at the same moment, the unit is made again, for another.
         """
         for n, entity_id in enumerate(listeners, 1):
-            rest: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
+            remaining: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
             try:
                 if await self._is_over(entity_id):
                     continue
                 delivery = await self._message_to(
-                    entity_id, message_id, content | rest, depth=depth, author=author
+                    entity_id, message_id, content | remaining, depth=depth, author=author
                 )
             except RowBroken as error:
                 log.warning("The agent of the entity %s is skipped: %s", entity_id, error)
@@ -194,17 +194,17 @@ class Rounds:
         Nor is there anything if that agent has it: the round has gone on without this one, which was tried again.
         """
         content, space_id = event.content, str(event.content.get("spaceId"))
-        words = await self._content(event)
-        if words is None:
+        event_text = await self._content(event)
+        if event_text is None:
             return []
         members = {each.entity_id for each in await self._store.spaces.members(space_id)}
         waiting = content[NEXT]
         assert isinstance(waiting, list), "a delivery lists the entities"
-        rest = {name: value for name, value in content.items() if name != NEXT}
+        fields = {name: value for name, value in content.items() if name != NEXT}
         delivery = await self._deliveries.first_of(
             [each for each in map(str, waiting) if each in members],
             event.event_id,
-            rest | {"content": words},
+            fields | {"content": event_text},
             depth=event.depth,
             author=event.author,
         )

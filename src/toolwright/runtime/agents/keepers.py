@@ -39,5 +39,5 @@ class Keepers:
 
     async def people(self, agent: str) -> Sequence[str]:
         """Return the ids of the people for whom the agent keeps something, up to 1,000."""
-        found = await self._store.agents.keepers_in_use((await self._agents.get(agent)).id)
-        return [user_id for each in found if (user_id := user_of_keeper(each)) is not None]
+        keeper_ids = await self._store.agents.keepers_in_use((await self._agents.get(agent)).id)
+        return [user_id for each in keeper_ids if (user_id := user_of_keeper(each)) is not None]

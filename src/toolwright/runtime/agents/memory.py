@@ -73,13 +73,13 @@ class Blocks:
     async def get(self, agent: str, label: str, *, user_id: str | None = None) -> Block:
         """Return the block of that label that it reads: its own, else the one that it is linked to; else `NotFound`."""
         label, agent_id = _label(label), await self._keepers.keeper_id(agent, user_id)
-        seen = await self._memory.blocks(agent_id)
-        same = [block for block in seen if block.label == label]
-        own = [block for block in same if block.agent_id == agent_id]
+        blocks = await self._memory.blocks(agent_id)
+        same = [block for block in blocks if block.label == label]
+        own_blocks = [block for block in same if block.agent_id == agent_id]
         if not same:
-            all_of(seen)
+            all_of(blocks)
             raise _no_block(label)
-        return (own or same)[0]
+        return (own_blocks or same)[0]
 
     async def write(
         self,
@@ -102,18 +102,18 @@ class Blocks:
             raise invalid_value("readers", "must be omitted: a block kept for a person has no readers")
         agent_id = await self._keepers.keeper_id(agent, user_id)
         while True:
-            seen = all_of(await self._memory.blocks(agent_id))
-            check_block(seen, agent_id, label, content)
+            blocks = all_of(await self._memory.blocks(agent_id))
+            check_block(blocks, agent_id, label, content)
             block = Block(
                 agent_id=agent_id,
                 label=label,
                 content=content,
                 updated_at=self._clock.now(),
                 is_shared=bool(readers)
-                or any(each.is_shared for each in seen if (each.agent_id, each.label) == (agent_id, label)),
+                or any(each.is_shared for each in blocks if (each.agent_id, each.label) == (agent_id, label)),
             )
             links = [await self._link(agent_id, label, one, f"readers.{n}") for n, one in enumerate(readers)]
-            check = check_blocks(seen, agent_id, label, compared=True)
+            check = check_blocks(blocks, agent_id, label, compared=True)
             effects = [effect for pair in links for effect in pair]
             if await self._commit(label, check, SetBlock(block=block), *effects):
                 return block
@@ -136,8 +136,8 @@ class Blocks:
         reader_id = await self._id(reader)
         if reader_id == agent_id:
             raise invalid_value(where, "must name another agent: an agent always reads its own blocks")
-        seen = all_of(await self._memory.blocks(reader_id))
-        linked = {(each.agent_id, each.label) for each in seen if each.agent_id != reader_id}
+        blocks = all_of(await self._memory.blocks(reader_id))
+        linked = {(each.agent_id, each.label) for each in blocks if each.agent_id != reader_id}
         if len(linked - {(agent_id, label)}) >= MOST_LINKED:
             raise InvalidRequest(
                 f"The agent {reader!r} reads {quantity(len(linked), 'block')} of other agents. "
@@ -164,11 +164,11 @@ class Blocks:
         return (await self._agents.get(agent)).id
 
 
-def check_blocks(seen: Iterable[Block], agent_id: str, label: str, *, compared: bool = False) -> CheckMind:
+def check_blocks(blocks: Iterable[Block], agent_id: str, label: str, *, compared: bool = False) -> CheckMind:
     """Return the check of a unit that writes a block; `compared` if it is still to be as it was seen."""
-    own = {each.label: changed(each, is_shared=False) for each in seen if each.agent_id == agent_id}
-    most = None if label in own else MOST_BLOCKS
-    return check_mind(agent_id, "blocks", [label], most, own if compared else None)
+    own_blocks = {each.label: changed(each, is_shared=False) for each in blocks if each.agent_id == agent_id}
+    most = None if label in own_blocks else MOST_BLOCKS
+    return check_mind(agent_id, "blocks", [label], most, own_blocks if compared else None)
 
 
 def _label(label: str) -> str:
@@ -236,9 +236,9 @@ class Passages:
         """
         page(limit, offset)
         by_kind("query", query, str, "text")
-        wanted = read_query(query)
+        keywords = read_query(query)
         ranking = await rank_passages(
-            self._memory, self._semantics, await self._keepers.keeper_id(agent, user_id), wanted, query
+            self._memory, self._semantics, await self._keepers.keeper_id(agent, user_id), keywords, query
         )
         return sliced(ranking, limit, offset)
 
@@ -262,10 +262,10 @@ class Passages:
 
     async def drop(self, agent: str, passage_id: str, *, user_id: str | None = None) -> None:
         """Take a passage away. Raises `NotFound` if it is not there."""
-        gone = DropPassage(
+        effect = DropPassage(
             agent_id=await self._keepers.keeper_id(agent, user_id), id=by_id("passage", passage_id)
         )
-        if isinstance(await self._effect_commits.commit(gone), Conflict):
+        if isinstance(await self._effect_commits.commit(effect), Conflict):
             raise _no_passage(passage_id)
 
 

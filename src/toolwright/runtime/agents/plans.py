@@ -36,13 +36,13 @@ class Plans:
         self._clock = services.clock
         self._new_id = services.new_id
 
-    async def fire(self, what: str) -> None:
+    async def fire(self, plan_key: str) -> None:
         """Deliver the plan `<keeper>:<plan_id>` if it is due, and set its next time.
 
         A plan that was missed while no process was there is delivered once. For an agent that can have no home thread,
         since the app has changed, the time goes by. A person's plan ends with the thread that it wakes.
         """
-        agent_id, _, plan_id = what.rpartition(":")
+        agent_id, _, plan_id = plan_key.rpartition(":")
         while True:
             plan = await self._store.agents.plan(agent_id, plan_id)
             if plan is None:
@@ -50,15 +50,15 @@ class Plans:
             if plan.next_run_at > self._clock.now():  # the clock was set back: its timer is not lost
                 await self._commit(SetTimer(name=plan.timer, due=plan.next_run_at))
                 return
-            then = self._next_firing(plan)
+            next_plan = self._next_firing(plan)
             thread = None if plan.thread_id is None else await self._store.thread(plan.thread_id)
             refusal = await self._refusal(plan, thread)
             if refusal is not None:
                 log.error("The plan %r of %s is skipped: %s.", plan_id, agent_id, refusal)
-                await self._commit(_plan_effect(plan, then if plan.thread_id is None else None))
+                await self._commit(_plan_effect(plan, next_plan if plan.thread_id is None else None))
                 return
             delivery = self._delivery(plan, thread)
-            fired = FirePlan(plan=plan, then=then, delivery=delivery)
+            fired = FirePlan(plan=plan, then=next_plan, delivery=delivery)
             match await self._commit(fired):
                 case Committed():
                     self._wake(delivery.thread.id)
@@ -67,7 +67,7 @@ class Plans:
                     continue  # it was changed or given up meanwhile
                 case Conflict(guard="duplicate"):
                     # It has fired for this time, and was written again as it had been before.
-                    await self._commit(_plan_effect(plan, then))
+                    await self._commit(_plan_effect(plan, next_plan))
                     return
                 case Conflict(guard=guard):
                     raise StoreError(f"The plan {plan_id!r} of the agent {agent_id!r} was refused ({guard}).")
@@ -75,8 +75,8 @@ class Plans:
     async def _refusal(self, plan: Plan, thread: Thread | None) -> str | None:
         """Return why the plan cannot be delivered, or None if its thread exists or its agent can have a home thread."""
         if plan.thread_id is not None:
-            gone = thread is None or thread.is_over
-            return f"the thread {plan.thread_id!r} is terminated" if gone else None
+            is_terminated = thread is None or thread.is_over
+            return f"the thread {plan.thread_id!r} is terminated" if is_terminated else None
         missing = await self._agents.missing_home_tenvs(plan.agent_id)
         return f"without a home thread: {missing}" if missing else None
 

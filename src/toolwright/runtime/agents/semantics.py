@@ -110,10 +110,10 @@ class Semantics:
 
     def _note(self, error: Exception) -> None:
         if not self._failing:
-            said = str(error) or type(error).__name__
+            message = str(error) or type(error).__name__
             log.warning(
                 "The embedder %r failed. Passages are stored without vectors and found by keyword: %s",
                 self._embedder.name,
-                said,
+                message,
             )
         self._failing = True

@@ -99,8 +99,8 @@ class BuiltinTools:
         if ready is not None and ready[0] is agent:
             return ready[1]
         tools = [tool for kit in agent.agent.toolkits for tool in self._kits.get(kit, ())]
-        made = agent.without_toolkits() if bare else agent.with_tools(tools)
+        equipped = agent.without_toolkits() if bare else agent.with_tools(tools)
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]
-        self._ready[id(agent), bare] = agent, made
-        return made
+        self._ready[id(agent), bare] = agent, equipped
+        return equipped

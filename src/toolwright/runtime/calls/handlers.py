@@ -167,25 +167,25 @@ class Handlers:
             refs = await context.retry_until_available(
                 lambda: self._files.attach(thread_id, drafts, result.attachments)
             )
-            named = (
+            value = (
                 result.result if result.result != attached_text(result.attachments) else attached_text(refs)
             )
-            result = changed(result, result=named, attachments=refs)
+            result = changed(result, result=value, attachments=refs)
         except (InvalidRequest, TooLarge, NotFound) as error:
             drafts = written
             result = ToolResult.fail(
                 f"The tool's files cannot be stored. {error.message}", error_code="attachments"
             )
-        kept = await context.retry_until_available(
+        limited = await context.retry_until_available(
             lambda: self._files.within_limit(thread_id, drafts, result, call.name)
         )
         changes.files = drafts.changes
-        if context.values is not None and kept is not result:
+        if context.values is not None and limited is not result:
             changes.whole = {call.id: result.result}
         # Once more: it was remade, and the run may have learned a secret meanwhile.
         if context.redactor and isinstance(outcome, ToolResult):
-            return await _clean(context, kept), changes
-        return kept if isinstance(outcome, ToolResult) else outcome, changes
+            return await _clean(context, limited), changes
+        return limited if isinstance(outcome, ToolResult) else outcome, changes
 
 
 def _without_births(env: Sequence[EnvChange], thread_id: str) -> tuple[EnvChange, ...]:

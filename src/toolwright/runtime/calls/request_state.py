@@ -37,9 +37,9 @@ def resolver(
 
 def _resolved(context: RunContext, changes: Changes, tool: Tool, arguments: JSONObject) -> JSONObject:
     instance = None if tool.meta is None else called_instance(tool.meta, arguments)
-    own = {name: each for name, each in arguments.items() if not name.startswith("_")}
+    own_arguments = {name: each for name, each in arguments.items() if not name.startswith("_")}
     state = state_of(context, changes, instance)
-    return {**arguments, **resolve_references(own, state, context.input_of(instance))}
+    return {**arguments, **resolve_references(own_arguments, state, context.input_of(instance))}
 
 
 def write_output(context: RunContext, changes: Changes, call: Call, result: ToolResult) -> ToolResult:
@@ -50,13 +50,13 @@ def write_output(context: RunContext, changes: Changes, call: Call, result: Tool
     tool = context.active.by_name.get(call.name)
     if tool is None or tool.meta is None:
         return result
-    made, where = read_recorded_call(tool.name, tool.meta, call.arguments), "the state"
+    recorded_call, where = read_recorded_call(tool.name, tool.meta, call.arguments), "the state"
     value = result.result if changes.whole is None else changes.whole.get(call.id, result.result)
     try:
-        place = made.output_path
+        place = recorded_call.output_path
         if place is not None:
             where = place.spelling
-            _put(changes, _effect(context, changes, place, made.instance, value))
+            _put(changes, _effect(context, changes, place, recorded_call.instance, value))
         return result
     except (InvalidRequest, InvalidJSON) as error:
         text = f"Tool {tool.name!r} itself succeeded, but its result cannot be written to {where}: {error.message}"

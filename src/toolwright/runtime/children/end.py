@@ -100,9 +100,9 @@ class ChildReports:
 def _attached(messages: Sequence[Message], run: Run) -> list[AttachmentRef]:
     """Return the files of the last message and of the results of the same step that it answers."""
     refs: list[AttachmentRef] = []
-    own = [each for each in messages if each.within is None]
-    last = own[-1].side if own else None
-    for message in reversed(own):
+    top_level = [each for each in messages if each.within is None]
+    last = top_level[-1].side if top_level else None
+    for message in reversed(top_level):
         if message.run_id != run.id or message.role == "user" or message.side != last or message.calls:
             break
         refs = [*message.attachments, *refs]
@@ -135,12 +135,12 @@ def _state(link: Link, run: Run, answer: ToolResult) -> ChildStatus:
 
 def _result(thread: Thread, link: Link, state: ChildStatus, answer: ToolResult) -> ToolResult:
     """Return the result of the call that waits for it."""
-    who: JSONObject = {"reference": thread.id, "name": thread.name, "status": state}
+    content: JSONObject = {"reference": thread.id, "name": thread.name, "status": state}
     if answer.status == "error":
-        return changed(answer, error_data=who)
+        return changed(answer, error_data=content)
     if not link.resumable:
         return answer
-    return ToolResult.ok({**who, "result": answer.result} if link.implicit else who)
+    return ToolResult.ok({**content, "result": answer.result} if link.implicit else content)
 
 
 def _notice(

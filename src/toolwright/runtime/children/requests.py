@@ -40,7 +40,7 @@ class RequestStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class FulfilledRequest:
     """A request that has all that it asked for; the child thread that begins with it, if it was for one."""
 
     request_id: str
@@ -90,7 +90,7 @@ class Requests:
         requests = await self._store.children.requests(thread_id)
         return [each for each in requests if not self._is_over(each)]
 
-    async def answer(self, thread_id: str, request_id: str, env: Given) -> Answered:
+    async def answer(self, thread_id: str, request_id: str, env: Given) -> FulfilledRequest:
         """Set values. When none is missing any more, the run continues, or the child starts; once.
 
         Raises `VariablesRequired` with what is still missing: the given values are kept, and the request stays open.
@@ -112,7 +112,7 @@ class Requests:
         birth = self._birth(request)
         child_id = None if birth is None else birth.thread_id
         self._motor.wake(child_id or thread.id)
-        return Answered(request_id=request.id, child_thread_id=child_id)
+        return FulfilledRequest(request_id=request.id, child_thread_id=child_id)
 
     async def run(self) -> None:
         """Check the waiting requests once this process executes runs: the app may have changed."""
@@ -182,11 +182,15 @@ class Requests:
             raise _no_request(request.id)
         if isinstance(active, str):
             return ()  # it waits for nothing any more: it will fail
-        named = {row.name for row in added}
+        added_names = {row.name for row in added}
         stored = await self._store.env(thread.id)
-        kept = [row for row in stored if row.owner != thread.id or row.kind != "env" or row.name not in named]
+        unchanged = [
+            row
+            for row in stored
+            if row.owner != thread.id or row.kind != "env" or row.name not in added_names
+        ]
         resolve = await self._lineages.resolver(thread)
-        rows = [*kept, *added]
+        rows = [*unchanged, *added]
         return still_missing(lambda each: resolve(thread, each, rows), active, _names(request.required))
 
     def _rows(self, request: VariablesRequest, values: Mapping[str, EnvVar]) -> tuple[EnvRow, ...]:
@@ -241,9 +245,9 @@ class Requests:
 def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:
     """Return the given values, of the types that were asked for; nothing but what was asked for."""
     values = EnvTypes(declared={each.name: each.type for each in request.required}).stored(env)
-    asked = {each.name for each in request.required}
+    requested = {each.name for each in request.required}
     for name in values:
-        if name not in asked:
+        if name not in requested:
             raise _invalid_value(name, "was not requested")
     return values
 

@@ -86,18 +86,20 @@ class StepTools:
         if ready is not None and ready[0] is base:
             return ready[1]
         off = {each.config.name for each in base.relations if each not in on}
-        own = [tool for tool in base.tools if not (isinstance(tool.relation, AgentCall) and tool.name in off)]
-        made = base if len(own) == len(base.tools) and not resumable and not mcp.tools else None
-        if made is None:
+        tools = [
+            tool for tool in base.tools if not (isinstance(tool.relation, AgentCall) and tool.name in off)
+        ]
+        variant = base if len(tools) == len(base.tools) and not resumable and not mcp.tools else None
+        if variant is None:
             offered = self._lifecycle(resumable, free) if resumable else ()
             all_tools = self._lifecycle(resumable, resumable) if resumable else ()
-            made = base.offering([*own, *offered, *mcp.tools], [*own, *all_tools, *mcp.tools])
+            variant = base.offering([*tools, *offered, *mcp.tools], [*tools, *all_tools, *mcp.tools])
         if mcp.instructions:
-            made = changed(made, instructions=mcp.instructions)
-        self._ready[key] = base, made
+            variant = changed(variant, instructions=mcp.instructions)
+        self._ready[key] = base, variant
         if len(self._ready) > REMEMBERED:
             self._ready.popitem(last=False)
-        return made
+        return variant
 
     async def _free(self, context: RunContext, resumable: Sequence[AgentCall]) -> list[AgentCall]:
         """Return the agents of which another child may be created."""
@@ -199,8 +201,8 @@ _PATHS: JSONObject = {
 
 def _agent_line(each: AgentCall) -> str:
     """Return a line about an agent, with what its arguments must be."""
-    wanted = "" if each.schema is None else f" Its arguments, by JSON Schema: {readable(each.schema)}"
-    return f"\n- {each.config.name}: {each.about}{wanted}"
+    schema_text = "" if each.schema is None else f" Its arguments, by JSON Schema: {readable(each.schema)}"
+    return f"\n- {each.config.name}: {each.about}{schema_text}"
 
 
 def _text(description: str | None = None) -> JSONObject:
@@ -261,9 +263,11 @@ def immediate_arguments(
         inner = own if own is None or property_ is None else {**own, property_: message}
         return {"message": message, "name": name, **({} if inner is None else {"arguments": inner})}
     spoken = property_ or ("message" if own is None else None)
-    made: JSONObject = {**(own or {}), **({} if spoken is None else {spoken: message})}
-    named = config.init_agent_name_property or ("name" if own is None else None)
-    return made if name is None or named is None else {**made, named: name}
+    child_arguments: JSONObject = {**(own or {}), **({} if spoken is None else {spoken: message})}
+    name_property = config.init_agent_name_property or ("name" if own is None else None)
+    return (
+        child_arguments if name is None or name_property is None else {**child_arguments, name_property: name}
+    )
 
 
 def _own_arguments(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSONObject | None:

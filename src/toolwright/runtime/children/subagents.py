@@ -28,7 +28,7 @@ from toolwright.core.tools.relations import AgentCall, Handoff, Immediate, Lifec
 from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.calls.nested import paths, spoken
+from toolwright.runtime.calls.nested import message_in, paths
 from toolwright.runtime.calls.variables import waiting_json
 from toolwright.runtime.children.start import ChildStart, NewChildRows
 from toolwright.runtime.children.step_tools import has_room
@@ -98,10 +98,12 @@ class Subagents:
         text = arguments.get("message")
         if relation.schema is not None and relation.judge is not None:
             inner = relation.judge.read(_with_message(relation.schema, config, inner, text))
-        message = text if isinstance(text, str) and text else spoken(inner, config.init_user_message_property)
-        named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
+        message = (
+            text if isinstance(text, str) and text else message_in(inner, config.init_user_message_property)
+        )
+        file_paths = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
         await state.retry_until_available(lambda: self._check_room(state.thread_id, relation))
-        return await self._begin(state, relation, str(arguments["name"]), message, named, inner)
+        return await self._begin(state, relation, str(arguments["name"]), message, file_paths, inner)
 
     async def _message(self, state: RunState, arguments: JSONObject) -> Outcome:
         """`subagent_message`: send a message to a child that lives on; a busy one reads it at its next step."""
@@ -116,13 +118,13 @@ class Subagents:
             raise NotFound(f"There is no subagent {brief(repr(reference), 200)}.")
         if child.child_status == "terminated":
             return ToolResult.fail(f"The subagent {reference!r} is terminated.", error_code="terminated")
-        named = await self._files(state, paths(arguments, "attachments"))
+        files = await self._files(state, paths(arguments, "attachments"))
         text = str(arguments["message"])
-        if not text.strip() and not named:
+        if not text.strip() and not files:
             raise InvalidRequest("message is empty.", [{"path": "message", "message": "is empty"}])
         waits = child.link.blocking and child.child_status != "running"
         report = state.call_id if waits else None
-        state.speak(partial(self._speech, state, child.id, text, named, report))
+        state.speak(partial(self._speech, state, child.id, text, files, report))
         if waits:
             return FOREVER
         status = "queued" if child.child_status == "running" else "running"
@@ -163,9 +165,9 @@ class Subagents:
         config = relation.config
         name_argument = arguments.get(config.init_agent_name_property or "name")
         name = name_argument if isinstance(name_argument, str) and name_argument else None
-        message = spoken(arguments, config.init_user_message_property)
-        named = paths(arguments, config.init_attachments_property)
-        return await self._begin(state, relation, name, message, named, arguments)
+        message = message_in(arguments, config.init_user_message_property)
+        file_paths = paths(arguments, config.init_attachments_property)
+        return await self._begin(state, relation, name, message, file_paths, arguments)
 
     async def _begin(
         self,
@@ -173,7 +175,7 @@ class Subagents:
         relation: AgentCall,
         name: str | None,
         message: str,
-        named: Sequence[str],
+        file_paths: Sequence[str],
         arguments: JSONObject,
     ) -> Outcome:
         """Return a child begins; or its missing values are asked for, and it begins when they are given."""
@@ -193,7 +195,7 @@ class Subagents:
             depth=state.chain_depth,
             link=link_of(relation),
             most=relation.config.resumable.max_instances if relation.config.resumable else None,
-            files=tuple(await self._files(state, named)),
+            files=tuple(await self._files(state, file_paths)),
         )
         return await self.begin(state, birth, agent, relation)
 
@@ -202,14 +204,14 @@ class Subagents:
     ) -> Outcome:
         """Begin a child of that agent; or ask for what it is missing, and it begins when it is given."""
         if await self._is_deep(state):
-            words = (
+            message = (
                 f"Agents can call each other at most {self._max_depth} deep, and this one is at that depth."
             )
-            return ToolResult.fail(words, error_code="too_deep")
+            return ToolResult.fail(message, error_code="too_deep")
         tenvs = {} if relation is None else _tenvs(relation.config, state)
-        missing = agent.missing_tenvs(tenvs)
-        if missing:
-            return _missing_tenvs(agent.agent.name, missing, relation)
+        missing_tenvs = agent.missing_tenvs(tenvs)
+        if missing_tenvs:
+            return _missing_tenvs(agent.agent.name, missing_tenvs, relation)
         if tenvs:
             state.call_env.bring(birth.thread_id, tenvs, agent.secret_tenvs)
         missing = await self._child_start.unresolved_variables(birth, agent)
@@ -219,7 +221,7 @@ class Subagents:
         if birth.most is not None:
             state.effect(ChildLimit(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
         state.speak(partial(self._spawned, relation, birth, state.call_id if blocking else None))
-        state.tell_created(birth.thread_id, birth.name, birth.agent_id)
+        state.announce_child(birth.thread_id, birth.name, birth.agent_id)
         if blocking:
             return FOREVER
         return ToolResult.ok({"reference": birth.thread_id, "name": birth.name, "status": "running"})
@@ -228,8 +230,8 @@ class Subagents:
         """Return whether no thread may be below this one: agents that call each other in a circle come to an end."""
         if state.thread.parent_id is None:
             return False
-        above = await state.retry_until_available(lambda: self._store.children.lineage(state.thread_id))
-        return len(above) >= self._max_depth
+        ancestors = await state.retry_until_available(lambda: self._store.children.lineage(state.thread_id))
+        return len(ancestors) >= self._max_depth
 
     async def _spawned(self, relation: AgentCall | None, birth: NewChildRows, report: str | None) -> Spawn:
         """Return the child's beginning, while there is room for it: others may have begun meanwhile."""
@@ -267,10 +269,10 @@ class Subagents:
             raise NotFound(f"The agent {agent_id!r} is not configured in this app.")
         return agent
 
-    async def _files(self, state: RunState, named: Sequence[str]) -> list[File]:
-        if not named:
+    async def _files(self, state: RunState, file_paths: Sequence[str]) -> list[File]:
+        if not file_paths:
             return []
-        return [await state.drafts.get(path) for path in named]
+        return [await state.drafts.get(path) for path in file_paths]
 
 
 def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
@@ -280,13 +282,13 @@ def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
 
 def _missing_tenvs(name: str, missing: MissingTenvs, relation: AgentCall | None) -> ToolResult:
     """Return the error of a call whose child would have missing tenvs."""
-    way = "A child does not inherit tenvs. Set them with tenvs= or pass_tenvs= in its SubagentToolConfig."
+    remedy = "A child does not inherit tenvs. Set them with tenvs= or pass_tenvs= in its SubagentToolConfig."
     if relation is None:
-        way = "A delegate has only the tenvs of its agent and prompt."
+        remedy = "A delegate has only the tenvs of its agent and prompt."
     error = sentence(
         f"The agent {name!r} cannot begin, for its tools need tenvs that it is not given: {missing}"
     )
-    return changed(missing_tenvs_error(name, missing), error=f"{error} {way}")
+    return changed(missing_tenvs_error(name, missing), error=f"{error} {remedy}")
 
 
 def _with_message(
@@ -294,8 +296,8 @@ def _with_message(
 ) -> JSONObject:
     """Return the arguments, with the message as the property that is one, where they do not have it themselves."""
     name = config.init_user_message_property or "message"
-    wanted = schema.get("properties")
-    if not message or name in arguments or not isinstance(wanted, dict) or name not in wanted:
+    properties = schema.get("properties")
+    if not message or name in arguments or not isinstance(properties, dict) or name not in properties:
         return arguments
     return {**arguments, name: message}
 

@@ -233,9 +233,9 @@ def _is_declared(row: EnvRow, agent: ActiveAgent | None) -> bool:
     return row.kind == "env" and agent is not None and agent.types.hides(row.name)
 
 
-def _of(values: Layer, named: Callable[[str], bool]) -> set[tuple[str, str]]:
+def _of(values: Layer, has_name: Callable[[str], bool]) -> set[tuple[str, str]]:
     """Return the values of the names that are meant."""
-    return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and named(n)}
+    return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and has_name(n)}
 
 
 def _hides(hidden: frozenset[str], name: str) -> bool:

@@ -116,8 +116,8 @@ def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
             return effect
 
 
-def _cleaned(kept: T, redactor: Redactor, *names: str) -> T:
-    return changed(kept, **{name: redactor.text(getattr(kept, name)) for name in names})
+def _cleaned(record: T, redactor: Redactor, *names: str) -> T:
+    return changed(record, **{name: redactor.text(getattr(record, name)) for name in names})
 
 
 def clean_arguments(text: str, redactor: Redactor) -> str:

@@ -55,9 +55,11 @@ class FileKeeper:
             )
         decoded = [await self._checked(each, drafts, number) for number, each in enumerate(attachments)]
         # All bytes before the first row: if the file store fails in between, the drafts are as they were.
-        kept = [each if isinstance(each, AttachmentRef) else await self._put(*each) for each in decoded]
+        stored_refs = [
+            each if isinstance(each, AttachmentRef) else await self._put(*each) for each in decoded
+        ]
         refs: list[AttachmentRef] = []
-        for each in kept:
+        for each in stored_refs:
             if isinstance(each, AttachmentRef):
                 refs.append(each)
                 continue
@@ -131,15 +133,15 @@ class FileKeeper:
     ) -> ToolResult:
         """Return a child's result within the limit; an error keeps the fields that name the child."""
         bare = changed(result, error_data=None)
-        kept = await self.within_limit(thread_id, drafts, bare, name)
-        return result if kept is bare else changed(kept, error_data=result.error_data)
+        limited = await self.within_limit(thread_id, drafts, bare, name)
+        return result if limited is bare else changed(limited, error_data=result.error_data)
 
     async def value_within_limit(
         self, thread_id: str, drafts: FileDrafts, whole: JSON, name: str
     ) -> tuple[JSON, tuple[AttachmentRef, ...]]:
         """Return a value that a thread reads from its inbox within the limit, and the file that has the whole of it."""
-        kept = await self.within_limit(thread_id, drafts, ToolResult.ok(whole), name)
-        return kept.result, tuple([ref for ref in kept.attachments if isinstance(ref, AttachmentRef)])
+        limited = await self.within_limit(thread_id, drafts, ToolResult.ok(whole), name)
+        return limited.result, tuple([ref for ref in limited.attachments if isinstance(ref, AttachmentRef)])
 
     async def _new_file(
         self, thread_id: str, drafts: FileDrafts, attachment: Attachment, size: int, digest: str
@@ -317,6 +319,6 @@ def _stack(stack: str, most: int) -> str:
     if len(content) <= most:
         return stack
     half = max(most - _MARK, 2) // 2
-    left = len(content) - 2 * half
+    omitted = len(content) - 2 * half
     first, last = content[:half].decode("utf-8", "ignore"), content[-half:].decode("utf-8", "ignore")
-    return f"{first}{CUT}{left} bytes are left out)\n{last}"
+    return f"{first}{CUT}{omitted} bytes are left out)\n{last}"

@@ -178,11 +178,11 @@ class Fitting:
     async def leave_out(self, cut: int, summary: Summary | None) -> None:
         """Leave out the messages up to that place, for a summary of them, or with a note of how many they are."""
         row = self.row
-        gone = [each for each in self.messages if each.seq is not None and each.seq <= cut]
+        omitted = [each for each in self.messages if each.seq is not None and each.seq <= cut]
         old = self.messages[0] if self.begins_with_header else None
-        kept = await self.keep(gone, int(self.budget * OWN_SHARE / self.factor))
+        kept_seqs = await self.keep(omitted, int(self.budget * OWN_SHARE / self.factor))
         room = int(self.budget * LINES_SHARE / self.factor)
-        lost = [each for each in gone if each.seq not in kept and not each.pinned]
+        lost = [each for each in omitted if each.seq not in kept_seqs and not each.pinned]
         notes = last_lines(lost if old is None else [old, *lost], room)
         if summary is None:
             row = changed(row, omitted=len(lost) + row.omitted)
@@ -200,11 +200,11 @@ class Fitting:
         text = header_text(
             row.summary, row.omitted, [] if notes is None else [notes], edited=row.model is None
         )
-        self.row = row = changed(row, cut=cut, kept=tuple(sorted(kept)), text=text)
+        self.row = row = changed(row, cut=cut, kept=tuple(sorted(kept_seqs)), text=text)
         stay = [
             each
             for each in self.messages
-            if each.seq is None or each.seq > cut or each.pinned or each.seq in kept
+            if each.seq is None or each.seq > cut or each.pinned or each.seq in kept_seqs
         ]
         self.messages = [header(row), *[each for each in stay if each is not old]]
 
@@ -229,10 +229,10 @@ class Fitting:
             if self.fits:
                 return
         if self.row.kept:
-            kept = {*self.row.kept}
+            kept_seqs = {*self.row.kept}
             self.row = changed(self.row, kept=())
             self.messages = [
-                each for each in self.messages if each.pinned or each.seq is None or each.seq not in kept
+                each for each in self.messages if each.pinned or each.seq is None or each.seq not in kept_seqs
             ]
 
     @property
@@ -284,13 +284,13 @@ class Fitting:
     def _largest(self) -> tuple[str, int, str]:
         """Return what has the largest part of what cannot be left out, its estimated tokens, and what to do."""
         room = self.budget / self.factor
-        own = self.fixed - self.opening
-        if self.fixed > room / 2 and self.opening > own:
+        own_tokens = self.fixed - self.opening
+        if self.fixed > room / 2 and self.opening > own_tokens:
             title = f"The context of the request to the agent {self.who!r} has some"
             return title, self.opening, "Send less of it, or choose a model that takes more."
         if self.fixed > room / 2:
             title = f"The system text and the tools of the agent {self.who!r} have some"
-            return title, own, "Shorten them, or choose a model that takes more."
+            return title, own_tokens, "Shorten them, or choose a model that takes more."
         message, size = max(zip(self.messages, self.sizes, strict=True), key=lambda each: each[1])
         groups: dict[str, list[int]] = {}
         for each, tokens in zip(self.messages, self.sizes, strict=True):
@@ -323,10 +323,10 @@ def named_by(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | 
         return None, None
     if refused.asked is None:
         return (limit, None) if limit * MOST_OFF >= estimate else (None, None)
-    asked = refused.asked - answer
-    if asked <= limit or not estimate / MOST_OFF <= asked <= estimate * MOST_OFF:
+    counted = refused.asked - answer
+    if counted <= limit or not estimate / MOST_OFF <= counted <= estimate * MOST_OFF:
         return None, None
-    return limit, asked
+    return limit, counted
 
 
 def row_of_loop(messages: Sequence[Message]) -> Compaction:
@@ -339,11 +339,11 @@ def row_of_loop(messages: Sequence[Message]) -> Compaction:
     )
 
 
-async def keep_task(messages: Sequence[Message], gone: Sequence[Message], room: int) -> set[int]:
+async def keep_task(messages: Sequence[Message], omitted: Sequence[Message], room: int) -> set[int]:
     """Return the place of the user's last message, the task of the loop, if it is left out and has room."""
     tasks = [each for each in messages if each.role == "user" and each.seq is not None and not each.pinned]
     task = tasks[-1] if tasks else None
-    if task is None or task.seq is None or not any(each is task for each in gone):
+    if task is None or task.seq is None or not any(each is task for each in omitted):
         return set()
     return {task.seq} if message_tokens(task) <= room else set()
 
@@ -356,8 +356,8 @@ def may_be_open(message: Message) -> bool:
 
 def step_of(messages: Sequence[Message], call_id: str) -> set[int]:
     """Return the places of the answer that made the call, and of the results of all its calls."""
-    asked = next((each for each in messages if any(call.id == call_id for call in each.calls)), None)
-    if asked is None or asked.seq is None:
+    caller = next((each for each in messages if any(call.id == call_id for call in each.calls)), None)
+    if caller is None or caller.seq is None:
         return set()
-    ids = {call.id for call in asked.calls}
-    return {asked.seq} | {each.seq for each in messages if each.seq is not None and each.call_id in ids}
+    ids = {call.id for call in caller.calls}
+    return {caller.seq} | {each.seq for each in messages if each.seq is not None and each.call_id in ids}

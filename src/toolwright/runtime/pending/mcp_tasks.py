@@ -36,12 +36,12 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.calls.visible import shown
+from toolwright.runtime.calls.visible import call_message
 from toolwright.runtime.journal import Services
 from toolwright.runtime.mcp.definitions import next_check
 from toolwright.runtime.mcp.offer import target_in
 from toolwright.runtime.pending.pending import PendingCalls
-from toolwright.runtime.spaces.membership import Membership, Showing
+from toolwright.runtime.spaces.membership import Membership, RedactableEffect
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import tool_event
 from toolwright.wire.result import result_from_json
@@ -176,33 +176,33 @@ class McpTasks:
 
     async def _ask(self, task: McpTask, call: Call, target: McpTarget, state: McpTaskState) -> None:
         """Ask what was not asked before, and hand in what was answered, until the server asks for it no longer."""
-        questions, asked = state.questions or {}, dict(task.questions)
-        if not questions or len({*asked, *questions}) > MOST_QUESTIONS:
+        questions, question_ids = state.questions or {}, dict(task.questions)
+        if not questions or len({*question_ids, *questions}) > MOST_QUESTIONS:
             error = "asks too many questions" if questions else "asks for input that no one here can give"
             await self._hand_in(call, ToolResult.fail(f"The task {error}.", error_code="mcp_task_failed"))
             await self._forget(task, target)
             return
-        await self._take_back([each for key, each in asked.items() if key not in questions])
+        await self._take_back([each for key, each in question_ids.items() if key not in questions])
         answers: JSONObject = {}
         author = await self._author(task)
         new: list[Effect] = []
         for key, each in questions.items():
-            asked[key] = call_id = _question_id(call, key)
+            question_ids[key] = call_id = _question_id(call, key)
             row = await self._store.call(call_id)
             if row is not None:
                 if is_over(row.status):
                     answers[key] = _answer_of(row)
                 continue
             space_id = None if author is None else task.space_id
-            made = self._question(call, task, each, call_id, len(asked), space_id)
-            if made is None:
+            question = self._question(call, task, each, call_id, len(question_ids), space_id)
+            if question is None:
                 answers[key] = _UNANSWERED
-                del asked[key]
+                del question_ids[key]
             else:
-                new += [made, SetTimer(name=timer_of(call_id), due=_expiry(made.call))]
-                new += await self._membership.settled(_shown(made, author))
-        kept = SetMcpTask(task=changed(task, questions=asked))
-        if isinstance(await self._commit(*new, kept, self._timer(task, state.poll)), Conflict):
+                new += [question, SetTimer(name=timer_of(call_id), due=_expiry(question.call))]
+                new += await self._membership.settled(_shown(question, author))
+        effect = SetMcpTask(task=changed(task, questions=question_ids))
+        if isinstance(await self._commit(*new, effect, self._timer(task, state.poll)), Conflict):
             await self._again(task, state.poll)  # the call is over, or somebody else has asked
         elif answers:
             await self._answer(task, target, answers)
@@ -298,13 +298,13 @@ class McpTasks:
         return await self._store.commit(unit)
 
 
-def _shown(asked: AskBelow, author: Entity | None) -> Sequence[Showing]:
+def _shown(question: AskBelow, author: Entity | None) -> Sequence[RedactableEffect]:
     """Return the message of a question, in the space where those of a call in progress are."""
-    call = asked.call
+    call = question.call
     if call.space_id is None:
         return ()
     source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
-    return (shown(call, call.space_id, "requires_action", author, source, asked.events),)
+    return (call_message(call, call.space_id, "requires_action", author, source, question.events),)
 
 
 def _expiry(call: Call) -> datetime:
@@ -319,11 +319,11 @@ def _question_id(call: Call, key: str) -> str:
 
 def _answer_of(call: Call) -> JSONObject:
     """Return the answer that a question was given, as the protocol has it."""
-    asked = question_of(call)
-    if asked is None or call.result is None:
+    question = question_of(call)
+    if question is None or call.result is None:
         return _UNANSWERED
     try:
-        answer = elicited(asked, result_from_json(call.result))
+        answer = elicited(question, result_from_json(call.result))
     except InvalidRequest:  # a secret was taken out of it
         return _UNANSWERED
     return {"action": answer.action, **({} if answer.content is None else {"content": answer.content})}

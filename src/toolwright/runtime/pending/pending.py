@@ -48,7 +48,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.calls.visible import finished
+from toolwright.runtime.calls.visible import result_message
 from toolwright.runtime.checks import by_kind, by_list, by_text, can_be_id, page, refuse_object
 from toolwright.runtime.env.redaction import clean_call
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
@@ -166,9 +166,9 @@ class PendingCalls:
             return "inline"
         if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
             raise CallResolved(APPROVED)
-        asked = question_of(call)
-        if asked is not None and outcome.status == "success":
-            read_answer(asked, outcome.result)
+        question = question_of(call)
+        if question is not None and outcome.status == "success":
+            read_answer(question, outcome.result)
         return await self._submit(Submit, call, run, await self._cleaned(redactor, outcome))
 
     async def _submit(
@@ -297,7 +297,7 @@ class PendingCalls:
             token=self._new_id("unit"),
             at=at,
             depth=0 if run is None else run.chain_depth,
-            shown=await self._membership.settled(finished(call, outcome, author, source)),
+            shown=await self._membership.settled(result_message(call, outcome, author, source)),
         )
 
 

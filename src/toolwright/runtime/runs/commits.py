@@ -270,7 +270,7 @@ class RunCommits:
     async def end_open_calls(self, context: RunContext, changes: Changes, end: End) -> None:
         """Give every open call a result: the turn has ended."""
         self._calls.end_open_calls(
-            context, changes, abandoned_results(context, end), await self._nested.open_below(context)
+            context, changes, abandoned_results(context, end), await self._nested.open_nested_calls(context)
         )
 
     async def _end_changes(

@@ -62,7 +62,7 @@ class Entities:
         while True:
             if await self._save(new) is None:
                 return RegisteredEntity(entity=new, created=True)
-            existing = await self.named(new.external_id) if new.external_id else None
+            existing = await self.get_by_external_id(new.external_id) if new.external_id else None
             if existing is None:
                 continue  # deleted meanwhile
             saved = await self._change(existing, checked)
@@ -71,14 +71,14 @@ class Entities:
 
     async def get(self, entity_id: str) -> Entity:
         """Return the entity, a human or an agent."""
-        entity = await self.known(by_id("entity", entity_id))
+        entity = await self.get_or_none(by_id("entity", entity_id))
         if entity is None:
             raise NotFound(f"There is no entity {entity_id!r}.")
         return entity
 
     async def find(self, entity: str) -> Entity:
         """Return the entity of that id, or the agent of that name or id."""
-        with_id = await self.known(entity) if can_be_id(entity) else None
+        with_id = await self.get_or_none(entity) if can_be_id(entity) else None
         if with_id is not None:
             return with_id
         try:
@@ -86,7 +86,7 @@ class Entities:
         except NotFound:
             raise NotFound(f"There is no entity {entity!r}.") from None
 
-    async def known(self, entity_id: str) -> Entity | None:
+    async def get_or_none(self, entity_id: str) -> Entity | None:
         """Return the entity of that id, or None if there is none, or none any more."""
         entity = await self._store.entity(entity_id)
         if entity is not None:
@@ -94,19 +94,19 @@ class Entities:
         agent = await self._agents.of_entity(entity_id)
         return None if agent is None else entity_of(agent)
 
-    async def shown(self, entity_id: str) -> Entity | None:
+    async def get_for_display(self, entity_id: str) -> Entity | None:
         """Return the entity to show with something else; None also if its row is broken."""
         try:
-            return await self.known(entity_id)
+            return await self.get_or_none(entity_id)
         except RowBroken as error:
             log.warning("%s", error)
             return None
 
-    async def human(self, entity_id: str) -> Entity | None:
+    async def get_human(self, entity_id: str) -> Entity | None:
         """Return the human of that id."""
         return await self._store.entity(entity_id) if can_be_id(entity_id) else None
 
-    async def named(self, external_id: str) -> Entity | None:
+    async def get_by_external_id(self, external_id: str) -> Entity | None:
         """Return the human whom tokens call so."""
         return await self._store.entity_named(external_id) if can_be_id(external_id) else None
 

@@ -61,7 +61,9 @@ class History:
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
         """Return messages with their authors and reactions."""
         reactions = await self._store.spaces.reactions([message.id for message in messages])
-        authors = {one: await self._entities.shown(one) for one in {each.entity_id for each in messages}}
+        authors = {
+            one: await self._entities.get_for_display(one) for one in {each.entity_id for each in messages}
+        }
         rows = [
             MessageView(
                 message=message,
@@ -105,14 +107,14 @@ class Reactions:
         if mine is None:
             raise NotFound(f"There is no reaction {emoji!r} of this entity to the message.")
         event = space_event("reaction_removed", messageId=message.id, entityId=entity_id, emoji=emoji)
-        gone = Unreact(
+        effect = Unreact(
             space_id=message.space_id,
             message_id=message.id,
             entity_id=entity_id,
             emoji=emoji,
             events=(event,),
         )
-        await self._effect_commits.commit(gone)
+        await self._effect_commits.commit(effect)
         return mine
 
     async def _find(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction | None:

@@ -19,14 +19,14 @@ MOST_SHARED = 1_000  # spaces of two entities that are looked at, the oldest fir
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class RedactableEffect:
     """An effect on that space, which `make` gives without what the redactor knows."""
 
     space_id: str
     make: Callable[[Redactor], Post | Edit]
 
 
-Intended: TypeAlias = Effect | Showing
+Intended: TypeAlias = Effect | RedactableEffect
 """Message of a unit: as it is, or as it may be shown."""
 
 
@@ -78,8 +78,9 @@ class Membership:
 
     async def settled(self, intended: Sequence[Intended]) -> list[Effect]:
         """Return the intended effects, as they may be shown to who is in their space."""
-        spaces = {each.space_id for each in intended if isinstance(each, Showing)}
+        spaces = {each.space_id for each in intended if isinstance(each, RedactableEffect)}
         redactors = {space_id: await self.redactor(space_id) for space_id in spaces}
         return [
-            each.make(redactors[each.space_id]) if isinstance(each, Showing) else each for each in intended
+            each.make(redactors[each.space_id]) if isinstance(each, RedactableEffect) else each
+            for each in intended
         ]

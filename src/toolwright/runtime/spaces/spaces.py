@@ -157,8 +157,8 @@ class Spaces:
 
     async def delete(self, space_id: str) -> None:
         """Delete a space, with all that was said in it."""
-        gone = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
-        if isinstance(await self._effect_commits.commit(gone), Conflict):
+        effect = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
+        if isinstance(await self._effect_commits.commit(effect), Conflict):
             raise NotFound(f"There is no space {space_id!r}.")
         await sweep_after(f"The space {space_id!r}", self._store, self._clock, self._new_id)
 
@@ -218,9 +218,9 @@ class Spaces:
 
     async def remove_member(self, space_id: str, entity_id: str) -> None:
         """Remove a member."""
-        gone = (await self.member(space_id, entity_id)).entity_id
-        events = (left_event(gone),)
-        await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=gone, events=events))
+        member_id = (await self.member(space_id, entity_id)).entity_id
+        events = (left_event(member_id),)
+        await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=member_id, events=events))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
         """Mark messages as read up to a position. Never moves back, nor beyond the last message."""
@@ -295,7 +295,7 @@ class Spaces:
 
     async def entity(self, entity_id: str) -> Entity | None:
         """Return the entity of that id, or None if there is none any more."""
-        return await self._entities.known(by_id("entity", entity_id))
+        return await self._entities.get_or_none(by_id("entity", entity_id))
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
         """Return messages with their authors and reactions."""
@@ -310,8 +310,8 @@ class Spaces:
         was = await self.message(message_id)
         if was.shows_call:
             raise InvalidRequest("This message shows a tool call and cannot be edited.")
-        redactor, words = await self._membership.redactor(was.space_id), message_content(content)
-        clean = await in_thread_if_large(words, redactor.text, words)
+        redactor, text = await self._membership.redactor(was.space_id), message_content(content)
+        clean = await in_thread_if_large(text, redactor.text, text)
         new = changed(was, content=clean, edited_at=self._clock.now())
         [message] = await self.shown([new])
         event = edited_event(new, message.author, message.reactions)

@@ -82,8 +82,8 @@ class CallEnv:
     @property
     def changes(self) -> tuple[EnvChange, ...]:
         """Changes of values, set and dropped, as a unit takes them."""
-        own = [self._change(name, var) for name, var in self._set.items()]
-        return (*own, *self._brought, *self._dropped)
+        changes = [self._change(name, var) for name, var in self._set.items()]
+        return (*changes, *self._brought, *self._dropped)
 
     def passed_on(self, names: Iterable[str]) -> JSONObject:
         """Return the tenvs of these names, as the call sees them; those that are not there are left out."""

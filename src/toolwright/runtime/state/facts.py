@@ -138,7 +138,7 @@ class Facts:
 MOST_QUEUED = 100
 
 
-class CallsWithin:
+class NestedCalls:
     """`invoke` makes a call of the tool of that name, with the JSON text of its arguments; see `make`."""
 
     def __init__(
@@ -200,8 +200,8 @@ class CallMessages:
 
     def message(self, message_id: str) -> Message | None:
         """Return one of them."""
-        wanted = given.text("The id of a message", message_id)
-        message = next((each for each in self._all() if each.id == wanted), None)
+        wanted_id = given.text("The id of a message", message_id)
+        message = next((each for each in self._all() if each.id == wanted_id), None)
         return None if message is None else self._edited(message)
 
     def inject(self, content: str, role: str) -> str:
@@ -251,12 +251,12 @@ class CallMessages:
 
     def _all(self) -> list[Message]:
         """Return messages, with those of this call, which have no place yet."""
-        there = self._context.all_messages
+        stored = self._context.all_messages
         if not self._injected:
-            return there
-        ids = {each.id for each in there}  # those of a call that is over are there
+            return stored
+        ids = {each.id for each in stored}  # those of a call that is over are there
         return [
-            *there,
+            *stored,
             *[
                 injected_message(self._context, each)
                 for each in self._injected.values()

@@ -90,8 +90,8 @@ class Family:
 
     async def child(self, reference: str) -> Relative | None:
         """Return the child of that reference, or None if there is none."""
-        wanted = given.text("The reference of a child", reference)
-        thread = await self._context.retry_until_available(lambda: self._store.thread(wanted))
+        child_id = given.text("The reference of a child", reference)
+        thread = await self._context.retry_until_available(lambda: self._store.thread(child_id))
         if thread is None or thread.parent_id != self._context.thread.id:
             return None
         return Relative(thread, self)
@@ -142,8 +142,8 @@ class Family:
         message_id = f"msg_{self._call_id}-{number}"
         drafts = FileDrafts(StoredFiles(self._store, thread.id))
         name = f"message-{self._call_id}-{number}"
-        said, whole = await self._keeper.value_within_limit(thread.id, drafts, text, name)
-        event = message_for(thread, message_id, str(said), [*files(), *whole], depth, clock)
+        message, whole = await self._keeper.value_within_limit(thread.id, drafts, text, name)
+        event = message_for(thread, message_id, str(message), [*files(), *whole], depth, clock)
         return Speak(thread_id=thread.id, event=event, run=run, queued=run_event(run), files=drafts.changes)
 
     def notify(self, text: str, files: Sequence[File]) -> None:

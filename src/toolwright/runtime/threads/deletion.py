@@ -80,11 +80,11 @@ class Deletion:
         while notes := await self._store.retention.dropped_bytes(after, PAGE):
             after, done = notes[-1].digest, list[DroppedBytes]()
             for note in notes:
-                gone = not note.needed and await self._files.remove(
+                is_removed = not note.needed and await self._files.remove(
                     note.digest, self._clock.now() - BYTES_KEPT
                 )
-                total += gone
-                if gone or note.needed:
+                total += is_removed
+                if is_removed or note.needed:
                     done.append(note)
             if done:
                 at = self._clock.now()

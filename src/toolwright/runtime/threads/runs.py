@@ -110,7 +110,7 @@ class Runs:
         Leave it early with `contextlib.aclosing`. The run continues all the same.
         """
         run = await self.get(run_id)
-        async with aclosing(self._streams.run(run.thread_id, run.id, over=run.over)) as events:
+        async with aclosing(self._streams.run(run.thread_id, run.id, is_finished=run.over)) as events:
             async for event in events:
                 yield event
 
@@ -118,9 +118,9 @@ class Runs:
         """Return the run once it has finished. Raises `TimeoutError` if that takes more than `timeout` seconds."""
         by_kind("timeout", timeout, (int, float, NoneType), "a number of seconds")
         if timeout is None:
-            return await self._until(run_id, ENDS, _is_over)
+            return await self._until(run_id, ENDS, _has_ended)
         async with asyncio.timeout(timeout):
-            return await self._until(run_id, ENDS, _is_over)
+            return await self._until(run_id, ENDS, _has_ended)
 
     async def wait_for_input(
         self, run_id: str, ignored: Callable[[OpenWait], bool] = lambda _: False
@@ -248,7 +248,7 @@ def _not_retried(run: Run, guard: Guard) -> ToolwrightError:
             )
 
 
-def _is_over(run: Run) -> bool:
+def _has_ended(run: Run) -> bool:
     return run.over
 
 

@@ -127,10 +127,10 @@ class Threads:
             arguments=arguments,
             created_at=now,
         )
-        brought = tenv_vars(await in_thread_if_large(tenvs, _tenvs, tenvs, active), active.secret_tenvs)
+        tenv_rows = tenv_vars(await in_thread_if_large(tenvs, _tenvs, tenvs, active), active.secret_tenvs)
         env_values = active.types.stored(env)
         values = (
-            *[self._environment.tenv(thread_id, name, var, now) for name, var in brought.items()],
+            *[self._environment.tenv(thread_id, name, var, now) for name, var in tenv_rows.items()],
             *[self._environment.change(thread_id, name, var, now) for name, var in env_values.items()],
         )
         unit = CreateThread(token=self._new_id("unit"), at=now, thread=thread, env=values)
@@ -444,8 +444,8 @@ def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
         if text is None and path == "user_id":
             continue
         if not isinstance(text, str):  # user input
-            named = ": give its name" if isinstance(getattr(text, "name", None), str) else ""
-            raise _invalid_value(path, f"must be text, not {type(text).__name__}{named}")
+            hint = ": give its name" if isinstance(getattr(text, "name", None), str) else ""
+            raise _invalid_value(path, f"must be text, not {type(text).__name__}{hint}")
         if unwritable(text):
             raise _invalid_value(path, "must not contain NUL or lone surrogates")
         most = _MOST_CHARACTERS.get(path)
@@ -482,21 +482,21 @@ def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
 def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
     """Return the given tenvs as JSON, once nothing is wrong with them merged into those of the prompt and the agent."""
     try:
-        brought = plain_names({} if value is None else value)
+        tenvs = plain_names({} if value is None else value)
     except InvalidJSON as error:
         raise _invalid_value("tenvs", f"must be JSON: {error.message.rstrip('.')}") from error
-    if not isinstance(brought, dict):
+    if not isinstance(tenvs, dict):
         raise _invalid_value("tenvs", "must be an object of names and values")
-    if len(brought) > MOST_NAMES:
+    if len(tenvs) > MOST_NAMES:
         raise _invalid_value("tenvs", f"must have at most {MOST_NAMES} names")
-    for name in brought:
+    for name in tenvs:
         fault = name_error(name)
         if fault is not None:
             raise _invalid_value("tenvs", f"has the name {fault}")
-    missing = active.missing_tenvs(brought)
+    missing = active.missing_tenvs(tenvs)
     if missing:
         raise tenvs_lacking("The thread cannot be created", missing)
-    return brought
+    return tenvs
 
 
 def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) -> Compaction:

@@ -47,7 +47,7 @@ class CallEnds:
             with self._bus.subscribe(Topic(kind="thread", id=thread_id), TELLING) as follower:
                 while ids := self._waited_calls(thread_id):
                     events = await follower.next(LOOK_AGAIN)
-                    await self._read_ended(ids if not events else _told_of(events, ids))
+                    await self._read_ended(ids if not events else _ended_by(events, ids))
         except Exception as error:  # noqa: BLE001 - the waiting caller gets it
             for call_id in self._waited_calls(thread_id):
                 self._fail(call_id, error)
@@ -93,14 +93,14 @@ class CallEnds:
             waiting[1].set_exception(error)
 
 
-def _told_of(events: Iterable[Event], call_ids: list[str]) -> Iterable[str]:
+def _ended_by(events: Iterable[Event], call_ids: list[str]) -> Iterable[str]:
     """Return the calls that these events can have ended: all, once a run has finished."""
-    named: dict[str, None] = {}
+    ended_ids: dict[str, None] = {}
     for event in events:
         if event.type in ENDS or "truncated" in event.payload:
             return call_ids
         message = event.payload.get("message")
         call_id = (message if isinstance(message, dict) else event.payload).get("toolCallId")
         if isinstance(call_id, str):
-            named[call_id] = None
-    return named
+            ended_ids[call_id] = None
+    return ended_ids

@@ -209,7 +209,7 @@ class Toolkit:
         fitted = await self._parts.fit(
             self._active,
             loop.messages,
-            fixed=text_tokens(system + loop.lead) + self._tool_tokens(),
+            fixed=text_tokens(system + loop.system_text) + self._tool_tokens(),
             max_tokens=max_tokens,
             refer=self._refer,
         )
@@ -221,10 +221,10 @@ class Toolkit:
         """The run that calls are recorded to; None before the first call of a run of its own."""
         return self._run_id
 
-    async def call(self, name: str, given: object) -> JSONObject:
+    async def call(self, name: str, written_input: object) -> JSONObject:
         """Call a tool by name; the same as `handlers[name](given)`, also for a name that no tool has."""
         parts, call_id = self._parts, self._parts.new_id("call")
-        written = await in_thread_if_large(given, write_input, given)
+        written = await in_thread_if_large(written_input, write_input, written_input)
         while True:
             thread, run_id = await self._place()
             if place().get("threadId") == thread.id:
@@ -232,11 +232,11 @@ class Toolkit:
                     f"The thread {thread.id!r} waits for this handler, so the call would never end. Call the agent's "
                     "tools with state.invoke_tool instead."
                 )
-            told = self.tools.told(name)
+            translated = self.tools.told(name)
             own_name, own_input = name, written
-            if told is not None:
-                own_name = told.name
-                own_input = changed(written, arguments=str(told.arguments(written.arguments)))
+            if translated is not None:
+                own_name = translated.name
+                own_input = changed(written, arguments=str(translated.arguments(written.arguments)))
             env = await parts.lineages.env(thread, self._active)
             event = await call_event(
                 thread, call_id, own_name, own_input, env.redactor, self.names, parts.clock.now()
@@ -245,7 +245,7 @@ class Toolkit:
                 if await self._post(thread, event, run_id):
                     parts.motor.wake(thread.id)
                     result = await end
-                    answer = s4_result(result if told is None else told.result(result))
+                    answer = s4_result(result if translated is None else translated.result(result))
                     self._remember(answer_text(answer), call_id)
                     return answer
 

@@ -171,7 +171,7 @@ async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> 
         bar.props["aria-label"] = "Owner"
         plain_text("Owner", "span", "quiet")
         for each in (None, *people):
-            entity = None if each is None else await visit.runtime.entities.shown(each)
+            entity = None if each is None else await visit.runtime.entities.get_for_display(each)
             name = "The agent" if each is None else each if entity is None else name_of(entity)
             here = link(brief(name, 60), path if each is None else f"{path}&user={quote(each, safe='')}")
             if each == user_id:

@@ -184,7 +184,7 @@ async def _asks_owner(visit: Visit, call: Call) -> bool:
 
 async def _name_of(visit: Visit, person: str) -> str:
     entities = visit.runtime.entities
-    entity = await entities.named(person) or await entities.shown(person)
+    entity = await entities.get_by_external_id(person) or await entities.get_for_display(person)
     return brief(person if entity is None else entity.display_name or person, 60)
 
 
