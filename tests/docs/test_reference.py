@@ -35,8 +35,8 @@ PYDANTIC = {"model_config", "model_post_init"}
 PARTS = ("app_calls", "telemetry")
 """Attributes of a runtime for our own gateway."""
 INTERNAL = {
-    "ActiveAgent", "AgentTool", "ArgumentValidator", "Bus", "Catalog", "EnvVar", "MissingTenvs", "Model",
-    "OperationFault", "OutputPath", "RenamedTool", "Subscription", "Tenvs", "ToolDefinition",
+    "ActiveAgent", "AgentTool", "Bus", "Catalog", "EnvVar", "Subscription", "ArgumentValidator", "MissingTenvs",
+    "Model", "OperationFault", "OutputPath", "RenamedTool", "Tenvs", "ToolDefinition",
 }  # fmt: skip
 """Types of attributes and results that users pass on, and never read."""
 

@@ -1,4 +1,4 @@
-"""Gauges of the journal: how much waits there, read now and then where there is telemetry."""
+"""Gauges of pending work in the journal, measured regularly if telemetry is enabled."""
 
 import asyncio
 import logging
@@ -63,5 +63,5 @@ class Gauges:
 
 
 def seconds_since(then: datetime | None, now: datetime) -> float:
-    """Return the age of what was due then; 0 if there is nothing, or it is due later."""
+    """Return the seconds since then; 0 for None or a later time."""
     return 0.0 if then is None else max(0.0, (now - then).total_seconds())

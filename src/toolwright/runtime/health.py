@@ -48,7 +48,7 @@ class Health:
         self._worker = None if look_for_worker is None else _Shared("The journal", worker, clock, SELDOM)
 
     async def check(self) -> None:
-        """Raises `StoreError` if one of them cannot be written, or does not answer in time."""
+        """Raise `StoreError` if one of them cannot be written, or does not answer in time."""
         errors = [
             error for error in await asyncio.gather(*map(_fault, (self._journal, self._files))) if error
         ]
@@ -72,7 +72,7 @@ class Health:
 
 
 class _Shared:
-    """One trial at a time, whose outcome is that of all who ask."""
+    """Runs one check at a time and shares its outcome among all callers."""
 
     def __init__(self, subject: str, trial: Trial, clock: Clock, fresh: float = FRESH) -> None:
         self._fresh = fresh

@@ -38,7 +38,7 @@ class RetentionPeriods:
 
 
 class Housekeeper:
-    """Deletes what is older than it is `kept`; a follower that comes back later than that gets a `reset`.
+    """Deletes rows older than their retention period. A follower that resumes from a deleted event gets `reset`.
 
     Events go but for those of threads with an open run. Threads go with all that they have once their last run ended so
     long ago, and nothing there is waited for; the home threads of agents never do. What deletion has left behind, rows
@@ -97,7 +97,7 @@ class Housekeeper:
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
 
     async def _renew(self) -> None:
-        """Seal secrets by the newest key, whichever process of a cluster has the duty: its key may be older."""
+        """Encrypt secrets with the newest key, even if another process has the duty: its key can be older."""
         try:
             if self._motor.driving:
                 await self._keys.renew()
@@ -116,7 +116,7 @@ class Housekeeper:
         return total
 
     async def sweep(self) -> None:
-        """Delete what is old, and say so."""
+        """Delete expired rows and files, and log the numbers."""
         counts = {
             "old event": await self.tidy(),
             "thread": await self.retire(),

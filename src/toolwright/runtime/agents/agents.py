@@ -1,4 +1,4 @@
-"""Agents: those that the app declares, and those that were configured as JSON while it runs."""
+"""Agents: declared by the app, or configured as JSON at run time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class SavedAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
-    """An agent, and its configuration without its values; None for one that the app declares."""
+    """An agent and its configuration without values. The configuration of a declared agent is None."""
 
     agent: Agent
     config: JSONObject | None = None
@@ -110,7 +110,7 @@ class Agents:
         )  # raises, with a hint
 
     async def id_of(self, name_or_id: str) -> str:
-        """Return the agent's id; that of one which is gone is taken as it is, since it may still have runs."""
+        """Return the agent's id. The id of a deleted agent is returned unchanged, because it can still have runs."""
         try:
             return (await self.get(name_or_id)).id
         except NotFound:
@@ -191,7 +191,7 @@ class Agents:
         check_description(description)
         config, errors = await self.read_apis(config, trusted=trusted)
         await in_thread_if_large(config, check_lengths, config)
-        while True:
+        while True:  # again if the agent was saved or deleted between the read and the commit
             was = await self._store.agents.named(name)
             saved = await self._save(name, description, config, was, trusted=trusted)
             if saved is not None:
@@ -228,7 +228,7 @@ class Agents:
             check_description(description)
         config, _ = await self.read_apis(config, trusted=trusted)
         await in_thread_if_large(config, check_lengths, config)
-        while True:
+        while True:  # again if the agent was saved between the read and the commit
             was = await self._configured(name_or_id)
             saved = await self._save(
                 was.name if name is None else name,
@@ -262,7 +262,7 @@ class Agents:
         return next((one for one in self.declared if one.name == name), None)
 
     async def _find(self, name_or_id: str) -> Agent | ConfiguredAgent | None:
-        """Return the agent of that id, else of that name, which is nobody's id; never one that no app declares."""
+        """Return the agent with that id or name; reserved agents are never returned."""
         if not isinstance(name_or_id, str) or unwritable(name_or_id) or name_or_id in RESERVED:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             return None
         agent = await self._with_id(name_or_id) if name_or_id.startswith("agt_") else None
@@ -283,7 +283,7 @@ class Agents:
     async def _save(
         self, name: str, description: str, config: JSON, was: ConfiguredAgent | None, *, trusted: bool
     ) -> Agent | None:
-        """Return the agent as it is then; None if somebody else was faster."""
+        """Save the agent and return it, or None if it was changed in the meantime."""
         if self._declared(name) is not None:
             raise AlreadyExists(f"The app declares an agent {name!r} already. Choose another name.")
         other = await self._with_id(name)
@@ -326,7 +326,7 @@ class Agents:
     async def _same(
         self, was: ConfiguredAgent, name: str, description: str, config: JSONObject, *, trusted: bool
     ) -> Agent | None:
-        """Return the agent as it is, if that is just what is asked for."""
+        """Return the stored agent if it already has the requested configuration."""
         if (was.name, was.description) != (name, description):
             return None
         if without_values(config) | {"trusted": trusted} != was.config:
@@ -338,7 +338,7 @@ class Agents:
         return stored.agent
 
     def _checked(self, row: ConfiguredAgent, config: JSONObject) -> Agent:
-        """Return the agent of a configuration that somebody gives: what is wrong with it is found before it is kept."""
+        """Return the agent of a new configuration. Raises `InvalidConfiguration` before anything is stored."""
         try:
             agent = self._read(row, config)
             active = self.catalog.activate(agent)
@@ -380,7 +380,7 @@ class Agents:
             raise invalid_value(
                 [{"path": path, "message": f"cannot be used: {error.message.rstrip('.')}"}]
             ) from error
-        except ToolwrightError:
+        except ToolwrightError:  # a missing key or library can be added later
             return
 
     async def _view(self, row: ConfiguredAgent) -> AgentView:
@@ -395,7 +395,7 @@ class Agents:
         return read_agent(config, identity_of(row), tools, trusted=row.config.get("trusted") is True)
 
     def _values(self, row: ConfiguredAgent, agent: Agent) -> tuple[EnvChange, ...]:
-        """Return the rows of its values, by the revision, or by their place in it for those of single tools."""
+        """Return the rows of the configuration's values, owned by the revision, or by the place of a tool within it."""
         change, at = self._environment.change, row.updated_at
         active = self.catalog.activate(agent)
         types = active.types

@@ -135,7 +135,7 @@ class Deliveries:
         depth: int,
         author: str | None,
     ) -> Delivery | None:
-        """Return the message for the first of these entities that can be woken; its delivery names those behind it.
+        """Return the delivery to the first entity that can be woken; it names the entities that follow.
 
         It is required: if that agent ends its home thread at the same moment, the unit is made again, for another.
         """
@@ -155,7 +155,7 @@ class Deliveries:
         return None
 
     async def _is_over(self, entity_id: str) -> bool:
-        """Return whether the agent has ended its home thread permanently: what is delivered there is put nowhere."""
+        """Return whether the agent's home thread has ended permanently, so that deliveries are dropped."""
         home = await self._store.thread(home_thread_id_of(agent_id_of(entity_id)))
         return home is not None and home.is_over
 
@@ -175,21 +175,21 @@ class Deliveries:
 
 
 class Rounds:
-    """Makes the deliveries that are part of the unit in which a run is done with what it has read."""
+    """Builds the deliveries to the next agents, for the unit that finishes a run's inbox events."""
 
     def __init__(self, store: Store, deliveries: Deliveries) -> None:
         self._store = store
         self._deliveries = deliveries
 
     async def after(self, events: Iterable[InboxEvent]) -> list[Deliver]:
-        """Return the next turns of the rounds that these events are part of, which nobody will read any more.
+        """Return the next deliveries of the turn queues of these events, which will not be read.
 
         A broken row of the journal holds no round up: whom it stands for is passed over.
         """
         return [turn for event in events if NEXT in event.content for turn in await self._next(event)]
 
     async def _next(self, event: InboxEvent) -> list[Deliver]:
-        """Return the message for the next agent, as it reads now; nothing once it is deleted, or nobody is left.
+        """Return the delivery to the next agent, or None if the message was deleted or no agent is left.
 
         Nor is there anything if that agent has it: the round has gone on without this one, which was tried again.
         """
@@ -227,7 +227,7 @@ LONGEST_NAME = 200  # characters
 
 
 class Inboxes:
-    """The inbox of an agent is that of its home thread; those of its other threads are read by naming the thread."""
+    """Inboxes of agents: of the home thread by default, or of a named thread of the agent."""
 
     def __init__(
         self, services: Services, agents: Agents, deliveries: Deliveries, effect_commits: EffectCommits

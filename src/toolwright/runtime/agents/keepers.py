@@ -1,4 +1,4 @@
-"""Keepers: the ids under which an agent keeps what is its own, and what it keeps for each person."""
+"""Owner ids: under which an agent stores its own data, and its data for each person."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ class Keepers:
         self._agents = agents
 
     async def keeper_id(self, agent: str, user_id: str | None = None) -> str:
-        """Return the id under which the agent keeps what is its own, or what it keeps for that user."""
+        """Return the owner id of the agent's own data, or of its data for that user."""
         agent_id = (await self._agents.get(agent)).id
         if user_id is None:
             return agent_id

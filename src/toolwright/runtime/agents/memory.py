@@ -66,12 +66,12 @@ class Blocks:
     async def list(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Block]:
-        """Return the blocks that it reads, its own and those of others that it is linked to, by label."""
+        """Return the blocks that the agent can read, its own and linked ones, by label."""
         page(limit, offset)
         return sliced(await self._memory.blocks(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
     async def get(self, agent: str, label: str, *, user_id: str | None = None) -> Block:
-        """Return the block of that label that it reads: its own, else the one that it is linked to; else `NotFound`."""
+        """Return the agent's own block with that label, or the linked one. Raises `NotFound`."""
         label, agent_id = _label(label), await self._keepers.keeper_id(agent, user_id)
         blocks = await self._memory.blocks(agent_id)
         same = [block for block in blocks if block.label == label]
@@ -90,7 +90,7 @@ class Blocks:
         *,
         user_id: str | None = None,
     ) -> Block:
-        """Write a block of the agent's own: a new label makes a new one, else the content is replaced.
+        """Create a block of the agent, or replace its content.
 
         The `readers`, other agents, read it from now on, beside those who do already: see `link`. Raises
         `InvalidRequest` for content of more than 16 KiB, for too many blocks and for a label of another's block.
@@ -101,7 +101,7 @@ class Blocks:
         if readers and user_id is not None:
             raise invalid_value("readers", "must be omitted: a block kept for a person has no readers")
         agent_id = await self._keepers.keeper_id(agent, user_id)
-        while True:
+        while True:  # again if a block has changed since it was read: the checks compare with these blocks
             blocks = all_of(await self._memory.blocks(agent_id))
             check_block(blocks, agent_id, label, content)
             block = Block(
@@ -119,12 +119,12 @@ class Blocks:
                 return block
 
     async def drop(self, agent: str, label: str, *, user_id: str | None = None) -> None:
-        """Take a block of the agent's own away, also from those who are linked to it."""
+        """Delete a block of the agent, also for linked readers."""
         keeper = await self._keepers.keeper_id(agent, user_id)
         await self._commit(label, DropBlock(agent_id=keeper, label=_label(label)))
 
     async def link(self, agent: str, label: str, reader: str) -> None:
-        """Share this agent's block with another agent, the `reader`.
+        """Link another agent, the `reader`, to this agent's block.
 
         Raises `InvalidRequest` for the agent itself, and for a reader that is linked to too many blocks.
         """
@@ -154,7 +154,7 @@ class Blocks:
         await self._commit(label, UnlinkBlock(agent_id=agent_id, label=_label(label), reader_id=reader_id))
 
     async def _commit(self, label: str, *effects: Effect) -> bool:
-        """Commit the effects; return False if what they were made from has changed in the meantime."""
+        """Commit the effects. Return False if the rows that they were built from have changed."""
         answer = await self._effect_commits.commit(*effects)
         if isinstance(answer, Conflict) and answer.guard != "mind":
             raise _no_block(label)
@@ -228,7 +228,7 @@ class Passages:
         *,
         user_id: str | None = None,
     ) -> Sequence[Passage]:
-        """Return its passages that contain all words of the query, by rank: see `core.agents.memory`.
+        """Return the passages that match the query, best first; `core.agents.memory` defines the ranking.
 
         There are at most `CANDIDATES` of them. With an embedder those whose meaning is near to the query's are found
         too, at most `core.agents.vectors.MOST_NEAR`. Raises `InvalidRequest` for a query without words, or with too

@@ -262,7 +262,7 @@ def check_mind(
 
 
 def require_home_tenvs(missing_home_tenvs: MissingTenvs) -> None:
-    """Raise `InvalidRequest` for plans of an agent whose home thread has no such values."""
+    """Raise `InvalidRequest` if the home thread that would run the plans is missing tenvs."""
     if missing_home_tenvs:
         raise InvalidRequest(
             sentence(

@@ -43,7 +43,7 @@ class Plans:
         since the app has changed, the time goes by. A person's plan ends with the thread that it wakes.
         """
         agent_id, _, plan_id = plan_key.rpartition(":")
-        while True:
+        while True:  # again if the plan has changed since it was read
             plan = await self._store.agents.plan(agent_id, plan_id)
             if plan is None:
                 return
@@ -73,7 +73,7 @@ class Plans:
                     raise StoreError(f"The plan {plan_id!r} of the agent {agent_id!r} was refused ({guard}).")
 
     async def _refusal(self, plan: Plan, thread: Thread | None) -> str | None:
-        """Return why the plan cannot be delivered, or None if its thread exists or its agent can have a home thread."""
+        """Return why the plan cannot be delivered, or None."""
         if plan.thread_id is not None:
             is_terminated = thread is None or thread.is_over
             return f"the thread {plan.thread_id!r} is terminated" if is_terminated else None
@@ -113,5 +113,5 @@ class Plans:
 
 
 def _plan_effect(plan: Plan, then: Plan | None) -> Effect:
-    """Return the effect on a plan whose time has gone by."""
+    """Return the effect that reschedules or deletes a plan whose time has passed."""
     return DropPlan(agent_id=plan.agent_id, id=plan.id) if then is None else SetPlan(plan=then)

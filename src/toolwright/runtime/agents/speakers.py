@@ -1,4 +1,4 @@
-"""The speaker of a thread: its agent, or the one that it was handed over to, equipped with its tools."""
+"""Active agents of threads: the thread's agent, or the one that took it over, with its tools."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -88,7 +88,7 @@ class BuiltinTools:
         self._ready: dict[tuple[int, bool], tuple[ActiveAgent, ActiveAgent]] = {}
 
     def with_builtins(self, agent: ActiveAgent, user_id: str | None = None) -> ActiveAgent:
-        """Return the agent with its toolkits' tools behind its own; the same one for the same agent.
+        """Return the agent with the tools of its toolkits added. Results are cached.
 
         In a thread that belongs to a user it has none of them if it declares so.
         """

@@ -1,4 +1,4 @@
-"""A tool call's way within a run: begun, executed, waited for, and answered to the model.
+"""Tool calls of a run: started, executed, awaited, and answered to the model.
 
 Nothing here commits: every function puts what happened into a `Changes`, which the loop commits as one unit.
 """
@@ -50,7 +50,7 @@ SHOWN = 2_000  # characters of changed arguments that the model reads
 def answer_message(
     context: RunContext, changes: Changes, call: Call, result: ToolResult, at: datetime
 ) -> Message:
-    """Return the tool message by which the model reads a result, and with which arguments if they are not its own."""
+    """Return the tool message with a result for the model. It names the arguments if they were edited."""
     files: tuple[AttachmentRef, ...] = ()
     if result.attachments:
         files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
@@ -252,7 +252,7 @@ class Calls:
         return result if result.status == "success" else self._files.cut(result)
 
     def put_outcome(self, context: RunContext, changes: Changes, call: Call, outcome: Outcome) -> bool:
-        """Put a call's outcome, without secrets as `keep` gives it, into the changes; false if the run must wait."""
+        """Add a call's redacted outcome to the changes. Return False if the run must wait for the call."""
         if isinstance(outcome, ToolResult):
             self._put_result(context, changes, call, outcome)
             if changes.injected:
@@ -303,7 +303,7 @@ class Calls:
         return math.inf if call.deadline is None else (call.deadline - clock.now()).total_seconds()
 
     def forget(self, calls: Iterable[str]) -> None:
-        """Forget when the waits of these calls began: no run of this process waits for them."""
+        """Forget the start times of these calls' waits; no run of this process waits for them any more."""
         for call_id in calls:
             self._armed.pop(call_id, None)
 
@@ -463,7 +463,7 @@ class Calls:
         return missing_variables_error(call.name, [each.name for each in missing])
 
     def interrupted(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> ToolResult | None:
-        """Answer of a call that a dead process had begun; None if it may run again (D14)."""
+        """Return the result of a call that a crashed process had started, or None if it can run again (D14)."""
         resolve = resolver(context, Changes(), call)
         prepared = prepare(tools, call.name, call.arguments, call.id, resolve)
         if isinstance(prepared, ToolResult) or not prepared.tool.repeatable:
@@ -536,7 +536,7 @@ def _status_after(changes: Changes, call: Call) -> str:
 
 
 def _inject(context: RunContext, changes: Changes) -> None:
-    """Put the handler's messages in the thread behind its result."""
+    """Add the handler's messages to the thread after its result."""
     for each in changes.injected:
         context.add_message(changes, injected_message(context, each, context.next_seq(changes)))
 

@@ -1,4 +1,4 @@
-"""The handlers of calls: run within their run, and what they return and write made ready for the journal."""
+"""Handlers of calls: executed within their run; their results and writes are prepared for the journal."""
 
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -120,7 +120,7 @@ class Handlers:
             await state.close()  # of one that is left behind, or cut off while it closed
 
     def _grace(self, tool: Tool, state: RunState) -> float:
-        """Return seconds between the abort signal and the cancellation of the tool's handler."""
+        """Return the seconds between the abort signal and the cancellation of the tool's handler."""
         if tool.grace is not None:
             return tool.grace
         return self._abort_grace if state.execution.reads_abort else 0.0
@@ -189,7 +189,7 @@ class Handlers:
 
 
 def _without_births(env: Sequence[EnvChange], thread_id: str) -> tuple[EnvChange, ...]:
-    """Return changes of values without those that were for a child: it does not begin."""
+    """Return the changes of values without those for children, which do not start."""
     return tuple([each for each in env if each.owner == thread_id or each.row is None])
 
 

@@ -78,7 +78,7 @@ class Nested:
         return [(await drafts.get(path)).ref for path in file_paths]
 
     async def answer(self, context: RunContext, frame: Frame) -> ToolResult:
-        """Return the result of a prompt tool's call, once its model has said its last word."""
+        """Return the result of a prompt tool's call after its model's last answer."""
         assert frame.call is not None, "only a prompt tool's conversation has an answer"
         call_id, prepared = frame.call.id, context.prepared.get(frame.call.id)
         assert prepared is not None, "the call goes on"
@@ -231,7 +231,7 @@ def _closed(chat: Sequence[Message]) -> Sequence[Message]:
 
 
 def message_in(arguments: Mapping[str, JSON], property_: str | None) -> str:
-    """Return the message within arguments: the property that is one, `message`, or all of them as JSON."""
+    """Return the message among the arguments: that property, `message`, or all arguments as JSON."""
     for name in (property_, "message"):
         value = None if name is None else arguments.get(name)
         if isinstance(value, str) and value:
@@ -252,7 +252,7 @@ def paths(arguments: Mapping[str, JSON], property_: str | None) -> list[str]:
 def prompt_result(
     config: SubpromptConfig, frame: Frame, calls: Sequence[Call], results: Mapping[str, ToolResult]
 ) -> ToolResult:
-    """Return the result for the caller of a prompt: its text, with its calls and their errors where there are any."""
+    """Return the result of a prompt tool: its text, with calls and errors if there are any."""
     text = frame.messages[-1].content
     errors_too = config.include_errors
     nested: Mapping[str, ActiveAgent] = {} if frame.active is None else frame.active.nested

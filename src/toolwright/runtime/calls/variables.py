@@ -1,4 +1,4 @@
-"""Variables that do not resolve: what is missing, and the run that waits for it (D4)."""
+"""Missing variables, and the suspension of runs that need them (D4)."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -35,12 +35,12 @@ EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]
 def without_value(
     env: ThreadEnv, variables: Iterable[Variable], tool: str | None = None
 ) -> tuple[Variable, ...]:
-    """Return the required ones that have no value. An empty text is one; one that cannot be read is none."""
+    """Return the required variables without a value. An empty text is a value; an undecryptable one is not."""
     return tuple([each for each in variables if each.required and not _resolves(env, each.name, tool)])
 
 
 def missing_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
-    """Return the variables that a call of the tool is missing, by what is known of the env."""
+    """Return the missing variables of a call of the tool, by the values that the run has read."""
     nested = context.active.nested.get(tool.name)
     if nested is not None:
         return missing_of(context.env_for, nested)
@@ -92,7 +92,7 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
 def with_effective_types(
     types: EnvTypes, missing: Sequence[Variable], needed: Collection[str] = ()
 ) -> tuple[Variable, ...]:
-    """Return the variables as they are asked for: one that models are shown, since it is designated, is text (D6)."""
+    """Return the variables as requested: one that is shown to models is text, not a secret (D6)."""
     among = {*needed, *[each.name for each in missing]}
     return tuple([changed(each, type=types.type_of(each.name, among)) for each in missing])
 
@@ -134,7 +134,7 @@ def needs_approval(context: RunContext, call: Call, tool: Tool) -> bool | None:
 
 
 async def decide(context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
-    """Ask the call's tool whether these arguments need an approval, where it says so by a function of them."""
+    """Evaluate the tool's approval predicate for these arguments, if it has one."""
     tool = tools.get(call.name)
     if tool is None or tool.approval is None or needs_approval(context, call, tool) is not None:
         return
@@ -154,7 +154,7 @@ async def decide(context: RunContext, call: Call, tools: Mapping[str, Tool]) -> 
 
 
 def approval_terms(context: RunContext, changes: Changes, call: Call, tool: Tool) -> Terms:
-    """Return the terms on which the call waits for its approval; its timer and its event are put into the changes.
+    """Return the terms of the call's approval. Adds its timer and its event to the changes.
 
     A call that is waited for in memory is given an hour at most.
     """

@@ -34,7 +34,7 @@ WAITING: frozenset[Kind] = frozenset({"external", "space"})  # somebody else car
 def show(
     context: RunContext, tools: Mapping[str, Tool], changes: Changes, call: Call, tool: Tool, *, asks: bool
 ) -> bool:
-    """Put the message of a visible call into the changes; false if the agent must enter a space first.
+    """Add the message of a visible call to the changes. Return False if the agent must enter a space first.
 
     That is asked in the home thread of an agent that can enter spaces. Elsewhere the call is shown where the agent
     has gone or was spoken to, or in the thread's own stream alone. One that was approved is shown already.
@@ -96,7 +96,7 @@ def call_message(
 def result_message(
     call: Call, result: ToolResult, author: Entity | None, source: Source
 ) -> Sequence[RedactableEffect]:
-    """Return the message of a call that has its result; nothing for one that is not shown."""
+    """Return the message of a finished call, or nothing if the call is not shown."""
     space_id = call.space_id
     if space_id is None:
         return ()

@@ -29,7 +29,7 @@ class Waiting:
         self._inline_wait = inline_wait
 
     async def wait(self, context: RunContext, calls: Sequence[Call]) -> Changes | None:
-        """Wait for one of the calls: a moment in memory, then suspend the run.
+        """Wait for one of the calls, first in memory, then by suspending the run.
 
         Return the changes that settle a call that has timed out, or whose result can no longer arrive, or None.
         """
@@ -65,7 +65,7 @@ class Waiting:
     async def nested(self, context: RunContext, call: Call) -> ToolResult:
         """Wait in memory for a handler's call. Return its result, or an error if it has timed out."""
         while True:
-            context.nudged.clear()
+            context.nudged.clear()  # before the read: a wake-up after it is not lost
             call = await context.reload_call(call.id)
             if call.status != "waiting":
                 return self._calls.result_of(call)
@@ -79,7 +79,7 @@ class Waiting:
                 return timeout_result
 
     async def _overdue(self, context: RunContext, changes: Changes, call: Call) -> ToolResult | None:
-        """Return the result that ends the wait for a call, put into the changes; None while it is to be waited for."""
+        """Return the result that ends the wait, added to the changes, or None if the wait continues."""
         if not call.has_child:
             return (
                 None
@@ -93,7 +93,7 @@ class Waiting:
         return lost
 
     async def _is_awaited(self, context: RunContext, call: Call) -> bool:
-        """Return whether there is a child whose end is the end of the call."""
+        """Return whether a child will end the call when it ends."""
         return await context.retry_until_available(
             lambda: self._store.children.awaited(context.thread.id, call.id)
         )

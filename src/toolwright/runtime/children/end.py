@@ -76,7 +76,7 @@ class ChildReports:
     async def _settling(
         self, context: RunContext, result: ToolResult, run: Run
     ) -> tuple[EventDraft | None, InboxEvent | None]:
-        """Return the event of the call that waits for it, and late result for the inbox if its run has gone on."""
+        """Return the event of the waiting call, and a late result for the inbox if its run has continued."""
         call_id = context.thread.report
         call = (
             None
@@ -90,7 +90,7 @@ class ChildReports:
         )
 
     async def _files(self, context: RunContext, changes: Changes, run: Run) -> list[File]:
-        """Return the files of the answer: those of its last message."""
+        """Return the files of the child's last message."""
         refs = _attached([*context.root.messages, *changes.messages], run)
         drafts = FileDrafts(context.files, {change.folded: change for change in changes.files})
         files = [await drafts.at(ref.path) for ref in refs]

@@ -31,7 +31,7 @@ LOOK_AGAIN = 1.0  # seconds until it is asked again whether this process drives 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStatus:
-    """An open request: for which agent, what was asked for, and what of it is missing now."""
+    """An open request: its agent, the requested variables, and the names that are still missing."""
 
     request_id: str
     agent_name: str
@@ -48,7 +48,7 @@ class FulfilledRequest:
 
 
 class Requests:
-    """Open requests. One that is unknown, answered, over or another thread's raises `NotFound`."""
+    """Open requests. Raises `NotFound` for unknown, fulfilled or expired ones, and those of other threads."""
 
     def __init__(
         self,
@@ -182,19 +182,17 @@ class Requests:
             raise _no_request(request.id)
         if isinstance(active, str):
             return ()  # it waits for nothing any more: it will fail
-        added_names = {row.name for row in added}
+        new_names = {row.name for row in added}
         stored = await self._store.env(thread.id)
         unchanged = [
-            row
-            for row in stored
-            if row.owner != thread.id or row.kind != "env" or row.name not in added_names
+            row for row in stored if row.owner != thread.id or row.kind != "env" or row.name not in new_names
         ]
         resolve = await self._lineages.resolver(thread)
         rows = [*unchanged, *added]
         return still_missing(lambda each: resolve(thread, each, rows), active, _names(request.required))
 
     def _rows(self, request: VariablesRequest, values: Mapping[str, EnvVar]) -> tuple[EnvRow, ...]:
-        """Return the rows of the values: the thread's own, or those of the child to be."""
+        """Return the rows of the values, for the thread or its deferred child."""
         birth, now = self._birth(request), self._clock.now()
         owner = request.thread_id if birth is None else birth.thread_id
         changes = [self._environment.change(owner, name, var, now) for name, var in values.items()]
@@ -207,7 +205,7 @@ class Requests:
         rows: Sequence[EnvRow],
         missing: Sequence[Variable],
     ) -> bool:
-        """Keep the values in one unit; when none is missing, with what they were asked for.
+        """Commit the values in one unit; if none is missing, together with the end of the request.
 
         Whether the request was still open; raises `NoRoom` where no more children may begin.
         """
@@ -238,12 +236,12 @@ class Requests:
         return not isinstance(answer, Conflict)
 
     def _birth(self, request: VariablesRequest) -> NewChildRows | None:
-        """Return the child that is put off."""
+        """Return the deferred child, or None."""
         return None if request.child is None else birth_from_json(request.child, self._clock)
 
 
 def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:
-    """Return the given values, of the types that were asked for; nothing but what was asked for."""
+    """Return the given values with the requested types. Raises `InvalidRequest` for other names."""
     values = EnvTypes(declared={each.name: each.type for each in request.required}).stored(env)
     requested = {each.name for each in request.required}
     for name in values:
@@ -273,7 +271,7 @@ def _put(row: EnvRow) -> EnvChange:
 
 
 def _brought(agents: Sequence[ActiveAgent]) -> frozenset[str]:
-    """Return the names that have a value in some layer of these agents."""
+    """Return the names that a layer of these agents sets."""
     voices = [active for each in agents for active in each.voices]
     layers = [layer for active in voices for layer in (*active.env, *active.tool_env.values())]
     return frozenset([name for layer in layers for name in layer])

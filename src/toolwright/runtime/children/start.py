@@ -25,7 +25,7 @@ REQUEST_LIFE = timedelta(hours=24)
 
 @value
 class NewChildRows:
-    """The initial rows of a child. `files` are those of its parent that it gets copies of.
+    """The initial rows of a child. `files` are its parent's files to copy.
 
     `most` is how many children of its agent there may be at once, None for any number.
     """
@@ -93,7 +93,7 @@ class ChildStart:
     def request(
         self, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable], request_id: str
     ) -> VariablesRequest:
-        """Return the request for what it is missing."""
+        """Return the request for the child's missing variables."""
         now = self._clock.now()
         return VariablesRequest(
             id=request_id,
@@ -126,7 +126,7 @@ class ChildStart:
 
 
 def birth_json(birth: NewChildRows) -> JSONObject:
-    """Return a birth that is put off, for the journal."""
+    """Return a deferred child as JSON, for the journal."""
     files: list[JSON] = [
         [each.path, each.name, each.mime_type, each.size, each.digest, each.width, each.height]
         for each in birth.files

@@ -1,4 +1,4 @@
-"""Tools offered at a step: the prompt's own, what a flag turns on, and those for agents that live on (S0 §5, §6)."""
+"""Tools offered at a step: the prompt's own, optional ones, and those for resumable agents (S0 §5, §6)."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ class ImmediateCall:
 
 
 class StepTools:
-    """Reads the flags, the children and the MCP servers of a thread, and makes of them what its agent is offered."""
+    """Computes the tools offered to an agent from the flags, children and MCP servers of its thread."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class StepTools:
         self._ready: OrderedDict[object, tuple[ActiveAgent, ActiveAgent]] = OrderedDict()
 
     async def offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
-        """Return the active agent with what it may call now; the same one while nothing changes."""
+        """Return the active agent with the tools of this step; the same object while nothing changes."""
         offered = await self._offered(context, base)
         rows = context.root.compactions
         reads = rows or any(call.name == READ_RESULT for call in context.root.unanswered())
@@ -102,7 +102,7 @@ class StepTools:
         return variant
 
     async def _free(self, context: RunContext, resumable: Sequence[AgentCall]) -> list[AgentCall]:
-        """Return the agents of which another child may be created."""
+        """Return the agents of which another child can be created."""
         if not any(each.config.resumable and each.config.resumable.max_instances for each in resumable):
             return [*resumable]
         alive = await context.retry_until_available(lambda: self._store.children.living(context.thread.id))
@@ -130,7 +130,7 @@ class StepTools:
 
 
 def has_room(relation: AgentCall, alive: int) -> bool:
-    """Return whether another of these agents may be created, given the children that are not terminated."""
+    """Return whether another child of this agent can be created, given the number of live children."""
     resumable = relation.config.resumable
     most = resumable.max_instances if resumable else None
     return most is None or alive < most
@@ -148,13 +148,13 @@ def _enabled(env: ThreadEnv, relation: AgentCall) -> bool:
 
 
 def callable_tools(active: ActiveAgent) -> Toolset:
-    """Return all tools that the agent may call at some step: also those that a flag turns on, or that make agents."""
+    """Return all tools that the agent can call at any step, including optional and lifecycle tools."""
     resumable = [each for each in active.relations if each.config.resumable]
     return Toolset([*active.tools, *lifecycle_tools(resumable, resumable)]) if resumable else active.tools
 
 
 def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -> Sequence[Tool]:
-    """Return the tools: `relations` are there, of those `free` one more may be created."""
+    """Return the lifecycle tools for `relations`; another child of those in `free` can be created."""
     message = Tool(
         name=SUBAGENT_MESSAGE,
         description="Send a message to an agent that you have created, by its reference. An idle agent resumes.",
@@ -247,7 +247,7 @@ def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
 def immediate_arguments(
     relation: AgentCall, group: Group, messages: Sequence[Message], arguments: Mapping[str, JSON] | None
 ) -> JSONObject:
-    """Return the arguments of the call: the first message is the group's, the thread's argument, or what was said last.
+    """Return the arguments of the call. The first message is the group's, the thread's, or the last one.
 
     An agent with a schema of its own gets those of the thread's arguments that the schema has.
     """
@@ -280,7 +280,7 @@ def _own_arguments(schema: JSONObject | None, arguments: Mapping[str, JSON] | No
 
 
 def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:
-    """Return suffixes that make of all these names ones that have a value: nothing, or `_` and more."""
+    """Return the suffixes (empty, or `_…`) with which all these names have a value."""
     set_names = env.names()
     suffixes = [
         {n[len(name) :] for n in set_names if n == name or n.startswith(f"{name}_")} for name in names

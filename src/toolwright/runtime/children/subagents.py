@@ -1,4 +1,4 @@
-"""Agents as tools (S0 §5, §6): a thread is handed over, or a child runs in a thread of its own."""
+"""Agents as tools (S0 §5, §6): handoffs, and children in threads of their own."""
 
 import math
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ FOREVER = Pending(wait=math.inf)
 
 
 class Subagents:
-    """Executes calls of agents, and those of the lifecycle tools. What they do is committed with their results."""
+    """Executes calls of agents and of lifecycle tools. Their effects are committed with their results."""
 
     def __init__(self, services: Services, agents: Agents, child_start: ChildStart, max_depth: int) -> None:
         self._store = services.store
@@ -202,7 +202,7 @@ class Subagents:
     async def begin(
         self, state: RunState, birth: NewChildRows, agent: ActiveAgent, relation: AgentCall | None = None
     ) -> Outcome:
-        """Begin a child of that agent; or ask for what it is missing, and it begins when it is given."""
+        """Start a child of that agent, or request its missing variables and defer it."""
         if await self._is_deep(state):
             message = (
                 f"Agents can call each other at most {self._max_depth} deep, and this one is at that depth."
@@ -227,14 +227,14 @@ class Subagents:
         return ToolResult.ok({"reference": birth.thread_id, "name": birth.name, "status": "running"})
 
     async def _is_deep(self, state: RunState) -> bool:
-        """Return whether no thread may be below this one: agents that call each other in a circle come to an end."""
+        """Return whether the thread is at the maximum depth, which bounds agents that call each other in a cycle."""
         if state.thread.parent_id is None:
             return False
         ancestors = await state.retry_until_available(lambda: self._store.children.lineage(state.thread_id))
         return len(ancestors) >= self._max_depth
 
     async def _spawned(self, relation: AgentCall | None, birth: NewChildRows, report: str | None) -> Spawn:
-        """Return the child's beginning, while there is room for it: others may have begun meanwhile."""
+        """Return the effect that starts the child. Raises `NoRoom` if others have started in the meantime."""
         if relation is not None:
             await self._check_room(birth.parent_id, relation)
         return await self._child_start.spawn(birth, report)
@@ -276,7 +276,7 @@ class Subagents:
 
 
 def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
-    """Return the tenvs that a child of that relation is given: fixed ones, and those that the caller passes on."""
+    """Return the tenvs of a child: fixed ones, and those passed on by the caller."""
     return {**config.tenvs, **state.call_env.passed_on(config.pass_tenvs)}
 
 

@@ -1,4 +1,4 @@
-"""The env and tenvs of threads: which values hold, what is a secret among them, and how they are stored (D4–D6)."""
+"""The env and tenvs of threads: effective values, secrets, and their storage (D4–D6)."""
 
 import json
 from collections import OrderedDict
@@ -216,7 +216,7 @@ class Environment:
 
     @property
     def key(self) -> str | None:
-        """The name of the key that seals, None before there is one."""
+        """The name of the key that encrypts, or None."""
         return self._cipher.key
 
     def resealed(self, row: EnvRow) -> EnvRow | None:
@@ -244,7 +244,7 @@ def _hides(hidden: frozenset[str], name: str) -> bool:
 
 
 def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:
-    """Return tenvs as they are stored: JSON texts, of which those of secret names are secrets."""
+    """Return tenvs as stored: JSON texts, marked as secrets if their names are."""
     return {
         name: EnvVar(value=dumps(value), type="secret" if name in secrets else "text")
         for name, value in values.items()

@@ -247,7 +247,7 @@ class Fitting:
             await self.leave_out(cut, None)
 
     def _bare(self) -> None:
-        """Send the first lines of references in place of all results that are longer."""
+        """Replace all longer results by the first lines of references."""
         places = [each.seq or 0 for each in self.messages if each.role == "tool"]
         bare = max([self.row.bare, *places])
         if bare == self.row.bare:
@@ -308,7 +308,7 @@ class Fitting:
 
 
 def limit_of(budget: int, fixed: float, policy: Context) -> float:
-    """Return the tokens of a request from which on it is made shorter: system text and tools cannot be."""
+    """Return the number of tokens above which a request is shortened; system text and tools cannot be."""
     return fixed + max(budget - fixed, 0) * policy.start_at
 
 

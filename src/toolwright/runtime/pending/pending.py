@@ -67,7 +67,7 @@ LONGEST_NAME = 200  # characters of a worker's name
 
 
 class PendingCalls:
-    """Open calls, and what becomes of them from outside their runs."""
+    """Open calls: listed, answered, claimed and cancelled from outside their runs."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class PendingCalls:
         result: JSON | ToolResult,
         may: Callable[[Call], Awaitable[None]] | None = None,
     ) -> Literal["inline", "inbox"]:
-        """Hand in a result; whether the waiting run takes it `inline` or the agent's `inbox` gets it.
+        """Submit a result. Return whether the waiting run gets it (`inline`) or the agent's `inbox`.
 
         Any JSON value is a result, also null, false and 0; a call that waits for an approval is answered with
         `{approved, args?, reason?}`. `may` raises if the caller may not answer the call as it is; if it is another by
@@ -306,7 +306,7 @@ def _was_approved(call: Call) -> bool:
 
 
 def _too_late(kind: type[Unit], call: Call) -> ToolwrightError:
-    """Why a unit of that kind has come too late for the call as it is now."""
+    """Return the error for a unit that came too late for the call's current status."""
     if kind is Submit and call.is_asked:
         return NotFound("Pending tool call not found")  # as it was not when it was read
     if kind is not Submit and _was_approved(call):

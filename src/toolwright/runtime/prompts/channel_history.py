@@ -41,14 +41,14 @@ class RecentMessages:
 
 
 class ChannelHistory:
-    """Reads what was said in places."""
+    """Reads the recent messages of places."""
 
     def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store
         self._agents = agents
 
     async def last(self, entity_id: str, places: Sequence[Place]) -> list[RecentMessages]:
-        """Return the last messages of those of the places that the entity may read, the places in their order."""
+        """Return the last messages of the places that the entity can read, in the order of the places."""
         histories = [await self._last(entity_id, place) for place in places[-MOST_PLACES:]]
         return [each for each in histories if each is not None]
 
@@ -83,7 +83,7 @@ class ChannelHistory:
         return messages if message is None else [message, *messages[1:]]
 
     async def name(self, entity_id: str) -> str:
-        """Return the name of an agent or a person, their id if there is none any more."""
+        """Return the name of an agent or a person, or their id if they were deleted."""
         try:
             return (await self._agents.get(agent_id_of(entity_id))).name
         except NotFound:
@@ -105,7 +105,7 @@ def distinct_names(names: Mapping[str, str]) -> dict[str, str]:
 def conversation(
     recent: RecentMessages, me: str, member_names: Mapping[str, str], room: int | None = None
 ) -> str:
-    """Return what was said in a place as lines. What others wrote is quoted: it cannot look like another line.
+    """Return the messages of a place as lines. Text of others is quoted, so that it cannot imitate a line.
 
     No speaker has the name of another, or of a member who has not spoken. The lines have at most
     `room` tokens: older messages are left out then, and each message is cut.

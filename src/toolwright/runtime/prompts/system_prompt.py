@@ -1,4 +1,4 @@
-"""The system prompt of an agent with toolkits, at every step: who and where it is, what it has in mind (S3, S4)."""
+"""The system prompt of an agent with toolkits: its identity, spaces, goals and memory at each step (S3, S4)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -147,7 +147,7 @@ class SystemPrompts:
 def sections(
     agent: ActiveAgent, state: AgentState, space_id: str | None, budget: int | None = None
 ) -> list[Section]:
-    """Return the parts of the system text of an agent that is in that space, those that can change last.
+    """Return the parts of the system text of an agent in that space; the parts that can change come last.
 
     A provider's cache of a prompt ends where two requests begin to differ. What was said in channels has a share of the
     `budget`, the most tokens of a request, or None if that is unknown.
@@ -169,7 +169,7 @@ def sections(
 def _state_sections(
     agent: ActiveAgent, state: AgentState, space_id: str | None, budget: int | None
 ) -> list[Section]:
-    """Return the present state of the agent: where it can be, what it has in mind, what was said to it."""
+    """Return the sections of the agent's state: spaces, goals, memory and recent messages."""
     kits, entity_id = agent.agent.toolkits, agent.agent.entity_id
     parts: list[tuple[str, str]] = []
     if SPACES in kits:

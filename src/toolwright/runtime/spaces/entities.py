@@ -87,7 +87,7 @@ class Entities:
             raise NotFound(f"There is no entity {entity!r}.") from None
 
     async def get_or_none(self, entity_id: str) -> Entity | None:
-        """Return the entity of that id, or None if there is none, or none any more."""
+        """Return the entity, or None if it does not exist."""
         entity = await self._store.entity(entity_id)
         if entity is not None:
             return entity
@@ -95,7 +95,7 @@ class Entities:
         return None if agent is None else entity_of(agent)
 
     async def get_for_display(self, entity_id: str) -> Entity | None:
-        """Return the entity to show with something else; None also if its row is broken."""
+        """Return the entity for display, or None if it does not exist or its row is broken."""
         try:
             return await self.get_or_none(entity_id)
         except RowBroken as error:
@@ -270,6 +270,6 @@ def _metadata(value: object) -> dict[str, JSON]:
 
 
 def _invalid_value(path: str, error: str) -> InvalidRequest:
-    """Named as on the wire, where the same words are said."""
+    """Fields named as on the wire."""
     field = to_camel(path)
     return InvalidRequest(f"{field} {error}.", [{"path": field, "message": error}])

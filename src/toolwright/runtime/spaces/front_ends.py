@@ -55,7 +55,7 @@ class FrontEnds:
         return await self._store.front_ends.front_ends(entity_id=owner_id, limit=limit, offset=offset)
 
     async def delete(self, id: str) -> None:
-        """Take it off the list."""
+        """Delete a registration."""
         unit = DropFrontEnd(token=self._new_id("unit"), at=self._clock.now(), id=by_id("client", id))
         if isinstance(await self._store.commit(unit), Conflict):
             raise NotFound(f"There is no client {id!r}.")

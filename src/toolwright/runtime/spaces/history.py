@@ -29,7 +29,7 @@ class MessageView:
 
 
 class History:
-    """Reads messages. Those of a space that is not there are none."""
+    """Reads messages. A space that does not exist has none."""
 
     def __init__(self, store: Store, entities: Entities) -> None:
         self._store = store
@@ -47,7 +47,7 @@ class History:
         return await self.shown(rows)
 
     async def newest(self, space_id: str, limit: int, offset: int = 0) -> Sequence[MessageView]:
-        """Return a page of what was said, in order, which ends `offset` messages before the newest."""
+        """Return a page of messages in order, ending `offset` messages before the newest."""
         page(limit, offset)
         return await self.shown(await self._store.spaces.newest(space_id, limit, offset))
 

@@ -123,7 +123,7 @@ class Spaces:
         return changed(space, revision=len(effects) - 1)
 
     async def _sweep(self) -> int:
-        """Delete what is left of deleted spaces, whose ids are free after that."""
+        """Delete the remaining rows of deleted spaces, whose ids can be used again afterwards."""
         return await sweep_rows(self._store, self._clock, self._new_id)
 
     async def get(self, space_id: str, *, seen_by: str | None = None) -> Space:
@@ -147,7 +147,7 @@ class Spaces:
 
     async def update(self, space_id: str, **fields: Unpack[SpaceFields]) -> Space:
         """Change the fields given."""
-        while True:
+        while True:  # again if the space has changed since it was read: no field of another writer is lost
             was = await self.get(space_id)
             new = changed_space(was, fields, self._clock.now())
             if not isinstance(
@@ -156,7 +156,7 @@ class Spaces:
                 return new
 
     async def delete(self, space_id: str) -> None:
-        """Delete a space, with all that was said in it."""
+        """Delete a space with all its messages."""
         effect = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
         if isinstance(await self._effect_commits.commit(effect), Conflict):
             raise NotFound(f"There is no space {space_id!r}.")
@@ -182,13 +182,13 @@ class Spaces:
         return await self._store.spaces.member(space_id, entity_id) is not None
 
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
-        """Return an entity (its id, or an agent's name or id) joins, or gets that role.
+        """Add an entity (its id, or an agent's name or id) to the space, or change its role.
 
         Raises `AlreadyExists` for a third member of a `dm`, `TenvsRequired` for an agent that can have no home thread.
         """
         role = role_of(role)
         guest = await self._guest(entity)
-        while True:
+        while True:  # again if the membership has changed since the members were counted
             space, members = await self.get(space_id), all_of(await self._store.spaces.members(space_id))
             existing = next((one for one in members if one.entity_id == guest.id), None)
             if space.kind == "dm" and existing is None and len(members) >= DM_MEMBERS:
@@ -289,7 +289,7 @@ class Spaces:
         return await self._history.messages(space_id, limit, after, before)
 
     async def history(self, space_id: str, limit: int, offset: int = 0) -> Sequence[MessageView]:
-        """Return a page of what was said, in order, which ends `offset` messages before the newest."""
+        """Return a page of messages in order, ending `offset` messages before the newest."""
         await self.get(space_id)
         return await self._history.newest(space_id, limit, offset)
 
@@ -333,7 +333,7 @@ class Spaces:
         return await self._reactions.take_back(await self.message(message_id), entity_id, emoji)
 
     async def caused(self, run_id: str, entity_id: str) -> bool:
-        """Return whether the run reads what that entity has said."""
+        """Return whether the run reads a message of that entity."""
         return await self._store.spaces.caused(run_id, entity_id)
 
     async def _change(self, message_id: str, effect: Effect) -> None:

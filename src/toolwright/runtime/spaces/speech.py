@@ -20,7 +20,7 @@ from toolwright.wire.space import joined_event, message_event
 
 
 class Speech:
-    """Makes the effects by which something is said."""
+    """Builds the effects that post messages."""
 
     def __init__(self, store: Store, membership: Membership, deliveries: Deliveries) -> None:
         self._store = store

@@ -146,7 +146,7 @@ class NestedCalls:
     ) -> None:
         self._invoke = invoke
         self._execution = execution
-        self._one = asyncio.Lock()
+        self._one = asyncio.Lock()  # one call after another: a replay after a crash needs the same order
         self._inside: asyncio.Task[Any] | None = None  # whatever the task returns
 
     async def make(
@@ -169,7 +169,7 @@ class NestedCalls:
         """End the calls that the handler has left in progress."""
         if self._inside is not None:
             self._inside.cancel()
-            async with self._one:
+            async with self._one:  # wait until the cancelled call has released it
                 pass
 
     def queue(self, name: str, arguments: JSONObject | str | None, redactor: Redactor) -> None:
@@ -199,7 +199,7 @@ class CallMessages:
         return tuple([self._edited(each) for each in self._all()[offset : offset + limit]])
 
     def message(self, message_id: str) -> Message | None:
-        """Return one of them."""
+        """Return a message, or None if it does not exist."""
         wanted_id = given.text("The id of a message", message_id)
         message = next((each for each in self._all() if each.id == wanted_id), None)
         return None if message is None else self._edited(message)
@@ -250,7 +250,7 @@ class CallMessages:
         return [clean_message(each, self._context.redactor) for each in messages if each is not None]
 
     def _all(self) -> list[Message]:
-        """Return messages, with those of this call, which have no place yet."""
+        """Return the messages, with those of this call, which have no position yet."""
         stored = self._context.all_messages
         if not self._injected:
             return stored

@@ -125,7 +125,7 @@ class Family:
         )
 
     def may_speak(self, thread: Thread, text: str) -> str:
-        """Return the text, if it can be said there. Raises `InvalidRequest` or `ThreadTerminated` otherwise."""
+        """Return the checked text of a message to the thread. Raises `InvalidRequest` or `ThreadTerminated`."""
         self._execution.check()
         if thread.id in self._terminated_ids:
             raise _terminated(thread)
@@ -184,7 +184,7 @@ class Family:
         self.makers.append(effect)
 
     def ends(self, thread_id: str) -> None:
-        """Treat that thread as terminated within this call."""
+        """Treat the thread as terminated within this call."""
         self._terminated_ids.add(thread_id)
 
     def _next(self) -> int:

@@ -328,7 +328,7 @@ class RunState(Questions):
         self._calls.queue(name, arguments, self._context.redactor)
 
     async def adopt(self, below: RunExecution) -> None:
-        """Adopt the requests of a call within this one, and what it queued."""
+        """Merge the stop requests and queued calls of a nested call into this one."""
         self.execution.adopt(below)
         self.execution.queued = (*self.execution.queued, *below.queued)
 

@@ -63,7 +63,7 @@ class Deletion:
             )
 
     async def is_home(self, thread: Thread) -> bool:
-        """Return whether it is the home thread of an agent that there still is, declared or configured."""
+        """Return whether it is the home thread of an existing agent, declared or configured."""
         if thread.id != home_thread_id_of(thread.agent):
             return False
         agents = self._store.agents
@@ -71,7 +71,7 @@ class Deletion:
         return not was_configured or await agents.agent(thread.agent) is not None
 
     async def sweep(self) -> int:
-        """Delete the rows of what was deleted, piece by piece; how many those were."""
+        """Delete the remaining rows of deleted threads, in batches. Return their number."""
         return await sweep_rows(self._store, self._clock, self._new_id)
 
     async def remove_bytes(self) -> int:
@@ -108,6 +108,7 @@ class Deletion:
                 token=self._new_id("unit"), at=self._clock.now(), thread_id=busy_id, run_id=run_id
             )
             with self._bus.subscribe(Topic(kind="thread", id=busy_id)) as follower:
+                # The subscription comes first: otherwise the end of the run could be missed.
                 await self._store.commit(unit)  # a conflict: it has ended meanwhile
                 self._wake(busy_id)
                 while (run := await self._store.run(run_id)) is not None and not run.over:

@@ -117,7 +117,7 @@ class Events:
                     yield event
                 elif event.n > last:
                     return
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a topic with a constant flow of events must not starve other tasks
 
 
 def _check_topic(topic: Topic) -> None:

@@ -178,8 +178,9 @@ class Runs:
         return await self._store.calls(run_id=run.id, status=("waiting",), limit=PAGE)
 
     async def _until(self, run_id: str, types: frozenset[str], enough: Callable[[Run], bool]) -> Run:
-        """Return the run once it is as is wished, which events of these types may tell of."""
+        """Return the run once `enough` is true of it, checked after events of these types."""
         with self._bus.subscribe(Topic(kind="run", id=run_id), types) as follower:
+            # The subscription comes before the first read: otherwise an event could be missed.
             while not enough(run := await self.get(run_id)):
                 await follower.next(LOOK_AGAIN if self._motor.is_only_driver else LOOK_ABROAD)
             return run

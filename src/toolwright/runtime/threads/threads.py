@@ -68,7 +68,7 @@ class SentMessage:
 
 
 class Threads:
-    """Threads, for users. Raises `NotFound` for ids that lead nowhere."""
+    """Threads, for users. Raises `NotFound` for unknown ids."""
 
     def __init__(
         self,
@@ -293,7 +293,7 @@ class Threads:
     ) -> Compaction:
         """Commit the change of the compaction in force; again if it is another one by then."""
         by_text("side", side)
-        while True:
+        while True:  # again if a run has shortened the conversation: the number is a compare-and-set
             thread = await self.get(thread_id)
             rows = await self._store.compactions(thread_id, "")
             row = _cut_row(rows, thread_id, side)
@@ -314,7 +314,7 @@ class Threads:
         """
         by_kind("pinned", pinned, bool, "true or false")
         await self._require_existing(thread_id)
-        while True:
+        while True:  # again if others were pinned meanwhile: the limit was checked before the commit
             message = await self._store.message(thread_id, by_id("message", message_id))
             if message is None or message.seq is None:
                 raise NotFound(f"There is no message {message_id!r} in the thread {thread_id!r}.")
@@ -361,7 +361,7 @@ class Threads:
         clean = await in_thread_if_large(content, env.redactor.text, content)
         message_id = self._new_id("msg")
         attachments = [env.redactor.new_file(each) for each in attachments]
-        while True:
+        while True:  # again if another writer has taken a path of the files
             drafts = FileDrafts(StoredFiles(self._store, thread_id))
             refs = await self._files.attach(thread_id, drafts, attachments)
             unit = self._posting(thread, message_id, clean, refs, drafts.changes)
@@ -480,7 +480,7 @@ def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
 
 
 def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
-    """Return the given tenvs as JSON, once nothing is wrong with them merged into those of the prompt and the agent."""
+    """Return the given tenvs as JSON. Raises if they are invalid together with those of prompt and agent."""
     try:
         tenvs = plain_names({} if value is None else value)
     except InvalidJSON as error:

@@ -19,7 +19,7 @@ TELLING = frozenset({"tool.done", "tool.error", "message", *ENDS})
 
 
 class CallEnds:
-    """Delivers the results of calls to those who wait for them, as a model would read them."""
+    """Delivers the results of calls to their waiters, as a model would read them."""
 
     def __init__(self, store: Store, bus: Bus, files: FileKeeper) -> None:
         self._store = store

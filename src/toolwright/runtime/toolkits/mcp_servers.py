@@ -124,7 +124,7 @@ class AgentServers:
         by_id("server", server)
         by_id("tool", tool)
         active = self._equip(await self._agents.active(agent))
-        while True:
+        while True:  # again if the definition has changed since it was read
             offer = await self._offers.tools_for(active, env_of_agent(active))
             held = await self._held(active.agent_id, offer, server, tool)
             changes = [each for each in offer.news if (each.server, each.tool) == (server, tool)]

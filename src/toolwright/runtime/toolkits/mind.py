@@ -46,7 +46,7 @@ class GivenGoal(BaseModel):
 
     @property
     def change(self) -> GoalChange:
-        """Return the change that the model asks for."""
+        """The change that the arguments describe."""
         return GoalChange(**self.model_dump())
 
 
@@ -58,7 +58,7 @@ class GivenMemory(BaseModel):
 
     @property
     def change(self) -> MemoryChange:
-        """Return the change that the model asks for."""
+        """The change that the arguments describe."""
         return MemoryChange(key=self.key, value=self.value)
 
 
@@ -90,7 +90,7 @@ class GivenPlan(BaseModel):
 
     @property
     def change(self) -> PlanChange:
-        """Return the change that the model asks for."""
+        """The change that the arguments describe."""
         return PlanChange(**self.model_dump())
 
 

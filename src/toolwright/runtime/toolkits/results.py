@@ -173,7 +173,7 @@ class ResultReader:
 
 
 def _is_read(message: Message, state: ThreadState) -> bool:
-    """Return whether it is a result that the side which asks has read."""
+    """Return whether the asking side has read this result."""
     read_by = message.side in (None, state.execution.current_side)
     return message.role == "tool" and message.kept and read_by
 
@@ -186,7 +186,7 @@ def _file_of(message: Message) -> AttachmentRef | None:
 
 
 async def _beside_loop(measured: str | bytes, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what the call returns; a long text is gone through in a thread."""
+    """Return the tool's answer; long texts are searched in a thread."""
     if len(measured) > FAST:
         return await asyncio.to_thread(call, *args, **kwargs)
     return call(*args, **kwargs)

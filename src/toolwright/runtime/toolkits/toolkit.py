@@ -225,7 +225,7 @@ class Toolkit:
         """Call a tool by name; the same as `handlers[name](given)`, also for a name that no tool has."""
         parts, call_id = self._parts, self._parts.new_id("call")
         written = await in_thread_if_large(written_input, write_input, written_input)
-        while True:
+        while True:  # again while the thread is busy with another run
             thread, run_id = await self._place()
             if place().get("threadId") == thread.id:
                 raise InvalidRequest(
@@ -324,7 +324,7 @@ class Toolkit:
 
     async def _place(self) -> tuple[Thread, str]:
         """Return the thread and the id of the run that a call is made in now."""
-        async with self._placing:
+        async with self._placing:  # concurrent first calls must share one thread and one run
             thread = None if self._thread_id is None else await self._thread(self._thread_id)
             if thread is None or thread.answering != thread.agent:
                 await self._opened()
