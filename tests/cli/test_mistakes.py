@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["call", "add"], "No app was named: give --app MODULE:APP, set TOOLWRIGHT_APP"),
+        (["call", "add"], "No app is configured. Pass --app MODULE:APP, set TOOLWRIGHT_APP"),
         (["call", "add", "--app", "nothing:app"], "There is no module 'nothing'"),
         (["call", "add", "--app", "app.py:app"], "'app.py:app' is a path. Name the module, as in 'app:app'"),
         (["call", "add", "--app", ":app"], "':app' is not of the form MODULE:APP"),

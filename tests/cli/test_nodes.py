@@ -106,15 +106,13 @@ async def test_one_process_serves_and_another_works(shell: Shell, database: str)
         findings = await asyncio.to_thread(found_by_doctor, shell)
         [(what, _, said)] = [each for each in findings if each[1] == "broken"]
         assert what == "nodes" and said.startswith(
-            f"The files of the node {node} are not those of this process: "
+            f"The node {node} does not share the files of this process. "
         )
         del shell.env["TOOLWRIGHT_FILES_URL"]
         shell.env["TOOLWRIGHT_ENCRYPTION_KEYS"] = Fernet.generate_key().decode()
         findings = await asyncio.to_thread(found_by_doctor, shell)
         [said] = [each[2] for each in findings if each[:2] == ("nodes", "broken")]
-        assert said.startswith(
-            f"The node {node} seals secrets with an encryption key that this process does not have"
-        )
+        assert said.startswith(f"The node {node} encrypts secrets with a key that this process does not have")
         async with httpx.AsyncClient(timeout=60) as http:
             for path in ("/health", "/ready"):
                 body = (await http.get(f"{url}{path}")).json()

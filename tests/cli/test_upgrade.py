@@ -65,7 +65,7 @@ async def test_an_upgrade_rewrites_an_earlier_file_unless_it_is_served(empty: Sh
     assert "Stop the server and upgrade again." in empty.run("db", "upgrade").stdout
     await lock.release()
     assert not is_shrinkable(path)
-    assert "from now on it shrinks" in empty.run("db", "upgrade").stdout
+    assert "From now on it shrinks" in empty.run("db", "upgrade").stdout
     assert is_shrinkable(path)
     assert len(empty.run("db", "upgrade").stdout.splitlines()) == 1
 

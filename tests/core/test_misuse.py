@@ -298,7 +298,7 @@ def configured() -> object:
         (lambda: checked_path("/a/../b"), "neither '.' nor '..'."),
         (
             lambda: tw.Prompt("p", tenvs={"a": float("nan")}),  # type: ignore[dict-item]  # faulty
-            "tenvs must be JSON: a is nan, which JSON cannot carry.",
+            "tenvs must be JSON: a is nan, which JSON cannot represent.",
         ),
         (configured, "names the tool 'a..b'"),
     ],

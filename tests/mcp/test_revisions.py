@@ -51,7 +51,7 @@ async def test_a_server_that_speaks_another_revision_is_down_and_says_why(
     with configured("plain", way, revision=spoken) as (server, _):
         async with hosting({**server, "revision": named}, calling("own")) as host:
             assert await host.status() == "down"
-            assert f"it does not speak {named}" in await host.faults()
+            assert f"it does not support {named}" in await host.faults()
             assert "option revision" in await host.faults()
 
 

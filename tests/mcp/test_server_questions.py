@@ -231,7 +231,7 @@ async def test_a_call_that_needs_the_model_of_a_host_without_one_says_so() -> No
         async with host.client("legacy") as client:
             result = await client.call_tool("think", {})
             assert result.is_error
-            assert "The host offers no model." in text_of(result)
+            assert "The host does not support sampling." in text_of(result)
         async with host.client("2026-07-28") as client:
             with pytest.raises(MCPError) as refused:
                 await client.call_tool("think", {})

@@ -229,7 +229,7 @@ async def test_what_a_task_asks_in_2025_is_never_asked_below_another_call() -> N
             run = await rt.threads.send(thread.id, "Begin")
             [told] = await over(rt, run.id)
             assert told.content == "All done."
-            assert asked_of == ["Nobody can be asked any more."]
+            assert asked_of == ["The call has ended: no one can be asked."]
             assert not [each for each in await rt.calls.list(status=None) if each.name == "elicit"]
             await rt.runs.cancel(waiting)
     finally:

@@ -106,7 +106,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     ),
     "queue_tool with bytes": (
         later(lambda s: s.queue_tool("u", {"a": b""})),
-        "a is of the type bytes, which JSON cannot carry",
+        "a is of the type bytes, which JSON cannot represent",
     ),
     "invoke_tool": (lambda s: s.invoke_tool(5), "The name of a tool must be text, not 5."),
     "invoke_tool with a list": (

@@ -260,11 +260,11 @@ async def test_whatever_is_wrong_is_a_result_and_is_recorded() -> None:
             ("add", {"a": "1", "b": 2, "c": 3}, "a: must be an integer"),
             ("add", '{"a": 1', "not valid JSON"),
             ("add", [1, 2], "must be a JSON object"),
-            ("add", {"a": float("nan"), "b": 1}, "Invalid arguments: a is nan, which JSON cannot carry."),
+            ("add", {"a": float("nan"), "b": 1}, "Invalid arguments: a is nan, which JSON cannot represent."),
             (
                 "add",
                 {"a": 1j, "b": object()},
-                "Invalid arguments: a is of the type complex, which JSON cannot carry.",
+                "Invalid arguments: a is of the type complex, which JSON cannot represent.",
             ),
             ("add", cyclic, "Invalid arguments: hold more than 100000 JSON values."),
             ("add", {"a": [0] * 200_000}, "Invalid arguments: hold more than 100000 JSON values."),

@@ -87,7 +87,7 @@ async def test_another_model_answers_also_in_the_same_conversation_and_at_once()
     assert [each.output for each in results] == ["one", "two", "three"]
     last = await tw.run(agent, "And now?", model=models[1], thread=results[0].thread_id)
     assert last.output == "two"
-    with pytest.raises(NotFound, match="without a database_url a thread is continued only in the event loop"):
+    with pytest.raises(NotFound, match="a thread can be continued only in the event loop"):
         await tw.run(agent, "And now?", model=models[1], thread="thr_none")
 
 
@@ -218,7 +218,7 @@ async def test_a_tool_may_run_an_agent_of_its_own_and_no_journal_is_waited_for_f
     assert call.result == tw.ToolResult.ok("Helped.")
     [call] = (await tw.run(asking(True), "Go.", database_url=url)).calls
     assert call.result is not None
-    assert "give both runs an app= that has both agents" in str(call.result.error)
+    assert "Pass both runs an app= that has both agents" in str(call.result.error)
 
 
 async def test_values_and_files_come_with_a_new_thread() -> None:
@@ -322,7 +322,7 @@ def test_run_sync_within_async_code_of_its_own_thread_is_refused() -> None:
     turns: list[object] = [{"calls": [{"name": "nested", "args": {}}]}, {"text": "Done."}]
     [call] = tw.run_sync(tw.Agent("boss", model=ScriptedModel(turns), tools=[nested]), "Go.").calls
     assert call.result is not None
-    assert "await tw.run(…) there" in str(call.result.error)
+    assert "Use `await tw.run(…)` there" in str(call.result.error)
 
 
 async def test_the_journal_of_an_agent_that_nobody_has_any_more_is_gone() -> None:

@@ -119,7 +119,7 @@ async def test_what_the_file_names_is_there_and_a_restart_writes_nothing(tmp_pat
 
 FAULTY: list[tuple[Any, str]] = [
     ("{", "is not valid JSON"),
-    ('{"agents": [], "agents": []}', "given twice"),
+    ('{"agents": [], "agents": []}', "duplicate key"),
     ([], "The file must be an object."),
     ({}, "agents is required"),
     ({"agents": 5}, "agents must be a list"),
@@ -153,15 +153,15 @@ FAULTY: list[tuple[Any, str]] = [
     ({"agents": [{"name": "x", "config": {}, "foo": 1}]}, "agents.0.foo is not a known field"),
     ({"agents": [{"name": "x", "config": {"tools": [{**CHECK, "foo": 1}]}}]}, "agents.0.config.tools.0.foo"),
     ({"agents": [{"name": "x", "config": {"tools": ["a", "b"]}}]}, "agents.0.config.tools.1"),
-    ({"agents": [{"name": "x", "config": {}}] * 2}, "agents.1.name is given twice: 'x'"),
+    ({"agents": [{"name": "x", "config": {}}] * 2}, "agents.1.name is a duplicate: 'x'"),
     ({"agents": [], "entities": [{"type": "agent", "externalId": "x"}]}, "entities.0.type"),
     ({"agents": [], "spaces": [{"name": "x", "kind": "loud"}]}, "spaces.0.kind"),
-    ({"agents": [], "spaces": [{"name": "x"}, {"name": "x"}]}, "spaces.1.id is given twice"),
+    ({"agents": [], "spaces": [{"name": "x"}, {"name": "x"}]}, "spaces.1.id is a duplicate"),
     ({"agents": [], "spaces": [{"id": "a/b", "name": "x"}]}, "spaces.0.id must be 1 to 128 letters, digits"),
     ({"agents": [{"name": "x" * 201, "config": {}}]}, "agents.0.name must have at most 200 characters"),
     (
         {"agents": [], "spaces": [{"name": "x", "kind": "dm", "members": ["a", "b", "c"]}]},
-        "spaces.0.members must be 2 at most in a dm",
+        "spaces.0.members must have at most 2 members in a dm",
     ),
 ]
 

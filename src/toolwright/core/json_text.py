@@ -110,7 +110,7 @@ def read_json(
     value = _parsed(raw)
     if _names(value, nesting) < count.names:
         if len(raw) > EXACT:
-            raise NotJson("a name is given twice in one object")
+            raise NotJson("an object has a duplicate key")
         _exactly(raw)
     if _HALF_WRITTEN.search(raw):
         refuse_halves(value)
@@ -228,7 +228,7 @@ def _names(value: JSON, nesting: int) -> int:
                     below += [each for each in part if type(each) in _LOOKED_AT]
             elif isinstance(part, float):
                 if part - part != 0.0:
-                    raise NotJson(f"it contains the number {part!r}, which JSON cannot carry")
+                    raise NotJson(f"it contains the number {part!r}, which JSON cannot represent")
             elif isinstance(part, int) and part.bit_length() > MAX_INTEGER_BITS:
                 raise NotJson("it contains a number with too many digits")
         level, depth = below, depth + 1

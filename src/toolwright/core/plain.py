@@ -193,14 +193,14 @@ def _plain(value: object, path: Path, above: tuple[int, ...]) -> JSON:
         return _integer(value, path)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise _fault(path, f"is {float(value)!r}, which JSON cannot carry")
+            raise _fault(path, f"is {float(value)!r}, which JSON cannot represent")
         return float(value)
     return _container(value, path, above)
 
 
 def _container(value: object, path: Path, above: tuple[int, ...]) -> JSON:
     if id(value) in above:
-        raise _fault(path, "contains itself, which JSON cannot carry")
+        raise _fault(path, "contains itself, which JSON cannot represent")
     if len(above) >= MAX_NESTING:
         raise _fault(path[:3], f"is nested deeper than {MAX_NESTING} levels")
     above = (*above, id(value))
@@ -235,9 +235,9 @@ def _serialised(value: object, path: Path) -> object:
             return made
     elif isinstance(value, _TEXTS) or type(value).__module__.partition(".")[0] in _PYDANTIC:
         if isinstance(value, Decimal) and not value.is_finite():
-            raise _fault(path, f"is {value}, which JSON cannot carry")
+            raise _fault(path, f"is {value}, which JSON cannot represent")
         return str(value) if isinstance(value, PurePath) else to_jsonable_python(value)
-    raise _fault(path, f"is of the type {type(value).__name__}, which JSON cannot carry")
+    raise _fault(path, f"is of the type {type(value).__name__}, which JSON cannot represent")
 
 
 def _object(items: Iterable[tuple[object, object]], path: Path, above: tuple[int, ...]) -> JSONObject:

@@ -181,7 +181,7 @@ class EnvNames(Shape):
 
 
 class Deleted(Shape):
-    """It is gone."""
+    """Deleted."""
 
     success: Literal[True]
 
@@ -189,15 +189,15 @@ class Deleted(Shape):
 Responses = dict[int | str, dict[str, Any]]  # as FastAPI spells them
 
 _WORDS: dict[int | str, str] = {
-    400: "An invalid body or query.",
+    400: "Invalid body or query.",
     401: "No key or token, or a wrong or expired one.",
     403: "Not allowed.",
-    404: "Not there.",
-    409: "Already over, or taken.",
+    404: "Not found.",
+    409: "Conflict: already finished, or already exists.",
     410: "Expired.",
     413: "The body is too large.",
-    416: "None of the bytes is in that range.",
-    503: "The journal, or the keys of tokens, are unavailable: try again; or a row that this needs is broken.",
+    416: "The file has no bytes in that range.",
+    503: "The database or the token keys are unavailable (try again), or a required row is corrupt.",
     "default": "Any other error.",
 }
 

@@ -19,13 +19,13 @@ SCHEMES: Mapping[str, Mapping[str, str]] = {
         "type": "apiKey",
         "in": "header",
         "name": _KEY,
-        "description": "A service's key. A server without configured keys takes every caller on its own machine.",
+        "description": "A service's key. A server without configured keys accepts every caller on its own machine.",
     },
     "publicKey": {
         "type": "apiKey",
         "in": "header",
         "name": _PUBLIC,
-        "description": "The key of an application that people use; it comes with a person's token.",
+        "description": "The key of an application that people use, sent with a person's token.",
     },
     "personToken": {
         "type": "http",
@@ -85,7 +85,7 @@ async def _redeemed(request: Request, serving: Serving, token: str) -> Caller:
     caller = await serving.tokens.redeem(token, serving.runtime.clients.use_once)
     if caller is None:
         raise Unauthorized(
-            "The stream token is wrong, used or expired: ask POST /api/stream-tokens for another."
+            "The stream token is wrong, used or expired. Get a new one from POST /api/stream-tokens."
         )
     if caller.entity_id is not None:
         caller = person(

@@ -50,9 +50,9 @@ from toolwright.web.serving import Serving
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
 
-DESCRIPTION = """Threads of agents, their runs and tool calls: made, followed live, answered from outside.
+DESCRIPTION = """Agents' threads, runs and tool calls: create them, follow them live, submit results.
 
-JSON is camelCase; instants are ISO 8601. Lists take `limit` and `offset`. Every error is `{error, code}`, an invalid
+JSON is camelCase; timestamps are ISO 8601. Lists accept `limit` and `offset`. Every error is `{error, code}`, an invalid
 body or query also names its `details`. Streams are server-sent events."""
 
 

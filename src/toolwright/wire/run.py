@@ -300,7 +300,7 @@ def _input(text: str) -> JSONObject:
 
 def _count(value: JSON) -> int:
     if type(value) is not int:
-        raise TypeError("a count is a whole number")
+        raise TypeError("a count must be a whole number")
     return value
 
 

@@ -53,7 +53,7 @@ def checked_lifespan(lifespan: Lifespan | None) -> Lifespan | None:
         raise DefinitionError("App: the lifespan must be the function itself. Leave out its ().")
     if not callable(lifespan) or inspect.iscoroutinefunction(lifespan) or not takes_one(lifespan):
         raise DefinitionError(
-            "App: the lifespan must be a function of the app that gives an async context manager, not "
+            "App: the lifespan must be a function that takes the app and returns an async context manager, not "
             f"{brief_value(lifespan)}."
         )
     return lifespan
@@ -218,8 +218,8 @@ def _checked(embedder: Embedder | None) -> Embedder | None:
     is_name = isinstance(name, str) and name != "" and one_line(name) and not unwritable(name)
     if not is_name or not callable(getattr(embedder, "embed", None)):
         raise DefinitionError(
-            "App: the embedder must be an object with a name and `async def embed(texts)`; one of a provider is "
-            "named by the setting TOOLWRIGHT_EMBEDDER."
+            "App: the embedder must be an object with a name and `async def embed(texts)`. To use the "
+            "embedder of a provider, set TOOLWRIGHT_EMBEDDER."
         )
     return embedder
 
@@ -232,7 +232,7 @@ def _servers(mcp: object) -> list[McpServer]:
     servers = declared_servers(mcp, "App")
     named = next((each for each in servers if isinstance(each, str)), None)
     if named is not None:
-        raise DefinitionError(f"App: mcp names the server {named!r}. An app needs configurations, not names.")
+        raise DefinitionError(f"App: mcp must contain configurations of servers, not the name {named!r}.")
     return [each for each in servers if isinstance(each, McpServer)]
 
 

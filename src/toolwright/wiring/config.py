@@ -55,7 +55,7 @@ def find_app(target: str | None) -> App:
     if DEFAULT_FILE.is_file():
         return load_app("app:app")
     raise DefinitionError(
-        "No app was named: give --app MODULE:APP, set TOOLWRIGHT_APP, or go to a folder with an app.py."
+        "No app is configured. Pass --app MODULE:APP, set TOOLWRIGHT_APP, or change to a folder with an app.py."
     )
 
 
@@ -257,7 +257,7 @@ def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]
 
 def _crowded(spaces: Sequence[SpaceEntry]) -> list[Fault]:
     return [
-        {"path": f"spaces.{number}.members", "message": f"must be {DM_MEMBERS} at most in a dm"}
+        {"path": f"spaces.{number}.members", "message": f"must have at most {DM_MEMBERS} members in a dm"}
         for number, space in enumerate(spaces)
         if space.kind == "dm" and len(set(space.members)) > DM_MEMBERS
     ]
@@ -276,7 +276,7 @@ def _repeated(noun: str, what: str, given: Iterable[str]) -> list[Fault]:
     errors: list[Fault] = []
     for number, name in enumerate(given):
         if name in seen:
-            errors.append({"path": f"{noun}.{number}.{what}", "message": f"is given twice: {name!r}"})
+            errors.append({"path": f"{noun}.{number}.{what}", "message": f"is a duplicate: {name!r}"})
         seen.add(name)
     return errors
 
@@ -288,7 +288,7 @@ def _fault(path: tuple[int | str, ...], message: str) -> Fault:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:  # JSON as it is parsed
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name is given twice in one object")
+        raise ValueError("an object has a duplicate key")
     return found
 
 

@@ -83,17 +83,17 @@ async def shrinkable(settings: Settings) -> str | None:
         return None
     size, free = path.stat().st_size, shutil.disk_usage(path.parent).free
     if free < 3 * size:
-        return f"It cannot shrink yet: rewriting it needs {3 * size} bytes on the disk, and {free} are free."
+        return f"The file cannot shrink yet: rewriting it needs {3 * size} bytes on the disk, but only {free} are free."
     lock = FileLock(path)
     if not await lock.acquire():
-        return f"It cannot shrink yet: {_holder(path)} serves it. Stop the server and upgrade again."
+        return f"The file cannot shrink yet: {_holder(path)} serves it. Stop the server and upgrade again."
     try:
         await asyncio.to_thread(make_shrinkable, path)
     except sqlite3.Error as error:
-        return sentence(f"It cannot shrink yet: {error}")
+        return sentence(f"The file cannot shrink yet: {error}")
     finally:
         await lock.release()
-    return "It was rewritten: from now on it shrinks when much was deleted."
+    return "The file was rewritten. From now on it shrinks after large deletions."
 
 
 async def executors(settings: Settings) -> str | None:

@@ -282,7 +282,7 @@ def warn_without_work(settings: Settings) -> None:
     """Log that this process executes no runs, and which one does."""
     if not settings.work:
         log.warning(
-            "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on the database do."
+            "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on this database do."
         )
     elif settings.cluster is None:  # a node says by itself why it cannot join
         log.warning(
@@ -361,22 +361,22 @@ async def node_faults(
         theirs = node.keys.split(",") if node.keys else []
         if theirs and theirs[0] not in keys:
             errors.append(
-                f"The node {node.id} seals secrets with an encryption key that this process does not have: set the "
+                f"The node {node.id} encrypts secrets with a key that this process does not have. Set the "
                 "same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
             )
         elif keys and not theirs:
             errors.append(
-                f"The node {node.id} has no encryption keys, and this process seals secrets with one, which that node "
-                "could not read: set the same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
+                f"The node {node.id} has no encryption keys, so it cannot decrypt the secrets of this process. Set the "
+                "same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
             )
         elif keys and keys[0] not in theirs:
             errors.append(
-                f"This process seals secrets with an encryption key that the node {node.id} does not have: give it to "
-                "all processes of the cluster as the second of TOOLWRIGHT_ENCRYPTION_KEYS before it becomes the first."
+                f"This process encrypts secrets with a key that the node {node.id} does not have. Add the key to all "
+                "processes of the cluster as the second of TOOLWRIGHT_ENCRYPTION_KEYS before you make it the first."
             )
         if not found.get(node.files, True):
             errors.append(
-                f"The files of the node {node.id} are not those of this process: set the same TOOLWRIGHT_FILES_URL at "
+                f"The node {node.id} does not share the files of this process. Set the same TOOLWRIGHT_FILES_URL at "
                 "all processes of the cluster, s3://… or a folder that they share."
             )
     return errors
@@ -400,13 +400,13 @@ def node_notes(living: Sequence[Node], settings: Settings) -> list[str]:
         broker, _, secrets = node.alike.partition(",")
         if broker and broker != own[0]:
             notes["broker"] = (
-                f"The node {node.id} sends its messages to other processes by {broker}, this process by {own[0]}: live "
-                "text and wakes do not reach the other at once. Set the same TOOLWRIGHT_CLUSTER at all processes."
+                f"The node {node.id} sends messages to other processes by {broker}, this process by {own[0]}. Streamed "
+                "text and wake-ups are delayed between them. Set the same TOOLWRIGHT_CLUSTER at all processes."
             )
         if secrets and secrets != own[1]:
             notes["secrets"] = (
-                f"The node {node.id} has other secret keys than this process: tokens of streams and sign-ins of one "
-                "are refused at the other. Set the same TOOLWRIGHT_SECRET_KEYS at all processes."
+                f"The node {node.id} has other secret keys than this process. Each rejects stream tokens and sign-ins "
+                "of the other. Set the same TOOLWRIGHT_SECRET_KEYS at all processes."
             )
     return [*notes.values()]
 

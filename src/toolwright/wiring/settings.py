@@ -68,7 +68,7 @@ def warning(environment: Iterable[str], settings: Sequence[str]) -> str | None:
     if not unknown:
         return None
     named = ", ".join(name + _nearest_name(name.upper(), known, len(PREFIX)) for name in unknown)
-    return sentence(f"No setting is called so, and nothing reads it: {named}")
+    return sentence(f"Unknown settings are ignored: {named}")
 
 
 def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: Sequence[str]) -> str:
@@ -135,7 +135,7 @@ def _secret_in(path: Path, setting: str, environment: Mapping[str, str]) -> str:
             content = file.read(_LARGEST_SECRET + 1)
         text = content.decode().rstrip("\r\n")
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise DefinitionError(sentence(f"{name}: the file {str(path)!r} cannot be read: {reason}")) from None
     if len(content) > _LARGEST_SECRET or not text.strip():
         size = "larger than 64 KiB" if text.strip() else "empty"
@@ -371,7 +371,7 @@ class Settings(BaseSettings):
         if value is None:
             return None
         if info.data.get("jwt_secret") is not None:
-            raise ValueError("give jwt_secret or jwt_jwks_url, not both: a token is verified in one way")
+            raise ValueError("set either jwt_secret or jwt_jwks_url, not both")
         if not _is_safe(value):
             raise ValueError(
                 f"the URL must begin with https:// (http:// on this machine only), not {value!r}"
@@ -387,11 +387,11 @@ class Settings(BaseSettings):
         verified = given["jwt_secret"] is not None or given["jwt_jwks_url"] is not None
         if value and not verified:
             raise ValueError(
-                "people's tokens must be verified: with public_keys give jwt_secret or jwt_jwks_url"
+                "public_keys require a way to verify people's tokens: set jwt_secret or jwt_jwks_url"
             )
         if verified and not value:
             raise ValueError(
-                "jwt_secret and jwt_jwks_url are for people, who need one of the public_keys: give some"
+                "jwt_secret and jwt_jwks_url have no effect without public_keys: set public_keys"
             )
         if set(value) & {ServiceKey.read(entry).key for entry in given.get("secret_keys", ())}:
             raise ValueError("a public key must not be a secret key too: its holder would have all rights")
@@ -401,14 +401,14 @@ class Settings(BaseSettings):
     @classmethod
     def _check_database_url(cls, value: str) -> str:
         if ":memory:" in value:
-            raise ValueError("a journal in memory is memory://")
+            raise ValueError("an in-memory journal must be written as memory://")
         if not value.startswith(("sqlite:///", "postgresql://", "postgres://", MEMORY)):
             raise ValueError(
                 f"database_url must begin with sqlite:/// (and a path), postgresql:// or memory://, not {value!r}"
             )
         if value.startswith("postgres") and not _has_ports(value):
             raise ValueError(
-                "the port of a Postgres server is a number from 1 to 65535; in a user name and a password write the "
+                "the port of a Postgres server must be a number from 1 to 65535; in a user name or password, write the "
                 "characters / ? # @ : as %2F %3F %23 %40 %3A"
             )
         return value
@@ -447,8 +447,7 @@ class Settings(BaseSettings):
     def _embedder(cls, value: str | None) -> str | None:
         if value and not _EMBEDDER.fullmatch(value):
             raise ValueError(
-                f"an embedder is a provider, which is openai, and its model, as in "
-                f"openai:text-embedding-3-small, not {value!r}"
+                f"the embedder must be a model of openai, as in openai:text-embedding-3-small, not {value!r}"
             )
         return value or None
 
@@ -457,11 +456,11 @@ class Settings(BaseSettings):
     def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for origin in value:
             if origin == "*" and len(value) > 1:
-                raise ValueError("* allows every origin: give it alone, or leave it out")
+                raise ValueError("* allows every origin: use it alone, or leave it out")
             if origin != "*" and not (_ORIGIN.fullmatch(origin) and _names_host(origin)):
                 raise ValueError(
-                    f"an origin is a scheme and a host, as in https://shop.example or http://localhost:5173, without "
-                    f"a path, not {origin!r}"
+                    f"an origin must be a scheme and a host, as in https://shop.example or http://localhost:5173, "
+                    f"without a path, not {origin!r}"
                 )
         return value
 
@@ -550,7 +549,7 @@ def read_duration(text: str) -> timedelta | None:
     seconds = 0 if written is None else int(written[1]) * _SECONDS[written[2]]
     if not 0 < seconds <= _MOST:
         raise ValueError(
-            f"must be a duration such as 30d, 12h, 90m or 3600 (seconds), of 100 years at most, or {FOREVER}, "
+            f"must be a duration such as 30d, 12h, 90m or 3600 (seconds), up to 100 years, or {FOREVER}, "
             f"not {brief(repr(text), 100)}"
         )
     return timedelta(seconds=seconds)

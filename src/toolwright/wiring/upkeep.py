@@ -33,8 +33,8 @@ from toolwright.wiring.parts import Parts, check_exists, file_store, key_file, o
 from toolwright.wiring.settings import MEMORY, Settings
 
 POSTGRES = (
-    "A journal on Postgres is backed up by its own tools: copy it with pg_dump, and with it the files ({files}) and "
-    "TOOLWRIGHT_ENCRYPTION_KEYS, without which its secrets cannot be read."
+    "This command cannot back up a journal on Postgres. Use pg_dump, and also copy the files ({files}) and "
+    "TOOLWRIGHT_ENCRYPTION_KEYS, without which the secrets cannot be decrypted."
 )
 _PARTS = ("-wal", "-shm", "-journal", ".lock", ".migrate.lock", ".key", ".files", ".partial")
 
@@ -92,9 +92,9 @@ def _check_target(source: Path, target: Path, *, force: bool) -> None:
     if not target.parent.is_dir():
         raise InvalidRequest(f"The backup {str(target)!r} cannot be created: its folder does not exist.")
     if target.is_dir():
-        raise InvalidRequest(f"The backup {str(target)!r} is a folder: name a file.")
+        raise InvalidRequest(f"The backup {str(target)!r} is a folder. Name a file.")
     if target.resolve() == source.resolve():
-        raise InvalidRequest("The backup would be the database itself: name another file.")
+        raise InvalidRequest("The backup cannot be written to the database itself. Name another file.")
     unfinished = beside(target, "partial").exists()  # what was moved before the end of its process is ours
     in_the_way = [each for each in (target, beside(target, "files"), beside(target, "key")) if each.exists()]
     if in_the_way and not force and (target.exists() or not unfinished):

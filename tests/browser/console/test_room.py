@@ -254,7 +254,7 @@ async def test_who_is_no_member_finds_no_space(context: BrowserContext) -> None:
     async with trip() as made:
         await made.person("eve")
         eve = await made.enter(context, "/spaces/trip", person="eve")
-        await expect(eve.get_by_role("heading", name="Not here")).to_be_visible()
+        await expect(eve.get_by_role("heading", name="Not found")).to_be_visible()
         await expect(eve.get_by_text("There is no space 'trip'.")).to_be_visible()
         await expect(eve.locator("article.message")).to_have_count(0)
 
@@ -275,11 +275,11 @@ async def test_a_service_makes_a_space_takes_people_in_and_speaks_for_them(conte
         page = await made.enter(context)
         await page.get_by_role("button", name="New space").click()
         await page.get_by_label("Name").fill("Office")
-        await page.get_by_role("button", name="Make it").click()
+        await page.get_by_role("button", name="Create").click()
         await expect(page.get_by_role("heading", name="Office")).to_be_visible()
         await expect(page.get_by_text("A service speaks for somebody")).to_be_visible()
         await page.get_by_role("button", name="Members").click()
-        await page.get_by_label("Somebody else").click()
+        await page.get_by_label("Add a person or agent").click()
         await page.get_by_role("option", name="Ada").click()
         await page.get_by_role("button", name="Add", exact=True).click()
         await expect(page.locator(".guest", has_text="Ada")).to_be_visible()
@@ -290,7 +290,7 @@ async def test_a_service_makes_a_space_takes_people_in_and_speaks_for_them(conte
         await say(page, "Hello from Ada")
         await expect(said(page, "Hello from Ada").locator(".who")).to_have_text("Ada")
         await page.get_by_role("button", name="Members").click()
-        await page.get_by_label("Take Ada out").click()
+        await page.get_by_label("Remove Ada").click()
         await expect(page.locator(".guest")).to_have_count(0)
 
 
@@ -327,7 +327,7 @@ async def test_what_changes_while_earlier_messages_are_drawn_is_not_missed(conte
 async def test_a_flood_of_messages_is_read_and_not_drawn_one_by_one(context: BrowserContext) -> None:
     async with trip() as made:
         ada = await made.enter(context, "/spaces/trip", person="ada")
-        await expect(ada.get_by_text("Nothing was said here yet.")).to_be_visible()
+        await expect(ada.get_by_text("No messages yet.")).to_be_visible()
         bob = made.people["bob"]
         await asyncio.gather(*[made.rt.spaces.say("trip", bob, f"flood {n}.") for n in range(600)])
         [newest] = await made.rt.spaces.messages("trip", 1)

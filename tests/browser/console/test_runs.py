@@ -94,10 +94,10 @@ async def test_one_goes_from_a_call_to_the_thread_below_and_back(context: Browse
         await expect(tree.locator(".badge")).not_to_have_text("running")
         await page.goto(f"{made.url}/runs/{run.id}")
         await fold(page, "helper").locator("summary").click()
-        await page.get_by_role("link", name="The thread that carries it out").click()
+        await page.get_by_role("link", name="Its thread").click()
         await expect(page.get_by_role("heading", name="helper")).to_be_visible()
         await expect(page.locator(".message", has_text="Here is salt.")).to_be_visible()
-        await page.get_by_role("navigation", name="Threads above").get_by_role("link").click()
+        await page.get_by_role("navigation", name="Parent threads").get_by_role("link").click()
         await expect(page.get_by_role("heading", name="Salt?")).to_be_visible()
         await expect(page.locator(".message", has_text="We have salt.")).to_be_visible()
 
@@ -253,7 +253,7 @@ async def test_a_missing_value_is_given_where_the_run_waits_for_it(context: Brow
         run = await made.rt.threads.send(thread.id, "Buy")
         page = await made.enter(context, f"/runs/{run.id}")
         await page.get_by_label("SHOP_KEY").fill("the-key-of-the-shop")
-        await page.get_by_role("button", name="Give").click()
+        await page.get_by_role("button", name="Save").click()
         await expect(page.locator("h1 + .badge")).to_have_text("completed")
         await expect(page.get_by_label("SHOP_KEY")).to_have_count(0)
         assert "the-key-of-the-shop" not in await page.content()
@@ -309,7 +309,7 @@ async def test_runs_are_listed_live_by_pages_and_by_what_they_are_asked_for(cont
         await expect(page).to_have_url(f"{made.url}/runs?thread={other.id}")
         await expect(page.locator("[data-run]")).to_have_count(1)
         await page.goto(f"{made.url}/runs?status=failed")
-        await expect(page.get_by_text("No run is like that.")).to_be_visible()
+        await expect(page.get_by_text("No matching runs.")).to_be_visible()
 
 
 async def test_a_run_fits_a_phone(context: BrowserContext) -> None:
@@ -371,4 +371,4 @@ async def test_the_nodes_of_a_cluster_are_shown_as_they_are(context: BrowserCont
             await expect(page.get_by_text("There is no cluster on this database.")).to_be_visible()
         await made.person("ada")
         page = await made.enter(context, "/nodes", person="ada")
-        await expect(page.get_by_role("heading", name="Not here")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Not found")).to_be_visible()

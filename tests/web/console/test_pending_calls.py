@@ -137,7 +137,7 @@ async def test_an_approval_in_a_persons_own_thread_is_counted_as_theirs_and_they
         assert await count_pending(visit) == 1
         [call] = (await read_page(visit, Filter())).calls
         assert (await facts_of_row(visit, call)).call.may_answer
-        assert await answerers(visit_of(rt, SERVICE), call, None) == "whose thread it is, or a service"
+        assert await answerers(visit_of(rt, SERVICE), call, None) == "the thread's user or a service"
 
 
 async def test_a_step_is_counted_from_when_its_model_was_asked() -> None:

@@ -265,7 +265,7 @@ class ClusterBus(MemoryBus):
         if not self._is_logged and _now() - self._failing_since > patience:
             self._is_logged = True
             log.warning(
-                "Messages to other processes are not sent, so they see changes after 0.25 s: %s",
+                "Messages to other processes cannot be sent. They see changes with a delay of up to 0.25 s: %s",
                 self._unheard or error_text(error),
             )
 
@@ -295,7 +295,7 @@ class ClusterBus(MemoryBus):
                 await self._relay.listen(self._receive, self._connected)
             except Exception as error:  # noqa: BLE001 - of sockets, of TLS, of the client of a broker
                 self._unheard = error_text(error)
-                log.debug("Messages of other processes are not received: %s", self._unheard)
+                log.debug("Messages from other processes cannot be received: %s", self._unheard)
             await asyncio.sleep(RETRY)
 
     def _connected(self) -> None:
@@ -314,7 +314,7 @@ class ClusterBus(MemoryBus):
             for message in messages:
                 self._handle(node, message)
         except (ValueError, TypeError, RecursionError) as error:  # of another version, or of another sender
-            log.debug("A message of another process cannot be read: %s", error)
+            log.debug("A message from another process cannot be read: %s", error)
 
     def _handle(self, node: str, message: Any) -> None:  # JSON of `_queue`
         match message:
@@ -417,7 +417,7 @@ def _event(fields: list[Any]) -> Event:
     """Return the live event of these fields; raises `TypeError` or `ValueError` for others."""
     thread_id, run_id, agent, space_id, type_, at, payload = fields
     if not isinstance(payload, dict):
-        raise TypeError("The payload of an event is an object.")
+        raise TypeError("The payload of an event must be an object.")
     return Event(
         thread_id=thread_id,
         run_id=run_id,

@@ -92,7 +92,7 @@ class KeyFileCipher:
         except (OSError, UnicodeDecodeError) as error:
             raise CannotSeal(sentence(f"The key file {str(self._path)!r} cannot be read: {error}")) from error
         if not kept:
-            raise CannotSeal(f"The key file {str(self._path)!r} is empty: put its key back.")
+            raise CannotSeal(f"The key file {str(self._path)!r} is empty. Restore its key.")
         if self._path.stat().st_mode & 0o077:
             log.warning("The key file %s can be read by other users. Run chmod 600 on it.", self._path)
         self._cipher = FernetCipher(kept)
@@ -111,7 +111,10 @@ def _make(path: Path) -> None:
             with contextlib.suppress(FileExistsError):
                 os.link(draft.name, path)
                 _sync_folder(path.parent)
-                log.warning("Made the key file %s for secrets: keep it with the database, and private.", path)
+                log.warning(
+                    "Created the key file %s for encrypting secrets. Back it up with the database, keep it private.",
+                    path,
+                )
     except OSError as error:
         raise CannotSeal(sentence(f"The key file {str(path)!r} cannot be created: {error}")) from error
 

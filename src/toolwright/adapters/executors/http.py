@@ -74,9 +74,7 @@ def result_of(answer: Answer, most: int, values: int, fields: Sequence[str] = ()
     text = _text(content, kind, charset)
     if text is None:
         shown = brief(repr(kind), 100) if kind else "no content type"
-        raise HttpFailure(
-            "http_binary", f"The service answered with what is neither text nor an image ({shown})."
-        )
+        raise HttpFailure("http_binary", f"The service's answer is neither text nor an image ({shown}).")
     if kind and not _JSON.fullmatch(kind):
         return ToolResult.ok(text)
     return ToolResult.ok(trimmed(_value(text, values), read_fields(fields)))
@@ -158,17 +156,19 @@ def unpacked(answer: Answer, most: int) -> bytes:
         return answer.content
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise HttpFailure(
-            "http_unreadable", "The service's answer is packed in a way that was not asked for."
+            "http_unreadable", "The service's answer has a content encoding that was not requested."
         )
     unpacking = zlib.decompressobj(wbits=47)  # either of the two, by its head
     try:
         content = unpacking.decompress(answer.content, most + 1)
     except zlib.error as error:
-        raise HttpFailure("http_unreadable", "The service's answer cannot be unpacked.") from error
+        raise HttpFailure("http_unreadable", "The service's answer cannot be decompressed.") from error
     if len(content) > most:
         raise _too_large(most)
     if not unpacking.eof:
-        raise HttpFailure("http_unreadable", "The service's answer cannot be unpacked: its end is missing.")
+        raise HttpFailure(
+            "http_unreadable", "The service's answer cannot be decompressed: its end is missing."
+        )
     return content
 
 
@@ -292,7 +292,7 @@ async def _files(paths: Sequence[str], state: ThreadState) -> dict[str, FileCont
         refs[path] = ref
     if sum(ref.size or 0 for ref in refs.values()) > MAX_ATTACHMENT:
         raise HttpFailure(
-            "too_large", f"The files of one request may have {quantity(MAX_ATTACHMENT, 'byte')} at most."
+            "too_large", f"The files of one request must have at most {quantity(MAX_ATTACHMENT, 'byte')}."
         )
     return {
         path: FileContent(name=ref.name, mime_type=ref.mime_type, content=await state.read_file(path))

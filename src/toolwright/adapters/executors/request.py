@@ -86,7 +86,7 @@ def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) ->
         parsed = httpx.URL(request.url)
     except (httpx.InvalidURL, UnicodeError) as error:
         raise HttpFailure(
-            "http_bad_url", "The tool's URL has a host that is none, or is too long with these arguments."
+            "http_bad_url", "With these arguments the tool's URL has an invalid host or is too long."
         ) from error
     headers = request.headers
     if parsed.userinfo and "authorization" not in {name.lower() for name, _ in headers}:
@@ -154,7 +154,7 @@ class Exchange:
             if answer.status not in _REDIRECTS or location is None:
                 return answer
             ask = redirected(ask, answer.status, location)
-            pool, who = self._guarded, "The place that the service redirects to"
+            pool, who = self._guarded, "The target of the service's redirect"
         raise HttpFailure("http_redirects", f"The service redirected more than {MAX_REDIRECTS} times.")
 
     async def aclose(self) -> None:
@@ -191,10 +191,10 @@ class Exchange:
         except (httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.TimeoutException) as error:
             raise HttpFailure(
                 "http_broken_off",
-                f"{who} broke off without a whole answer; the effect of the call is unknown.",
+                f"{who} closed the connection before the answer was complete; the effect of the call is unknown.",
             ) from error
         except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol) as error:
-            raise HttpFailure("http_bad_request", "The request is not one that HTTP allows.") from error
+            raise HttpFailure("http_bad_request", "The request is not valid HTTP.") from error
 
     async def _read(self, response: httpcore.Response, method: str) -> Answer:
         headers = {name.decode("latin-1").lower(): text.decode("latin-1") for name, text in response.headers}
@@ -235,9 +235,11 @@ def redirected(ask: Ask, status: int, location: str) -> Ask:
         known = url.scheme in ("http", "https") and bool(url.host)
         url = url.copy_with(userinfo=b"", fragment=None)
     except (httpx.InvalidURL, UnicodeError, ValueError) as error:
-        raise HttpFailure("http_redirects", "The service redirects to what is not a URL.") from error
+        raise HttpFailure("http_redirects", "The service redirects to an invalid URL.") from error
     if not known:
-        raise HttpFailure("http_redirects", "The service redirects to what is neither http:// nor https://.")
+        raise HttpFailure(
+            "http_redirects", "The service redirects to a URL that is neither http:// nor https://."
+        )
     headers, ours = ask.headers, ask.ours
     if _origin(url) != _origin(ask.url):
         headers = ()

@@ -80,7 +80,9 @@ def _image_block(mime_type: str, data: str) -> dict[str, Any]:
 def tool_of(native: object) -> Tool:
     """Return a tool that calls a LangChain tool. Raises `DefinitionError` for anything else."""
     if not isinstance(native, BaseTool):
-        raise DefinitionError(f"A tool of LangChain is a langchain_core BaseTool, not {brief_value(native)}.")
+        raise DefinitionError(
+            f"A LangChain tool must be a langchain_core BaseTool, not {brief_value(native)}."
+        )
 
     _check_arguments(native)
     _check_injected(native)
@@ -107,8 +109,8 @@ def _check_arguments(native: BaseTool) -> None:
     is_open = bool(invented) or form.model_config.get("extra") == "allow"
     if is_open and not form.model_fields.keys() - invented:
         raise DefinitionError(
-            f"The tool {native.name!r} of LangChain takes any arguments, and LangChain would call it without: "
-            "give it an args_schema that names them."
+            f"The LangChain tool {native.name!r} accepts any arguments, but LangChain would call it without them. "
+            "Give it an args_schema that names them."
         )
 
 
@@ -145,8 +147,8 @@ def _check_injected(native: BaseTool) -> None:
         if name in names or field.alias in names or not field.is_required() or _is_call_id(field.metadata):
             continue
         raise DefinitionError(
-            f"The tool {native.name!r} of LangChain needs {name!r}, which only LangChain's own agents inject: "
-            "write a function of your own around it."
+            f"The LangChain tool {native.name!r} needs {name!r}, which only LangChain's own agents inject. "
+            "Wrap it in a function of your own."
         )
 
 
@@ -178,7 +180,9 @@ def _schema_of(native: BaseTool) -> JSONObject:
             **made,
             "properties": {name: each for name, each in properties.items() if name not in invented},
         }
-    raise DefinitionError(f"The tool {native.name!r} of LangChain has arguments of pydantic's first version.")
+    raise DefinitionError(
+        f"The LangChain tool {native.name!r} has an args_schema of pydantic 1. Port it to pydantic 2."
+    )
 
 
 def _parts(content: list[Any]) -> object:

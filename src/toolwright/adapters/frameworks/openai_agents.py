@@ -50,7 +50,7 @@ def tool_of(native: object, context: object) -> Tool:
     """Return a tool that calls a function tool of the SDK. Raises `DefinitionError` for anything else."""
     if not isinstance(native, FunctionTool):
         raise DefinitionError(
-            f"A tool of the OpenAI Agents SDK is an agents.FunctionTool, not {brief_value(native)}."
+            f"An OpenAI Agents SDK tool must be an agents.FunctionTool, not {brief_value(native)}."
         )
 
     async def call(state: ThreadState, arguments: JSONObject) -> object:

@@ -53,7 +53,7 @@ def tool_of(native: object, deps: object = None) -> OurTool:
     Raises `DefinitionError` for anything else, and for a tool that its own framework would not describe.
     """
     if not isinstance(native, Tool):
-        raise DefinitionError(f"A tool of pydantic-ai is a pydantic_ai.Tool, not {brief_value(native)}.")
+        raise DefinitionError(f"A pydantic-ai tool must be a pydantic_ai.Tool, not {brief_value(native)}.")
     theirs = cast("Tool[Any]", native)  # whatever its dependencies are
     schema = theirs.function_schema
     if theirs.prepare is not None:

@@ -192,7 +192,7 @@ class Connection:
             try:
                 await self._live()
                 failures = 0
-                fault = "it has ended the connection"
+                fault = "it closed the connection"
             except asyncio.CancelledError:
                 raise
             except BaseException as error:
@@ -267,7 +267,7 @@ class Connection:
             except (MCPError, RuntimeError, TimeoutError) as error:
                 why = self.redactor.text(error_line(error))
                 log.debug(
-                    "MCP server %r: changes of its lists cannot be followed: %s", self.target.server.name, why
+                    "MCP server %r: changes to its lists cannot be followed: %s", self.target.server.name, why
                 )
             failures += 1
             await asyncio.sleep(nth(failures - 1))
@@ -358,7 +358,9 @@ async def _entries(session: OpenSession) -> tuple[list[JSON], list[ListingError]
         if size > MAX_MESSAGE:
             break
         if cursor in cursors:
-            errors.append(ListingError(message="The server's list of tools has no end: a page comes twice."))
+            errors.append(
+                ListingError(message="The server's list of tools does not end: it returned one page twice.")
+            )
             return entries, errors
         cursors.add(cursor)
     if cursor:

@@ -47,7 +47,7 @@ CALL_ID = "toolwright/callId"
 """Where in the metadata of a call its id is, by which a server knows a call that comes again after a crash."""
 CANNOT_ASK = ("no back-channel", "server-initiated requests is unavailable")
 """Errors of SDK and FastMCP tools that send requests of their own, which revision 2026-07-28 does not have."""
-ASKS_IN_2025 = 'The option revision of the server, set to "2025-11-25", lets its tools ask.'
+ASKS_IN_2025 = 'Set the option revision of the server to "2025-11-25" to let its tools ask.'
 _UNKNOWN = "the effect of the call is unknown"
 
 
@@ -123,7 +123,7 @@ class _Call:
                 return _failed(error, self._relation.server)
             except (ValidationError, RuntimeError) as error:
                 return ToolResult.fail(
-                    sentence(f"The MCP server answered with what is no result: {error_line(error)}"),
+                    sentence(f"The MCP server's answer is not a valid result: {error_line(error)}"),
                     error_code="mcp_bad_answer",
                 )
         if isinstance(answer, RemoteTask):
@@ -260,7 +260,7 @@ class _Call:
             return nobody()
         said = [_spoken(each) for each in params.messages]
         if any(each is None for each in said) or params.tools:
-            return types.ErrorData(code=types.INVALID_PARAMS, message="Only text can be answered here.")
+            return types.ErrorData(code=types.INVALID_PARAMS, message="Only text content is supported here.")
         try:
             answer = await self._state.sample(
                 [each for each in said if each is not None],
@@ -296,7 +296,7 @@ def _failed(error: MCPError, server: McpServer) -> ToolResult:
         )
     if code == BROKEN_OFF:
         broken = sentence(
-            f"No answer of the MCP server: {brief(error.error.message, 2_000).rstrip('.')}; {_UNKNOWN}"
+            f"No answer from the MCP server: {brief(error.error.message, 2_000).rstrip('.')}; {_UNKNOWN}"
         )
         return ToolResult.fail(broken, error_code="mcp_broken_off")
     if code == NOT_SENT:

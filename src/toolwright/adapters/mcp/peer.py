@@ -119,7 +119,7 @@ class NoPeer:
 
 def nobody() -> types.ErrorData:
     """Return the answer for a question whose call is unknown, or has no waiter any more."""
-    return types.ErrorData(code=types.INVALID_REQUEST, message="Nobody can be asked any more.")
+    return types.ErrorData(code=types.INVALID_REQUEST, message="The call has ended: no one can be asked.")
 
 
 CALLER: ContextVar[Peer | None] = ContextVar("mcp_caller", default=None)

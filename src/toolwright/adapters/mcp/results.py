@@ -274,7 +274,7 @@ def _is_block(block: Any) -> bool:  # whatever the server sent
 def _left_out(block: Any) -> dict[str, Any]:  # whatever the server sent
     """Return a line in place of an unreadable block."""
     kind = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
-    named = f"the kind {brief(kind, 60)!r}" if isinstance(kind, str) else "no known kind"
+    named = f"the kind {brief(kind, 60)!r}" if isinstance(kind, str) else "an unknown kind"
     return {"type": "text", "text": f"[Content of {named} is left out: it cannot be read.]"}
 
 

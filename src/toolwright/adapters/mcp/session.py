@@ -207,7 +207,7 @@ async def _agree(session: ClientSession, revision: Revision | None) -> None:
 
 
 def _other_revision(revision: Revision, why: str) -> str:
-    return f"it does not speak {revision}, the protocol's revision that its option revision names: {why}"
+    return f"it does not support {revision}, the protocol revision set by its option revision: {why}"
 
 
 async def _unresolved(created: CreatedTask, context: ClaimContext) -> types.CallToolResult:

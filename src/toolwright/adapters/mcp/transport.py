@@ -141,7 +141,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             httpcore2.ProtocolError,
             OSError,
         ) as error:
-            broken = "it broke off without an answer"
+            broken = "it closed the connection without an answer"
             return _fault(f"{broken}: {error_text(error)}" if str(error) else broken, BROKEN_OFF)
         answer = httpx2.Response(
             status_code=response.status,
@@ -151,14 +151,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
         if earlier is not None and answer.status_code in (400, 404):
             await response.aclose()
-            return _fault("the server does not know the session any more", SESSION_GONE)
+            return _fault("the server no longer knows the session", SESSION_GONE)
         if (
             answer.status_code == 404 and request.method == "POST" and SESSION_ID in request.headers
         ):  # to a GET it may mean that there is no such stream
             self._lost(_method(await request.aread()))
         if answer.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            return _fault("it packs its answers, which was not asked for")
+            return _fault("its answer has a content encoding that was not requested")
         if answer.status_code < 400 or answer.status_code == 404:
             return answer
         return await _in_words(answer, _kind(response.headers))

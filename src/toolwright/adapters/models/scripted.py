@@ -353,7 +353,7 @@ class FunctionModel:
     ) -> None:
         if not callable(fn) or isinstance(fn, type):
             raise DefinitionError(
-                f"A FunctionModel takes a function of the messages that returns a turn, not {brief_value(fn)}."
+                f"FunctionModel requires a function that takes the messages and returns a turn, not {brief_value(fn)}."
             )
         if name is None:
             own = getattr(fn, "__name__", type(fn).__name__)
@@ -392,7 +392,9 @@ class FunctionModel:
             )
         turn = read_turn(cast("object", made), where)
         if turn.form.when is not None:
-            raise DefinitionError(f"{where}: when is for scripts; let the function look at the messages.")
+            raise DefinitionError(
+                f"{where}: `when` is only for scripts. Check the messages in the function instead."
+            )
         async for event in stream_turn(turn, request, self._name, self._sleep, self._new_id):
             yield event
 

@@ -20,7 +20,7 @@ LOOK = 0.1  # seconds between two looks whether the leases are still held
 OTHERS = 60.0  # seconds for which a thread is left to other nodes, since this one does not know its agent
 MOST_OTHERS = 5_000  # such threads that are not leased
 MOST_AT_ONCE = 50  # threads leased by one statement
-NO_HEARTBEAT = "This node of the cluster has no heartbeat at the moment."
+NO_HEARTBEAT = "This node of the cluster cannot send a heartbeat at the moment."
 REFUSED = 5.0  # seconds before a process that may not join again tries to
 DUE = 5  # one free slot in so many is reserved for due wake-ups in the journal
 

@@ -118,7 +118,7 @@ class _ApiReader:
         form, document = self._form, self._document
         resolved(operation.broken)
         if operation.method not in METHODS:
-            raise Refused(f"tools cannot be made of the method {operation.method}")
+            raise Refused(f"tools cannot call the method {operation.method}")
         base = self._base(operation)
         made = read_request(document, base, operation.path, operation.method, operation.item, operation.node)
         execution = cast("JSONObject", made["execution"])
@@ -190,7 +190,7 @@ class _ApiReader:
         if self._url is not None:
             url = urljoin(self._url, url)
         if not url.lower().startswith(("http://", "https://")):
-            raise Refused(f"the server {brief(repr(url), 100)} has no host; give base_url")
+            raise Refused(f"the server {brief(repr(url), 100)} has no host; set base_url")
         return literal(url).rstrip("/")
 
     def _is_as_written(self, base: str) -> bool:
@@ -209,7 +209,7 @@ def _is_old(document: JSONObject) -> bool:
     shown = str(version)
     if not re.fullmatch(r"3\.[01](\.\d+.*)?", shown):
         said = "has no field 'openapi'" if version is None else f"is of OpenAPI {brief(shown, 40)}"
-        raise DefinitionError(f"The document {said}: OpenAPI 3.0 and 3.1 are read.")
+        raise DefinitionError(f"The document {said}: only OpenAPI 3.0 and 3.1 are supported.")
     return shown.startswith("3.0")
 
 
@@ -288,9 +288,9 @@ def _words(error: BaseException) -> str:
     if isinstance(error, jsonref.JsonRefError):
         fault: Any = error  # which is untyped
         known = isinstance(fault.cause, Refused)
-        return str(fault.cause) if known else f"the reference {fault.reference['$ref']!r} leads nowhere"
+        return str(fault.cause) if known else f"the reference {fault.reference['$ref']!r} does not resolve"
     if isinstance(error, InvalidConfiguration):
         return "; ".join(f"{each['path']} {each['message']}" for each in error.details[:3])
     if isinstance(error, RecursionError):
-        return "its references lead in a circle"
+        return "its references form a cycle"
     return str(error)

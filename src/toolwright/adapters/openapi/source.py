@@ -224,7 +224,7 @@ class _Composer:
             return
         key = self._keys[-1]
         if key is None:
-            raise yaml.YAMLError("a key must be a text")
+            raise yaml.YAMLError("a key must be a string")
         within[key] = part
         self._keys[-1] = None
 

@@ -71,8 +71,12 @@ class DenoSandbox:
         try:
             return await self._run(source, options, names, log)
         except OSError as error:
-            _log.warning("No process of a sandbox could be started: %s", error)
-            return ended(CodeError(code="exited", message="No process could be started for the code."))
+            _log.warning("A sandbox process could not be started: %s", error)
+            return ended(
+                CodeError(
+                    code="exited", message="The code was not executed: no sandbox process could be started."
+                )
+            )
 
     async def _run(self, source: str, options: CodeOptions, names: "Names", log: Log) -> CodeResult:
         memory = options.memory_limit_bytes
@@ -133,7 +137,7 @@ class Names:
         """Return the text with the names that people know, and without our own frames."""
         if ":" not in text:
             return text
-        ours_gone = _FRAME_OF_OURS.sub("", _CLOSED.sub("Nothing of that name can be imported.", text))
+        ours_gone = _FRAME_OF_OURS.sub("", _CLOSED.sub("No module of that name can be imported.", text))
         return _SOURCE.sub(self._source_name, ours_gone).replace("code:main", self._filenames[0])
 
     def _source_name(self, match: re.Match[str]) -> str:
@@ -168,13 +172,11 @@ async def _stderr_text(process: asyncio.subprocess.Process) -> bytes:
 def _exit_result(status: int, said: bytes, exceeded: bool, memory: int) -> CodeResult:
     """Return the result of a process that ended without an outcome."""
     if exceeded or b"out of memory" in said.lower():
-        message = f"The code used more memory than the {memory} bytes that it may."
+        message = f"The code used more than the allowed {memory} bytes of memory."
         return ended(CodeError(code="memory", message=message))
     words = brief(said.decode(errors="replace"))
-    _log.warning("The process of a sandbox ended with status %d: %s", status, words)
-    return ended(
-        CodeError(code="exited", message=f"The code's process ended by itself, with status {status}.")
-    )
+    _log.warning("A sandbox process exited with status %d: %s", status, words)
+    return ended(CodeError(code="exited", message=f"The code's process exited with status {status}."))
 
 
 def _named(outcome: CodeResult, names: Names) -> CodeResult:

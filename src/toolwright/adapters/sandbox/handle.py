@@ -28,7 +28,7 @@ class Log:
         """Log entries in order. If some were dropped, the last entry is a note about it."""
         if self._room >= 0:
             return tuple(self._entries)
-        note = f"The code has logged more than {quantity(self._most, 'byte')}; the rest is not kept."
+        note = f"The code has logged more than {quantity(self._most, 'byte')}; the rest was discarded."
         return (*self._entries, CodeLog(level="warn", text=note))
 
     def add(self, level: object, text: str) -> None:

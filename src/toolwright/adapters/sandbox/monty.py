@@ -48,7 +48,7 @@ def read(value: object) -> JSON:
     copy = plain(value)
     path = _cycle(copy, (), ())
     if path is not None:
-        raise InvalidJSON(f"{spell(path)} contains itself, which JSON cannot carry.")
+        raise InvalidJSON(f"{spell(path)} contains itself, which JSON cannot represent.")
     return copy
 
 
@@ -59,7 +59,7 @@ def raised(message: str, source: str) -> str:
     made = {f"{name}: {given}" for name, given in _MADE.findall(source)}
     if len(made) == 1:
         return made.pop()
-    return "RuntimeError: An exception takes one text or nothing here; write it as in `raise ValueError('text')`."
+    return "RuntimeError: An exception takes at most one argument here, a string, as in `raise ValueError('text')`."
 
 
 def slept_too_long(message: str) -> bool:
@@ -143,7 +143,7 @@ class MontySandbox:
         except (MontyConversionError, ValueError, OverflowError, TypeError) as error:
             return ended(CodeError(code="result", message=f"The result is not JSON: {brief(str(error))}"))
         except MontyError:
-            return ended(CodeError(code="exited", message="The process that ran the code has died."))
+            return ended(CodeError(code="exited", message="The process that executed the code crashed."))
         finally:
             going.end()
         return self._carried(value)
@@ -256,7 +256,7 @@ def _printed(log: Log, stream: Literal["stdout", "stderr"], text: str) -> None:
 def _failed(error: MontyRuntimeError | MontySyntaxError, source: str, options: CodeOptions) -> CodeResult:
     message = raised(brief(error.display("type-msg")).removeprefix("Exception: "), source)
     if message.startswith(_TOO_MUCH):
-        words = f"The code used more memory than the {options.memory_limit_bytes} bytes that it may."
+        words = f"The code used more than the allowed {options.memory_limit_bytes} bytes of memory."
         return ended(CodeError(code="memory", message=words))
     if message.startswith("TimeoutError: feed time limit exceeded") or slept_too_long(message):
         words = f"The code ran for more than {options.timeout:g} s."

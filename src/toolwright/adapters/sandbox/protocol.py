@@ -91,7 +91,7 @@ class HostFunctions:
         size = len(dumps(value))
         if size > self._most:
             raise HostError(
-                f"What {name!r} returns has {quantity(size, 'byte')}, and {self._most} are allowed."
+                f"The result of {name!r} has {quantity(size, 'byte')}, and {self._most} are allowed."
             )
         return value
 

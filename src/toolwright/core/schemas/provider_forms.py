@@ -365,7 +365,7 @@ class _Root:
         if "$ref" in schema:
             place = self._places.resolve(schema["$ref"]) if left else None
             if place is None or place[0] is schema:
-                raise NoObject  # it leads nowhere, or in a circle
+                raise NoObject  # it does not resolve, or is circular
             joined.append(place[0])
         if False in joined or not left:
             raise NoObject

@@ -104,8 +104,8 @@ class ServiceKey:
         if named is None:
             if _NO_KEY.search(entry):
                 raise ValueError(
-                    "a secret key must hold no parentheses, no blanks and no '=' but at its end; one with a name is "
-                    "written name(scope)=key"
+                    "a secret key must not contain parentheses or blanks, and '=' only at its end; write a key with a "
+                    "name as name(scope)=key"
                 )
             return cls(key=entry)
         name, wanted, key = named.groups()
@@ -169,7 +169,7 @@ class Caller:
 
 
 SERVICE = Caller(kind="service")
-NOBODY = "Your token names nobody whom this server knows: a service must first create an entity for it."
+NOBODY = "There is no entity for your token. A service must create one first."
 
 
 def person(

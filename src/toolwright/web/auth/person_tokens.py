@@ -256,12 +256,12 @@ async def _read(client: httpx.AsyncClient, url: str) -> bytes:
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     async with client.stream("GET", url, headers=headers) as response:
         if response.status_code != OK:
-            raise KeysUnavailable(f"{url} answers {response.status_code}.")
+            raise KeysUnavailable(f"{url} returned {response.status_code}.")
         body = b""
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > LARGEST:
-                raise KeysUnavailable(f"{url} answers with more than {LARGEST} bytes.")
+                raise KeysUnavailable(f"{url} returned more than {LARGEST} bytes.")
         return body
 
 

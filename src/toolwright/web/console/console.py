@@ -182,7 +182,7 @@ class Console:
         elif code is not None:
             caller = await self._sessions.links.redeem(code, self._serving.runtime.clients.use_once)
             if caller is None:
-                error = "This link was used, or is too old: sign in with a key."
+                error = "This link was already used or has expired. Sign in with a key."
                 return sign_in_page(then, takes_people=takes_people, error=error, status=401)
             session = self._sessions.begin(caller)
         else:

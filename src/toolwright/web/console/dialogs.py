@@ -58,14 +58,14 @@ class VariablesForm:
         self._given = None
         with self._card:
             if wanted is None:
-                plain_text("Nobody waits for these values any more.", "p", "quiet")
+                plain_text("These values are no longer needed.", "p", "quiet")
             else:
                 self._ask(wanted)
 
     def _ask(self, wanted: RequestStatus) -> None:
         plain_text("Values are missing", "h2")
         plain_text(
-            f"{wanted.agent_name} goes on once they are given. Secrets are kept encrypted.", "p", "quiet"
+            f"{wanted.agent_name} continues once they are set. Secrets are stored encrypted.", "p", "quiet"
         )
         self._given = box("div", "row small")
         self._list_given(wanted, self._given)
@@ -73,18 +73,18 @@ class VariablesForm:
         fields = [
             Field(name=each.name, secret=each.type == "secret", hint=each.description) for each in missing
         ]
-        self._fields = entry_form(fields, "Give", self._give)
+        self._fields = entry_form(fields, "Save", self._give)
 
     def _list_given(self, wanted: RequestStatus, place: Element) -> None:
         given = [each.name for each in wanted.required if each.name not in wanted.missing]
         place.visible = bool(given)
         with place.clear():
-            plain_text("There already:", "span", "quiet")
+            plain_text("Already set:", "span", "quiet")
             for name in given:
                 badge(name, "good")
 
     async def _give(self, entered: Mapping[str, str]) -> None:
-        await self._visit.act(self._answer(entered), "The values are given.")
+        await self._visit.act(self._answer(entered), "The values are set.")
 
     async def _answer(self, entered: Mapping[str, str]) -> None:
         await self._visit.permits.request(self._visit.caller, self._thread_id, self._request_id)

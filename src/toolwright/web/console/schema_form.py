@@ -373,7 +373,7 @@ def _takes(kind: Kind, initial: JSON | Absence, options: Sequence[JSON], items: 
 def kept_words(field: Field) -> str:
     """Return the note for a value that is too long to be edited."""
     text = field.initial if isinstance(field.initial, str) else json.dumps(field.initial, ensure_ascii=False)
-    return f"{quantity(len(text), 'character')}, too long to be edited here: kept as it is."
+    return f"{quantity(len(text), 'character')}, too long to edit here. It is kept unchanged."
 
 
 _LONGEST_LABEL: Final = 200  # characters of an option
@@ -402,7 +402,7 @@ class SchemaForm:
         except InvalidArguments as error:
             self.show(error.faults)
             count = quantity(len(error.faults), "field")
-            raise InvalidRequest(f"Not sent yet: look at {count} of the form.") from error
+            raise InvalidRequest(f"Not sent. Correct {count} in the form.") from error
         self.show(())
         return entered
 
@@ -521,7 +521,7 @@ def _outlined(element: _Input) -> _Input:
 
 
 def _label(field: Field) -> str:
-    hint = {"json": " (JSON)", "lines": " (one a line)", "datetime": " (UTC)"}.get(field.kind, "")
+    hint = {"json": " (JSON)", "lines": " (one per line)", "datetime": " (UTC)"}.get(field.kind, "")
     if field.kind == "json" and field.label == "JSON":
         hint = ""
     return f"{field.label}{hint}{' *' if field.required else ''}"

@@ -104,7 +104,7 @@ async def draw_outcome(call: Call, result: ToolResult | None) -> None:
     if result.status == "error":
         with box("div", "error") as said:
             said.props["role"] = "alert"
-            plain_text(brief(result.error or "It failed.", LONGEST_SHOWN), "p")
+            plain_text(brief(result.error or "The call failed.", LONGEST_SHOWN), "p")
         if result.error_code is not None:
             with box("div", "row"):
                 badge(brief(result.error_code, 60), "bad")
@@ -160,7 +160,7 @@ async def call_app_tool(
             if progress.over:
                 return
             if not await watch.next(LOOK_AGAIN) and row is None and await app_calls.is_lost(call):
-                raise StoreError("The call could not be started.")
+                raise StoreError("The call could not be executed.")
 
 
 async def call_agent_tool(
@@ -260,7 +260,7 @@ def parameter_table(schema: JSONObject) -> None:
     """Render the table of parameters, or a note that there are none."""
     rows = [*parameters_of(schema)]
     if not rows:
-        plain_text("It takes no parameters.", "p", "quiet")
+        plain_text("No parameters.", "p", "quiet")
         return
     with box("div", "scroll card"), box("table", "grid"):
         with box("thead"), box("tr"):
@@ -312,9 +312,9 @@ class ToolTester:
     def draw(self) -> None:
         """Draw the form; the call's result is shown below it."""
         with box("section", "section stack"):
-            plain_text("Call it", "h2")
+            plain_text("Call this tool", "h2")
             if self._agent_id is not None:
-                plain_text("The call is made by the agent, in a thread of its own.", "p", "quiet small")
+                plain_text("The agent executes the call in a new thread.", "p", "quiet small")
             self._form = SchemaForm(self._tool.offered, name=self._tool.name)
             with box("div", "row"):
                 action("Call", self._press, icon="play_arrow", kind="primary")
@@ -331,7 +331,7 @@ class ToolTester:
             async def go() -> None:
                 self._begin(arguments)
 
-            hint = "It says of itself that it is destructive: what it does may not be undone."
+            hint = "The tool declares itself destructive. Its effect may be irreversible."
             confirm(self._visit, f"Call {self._tool.name}?", "Call", go, hint=hint)
 
         await self._visit.act(read())
@@ -388,9 +388,9 @@ class ToolTester:
                 if not progress.over:
                     action("Cancel", lambda: self._cancel(call))
             if call.is_asked:
-                _wait("It waits for an approval.")
+                _wait("Waiting for approval.")
             elif call.status in ("waiting", "pending"):
-                _wait("It waits for a result from outside.")
+                _wait("Waiting for an external result.")
             if progress.over:
                 result = self._visit.runtime.app_calls.result(call)
                 await draw_outcome(call, result)
@@ -407,11 +407,11 @@ class ToolTester:
             fields = [_field(str(name), declared.get(str(name))) for name in missing]
             plain_text("Values are missing", "h3")
             plain_text(
-                "Give them for this call, and it is made again. Secrets are kept encrypted.",
+                "Enter them to call again. Secrets are stored encrypted.",
                 "p",
                 "quiet small",
             )
-            entry_form(fields, "Give and call again", partial(self._give, call))
+            entry_form(fields, "Save and call again", partial(self._give, call))
 
     async def _give(self, call: Call, entered: Mapping[str, str]) -> None:
         async def go() -> None:

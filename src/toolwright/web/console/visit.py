@@ -119,7 +119,7 @@ log = logging.getLogger("toolwright.web")
 SCOPE: Final = "toolwright.console"
 """The name in a request's scope of what its page needs: the site and the session."""
 LOOK_AGAIN: Final = 15.0  # seconds between two checks of the visitor's access
-OVER: Final = "Your session is over: sign in again."
+OVER: Final = "Your session has expired. Sign in again."
 
 
 @dataclass(slots=True, kw_only=True)
@@ -322,7 +322,7 @@ class Visit:
             case ToolwrightError():
                 self._complain(error.message)
             case _:  # NiceGUI has logged it
-                self._complain("Something went wrong: this was not done, or not all of it.")
+                self._complain("Something went wrong. The action failed or is incomplete.")
 
     def _complain(self, message: str) -> None:
         with self._client:  # what was pressed may be gone by now, and with it its place on the page

@@ -76,7 +76,7 @@ class ToolCalls:
             await asyncio.shield(self._make(context, call, params))
             while (row := await watch.row()) is None:
                 if not await watch.next(LOOK_AGAIN) and await app_calls.is_lost(call):
-                    raise MCPError(INVALID_PARAMS, "The call could not be started.")
+                    raise MCPError(INVALID_PARAMS, "The call could not be executed.")
         return {"task": legacy_task(row, "working", None)}
 
     async def _found(self, context: Context, params: CallToolRequestParams) -> Tool:
@@ -158,8 +158,8 @@ class _Following:
             await self._relay.send(events)
             if not events:
                 if row is None and await self._runtime.app_calls.is_lost(self._call):
-                    return error_result("The call could not be started.")
-                await self._relay.beat(self._elapsed, f"{self._tool.name} is not over yet")
+                    return error_result("The call could not be executed.")
+                await self._relay.beat(self._elapsed, f"{self._tool.name} has not finished yet")
             look = not events or any(event.type == "tool.started" for event in events)
 
     def close(self) -> None:

@@ -79,7 +79,7 @@ async def call_result(
         structured = output.structured(structured)
         error = await output.fault(structured)
     if error is not None:
-        why = f"The tool has run. Its result is not what the tool's outputSchema promises: {brief(error, _MOST_FAULT)}"
+        why = f"The tool was executed, but its result does not match its outputSchema: {brief(error, _MOST_FAULT)}"
         blocks.append(TextContent(text=why))
     return CallToolResult(
         content=blocks or [TextContent(text="")],
@@ -140,7 +140,7 @@ def _block(thread_id: str, ref: AttachmentRef, content: bytes) -> ContentBlock:
 def _linked(thread_id: str, ref: AttachmentRef) -> ContentBlock:
     """Return a file that is not sent along: it can be read by itself, unless it is too large even so."""
     if ref.size > MOST_BYTES:
-        return TextContent(text=_named(ref, "is too large to be sent along"))
+        return TextContent(text=_named(ref, "is too large to send"))
     return ResourceLink(
         name=ref.name, uri=uri_of(thread_id, ref.path), mime_type=ref.mime_type, size=ref.size
     )
@@ -263,7 +263,7 @@ class Resources:
     ) -> ListResourceTemplatesResult:
         """`resources/templates/list`."""
         template = ResourceTemplate(
-            name="file", description="A file that a call has handed over.", uri_template=TEMPLATE
+            name="file", description="A file returned by a call.", uri_template=TEMPLATE
         )
         return ListResourceTemplatesResult(resource_templates=[template], ttl_ms=0, cache_scope="private")
 

@@ -50,9 +50,9 @@ from toolwright.web.mcp.tools import TASKS, Context, McpParts, capabilities_of, 
 
 MANY = 200  # questions of one call
 MAX_TOKENS = 1_000  # of a model's answer, where the handler names no other number
-CANNOT_ASK = "The host cannot ask its user."
-NO_MODEL = "The host offers no model."
-NO_TEXT = "The answer of a model is a message of text."
+CANNOT_ASK = "The host does not support elicitation."
+NO_MODEL = "The host does not support sampling."
+NO_TEXT = "The model's answer must be a text message."
 
 
 @value
@@ -145,7 +145,7 @@ async def ask(runtime: Runtime, question: Question, context: Context) -> None:
         await answer(runtime, question, given)
     except (MCPError, ValidationError, InvalidRequest) as error:
         why = error.message if isinstance(error, MCPError | InvalidRequest) else "it is none"
-        await refuse(runtime, question, sentence(f"The host's answer could not be taken: {why}"))
+        await refuse(runtime, question, sentence(f"The host's answer is invalid: {why}"))
 
 
 async def refuse(runtime: Runtime, question: Question, why: str | None = None) -> None:

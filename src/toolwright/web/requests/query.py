@@ -92,14 +92,16 @@ Id = Annotated[Words, Path(description="The id.")]
 
 async def _space_id(
     space_id: Annotated[Words | None, Query(alias="spaceId", description="The space's id.")] = None,
-    smart_space_id: Annotated[Words | None, Query(alias="smartSpaceId", description="The same.")] = None,
-    channel_id: Annotated[Words | None, Query(alias="channelId", description="The same.")] = None,
+    smart_space_id: Annotated[
+        Words | None, Query(alias="smartSpaceId", description="Same as spaceId.")
+    ] = None,
+    channel_id: Annotated[Words | None, Query(alias="channelId", description="Same as spaceId.")] = None,
 ) -> str | None:
     named = {"spaceId": space_id, "smartSpaceId": smart_space_id, "channelId": channel_id}
     given = {name: each for name, each in named.items() if each is not None}
     for name, each in given.items():
         if each != next(iter(given.values())):
-            raise invalid_value(name, "names another space than the query does beside it")
+            raise invalid_value(name, "does not match the space in the query")
     return next(iter(given.values()), None)
 
 
@@ -112,16 +114,16 @@ Person = Annotated[
         alias="userId",
         min_length=1,
         max_length=MAX_ID,
-        description="What the agent keeps for that person (an entity's id or external id), instead of its own.",
+        description="Read the agent's data for that person (an entity's id or external id) instead of its own.",
     ),
 ]
 
 Limit = Annotated[
     int,
     AfterValidator(PageLimit),
-    Query(ge=1, le=1_000, description="The most items of the answer, which ends early where they are large."),
+    Query(ge=1, le=1_000, description="Maximum number of items. Fewer are returned if they are large."),
 ]
-Offset = Annotated[int, Query(ge=0, le=10**9, description="How many items to leave out first.")]
+Offset = Annotated[int, Query(ge=0, le=10**9, description="Number of items to skip.")]
 
 EventId = Annotated[str, AfterValidator(_event_id)]
 """An event's id, in digits; one that is too long to be any is larger than all."""

@@ -73,7 +73,9 @@ class Configuration(Form):
     """A configuration, as an object or as JSON text."""
 
     config: dict[str, JsonValue] | None = None
-    config_json: str | dict[str, JsonValue] | None = Field(None, description="The same, also as JSON text.")
+    config_json: str | dict[str, JsonValue] | None = Field(
+        None, description="The configuration, as an object or as JSON text. An alternative to `config`."
+    )
 
     @model_validator(mode="after")
     def _one(self) -> "Configuration":
@@ -125,7 +127,7 @@ class NewTrigger(Form):
 @router.post(
     "",
     status_code=201,
-    responses=answers(AgentSaved, "The agent of that name, with the new configuration.", errors=(409, 413))
+    responses=answers(AgentSaved, "The updated agent of that name.", errors=(409, 413))
     | answers(AgentSaved, "The new agent.", 201),
     openapi_extra=described(NewAgent),
 )
@@ -158,7 +160,7 @@ async def get_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
 
 @router.patch(
     "/{agent_id}",
-    responses=answers(AgentAnswer, "The agent as it is now.", errors=(404, 409, 413)),
+    responses=answers(AgentAnswer, "The updated agent.", errors=(404, 409, 413)),
     openapi_extra=described(AgentChange),
 )
 async def change_agent(
@@ -176,7 +178,7 @@ async def change_agent(
     return answer(_one(await runtime.agents.show(changed.id), errors))
 
 
-@router.delete("/{agent_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
+@router.delete("/{agent_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
     """Delete a configured agent: it leaves its spaces; runs in progress end, no new one begins."""
     await runtime.agents.delete(agent_id)
@@ -185,7 +187,7 @@ async def delete_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
 
 @router.post(
     "/{agent_id}/trigger",
-    responses=answers(Triggered, "The agent is woken.", errors=(404, 413)),
+    responses=answers(Triggered, "The agent is notified.", errors=(404, 413)),
     openapi_extra=described(NewTrigger),
 )
 async def trigger_agent(
@@ -196,7 +198,7 @@ async def trigger_agent(
     return answer({"success": True, "agentEntityId": (await runtime.agents.get(agent_id)).entity_id})
 
 
-@router.get("/{agent_id}/prompt", responses=answers(SystemPrompt, "The system prompt.", errors=(404,)))
+@router.get("/{agent_id}/prompt", responses=answers(SystemPrompt, "The agent's prompt.", errors=(404,)))
 async def get_prompt(
     _: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None, user_id: Person = None
 ) -> Answer:
@@ -224,12 +226,13 @@ class McpServers(Shape):
     servers: list[McpServer]
     withheld: list[McpFault] = Field(
         default_factory=list[McpFault],
-        description="Tools of the agent, its own among them, that its model is not offered, and why.",
+        description="Tools of the agent that are withheld from its model, and why.",
     )
 
 
 McpThread = Annotated[
-    Words | None, Query(alias="threadId", description="A thread whose values the servers are asked with.")
+    Words | None,
+    Query(alias="threadId", description="The thread whose values are used to contact the servers."),
 ]
 
 
@@ -245,7 +248,7 @@ async def list_mcp_servers(_: Service, runtime: AtWork, agent_id: Id, thread_id:
 
 @router.post(
     "/{agent_id}/mcp/{server}/tools/{tool}/accept",
-    responses=answers(Deleted, "The agent has the tool again.", errors=(404,)),
+    responses=answers(Deleted, "The changed tool is accepted.", errors=(404,)),
 )
 async def accept_mcp_tool(_: Service, runtime: AtWork, agent_id: Id, server: Id, tool: Id) -> Answer:
     """Accept the definition of a tool that is held back since its server has changed it."""
@@ -269,7 +272,8 @@ class InboxEventAnswer(Shape):
 
 
 ThreadId = Annotated[
-    Words | None, Query(alias="threadId", description="Another thread of the agent than its home thread.")
+    Words | None,
+    Query(alias="threadId", description="A thread of the agent. The default is its home thread."),
 ]
 
 
@@ -288,7 +292,7 @@ async def list_inbox(
 
 
 @inboxes_router.post(
-    "/{event_id}/retry", responses=answers(InboxEventAnswer, "The event, pending.", errors=(404, 409))
+    "/{event_id}/retry", responses=answers(InboxEventAnswer, "The event, pending again.", errors=(404, 409))
 )
 async def retry_event(
     _: Service, runtime: AtWork, agent_id: Id, event_id: Id, thread_id: ThreadId = None

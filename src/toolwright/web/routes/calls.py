@@ -53,7 +53,7 @@ def _apart(values: list[str] | None) -> list[str] | None:
 Statuses = Annotated[
     list[CallStatus] | None,
     BeforeValidator(_apart),
-    Query(description="One or several, also with commas between; waiting and pending unless given."),
+    Query(description="One or more statuses, also separated by commas. The default is waiting and pending."),
 ]
 
 
@@ -80,8 +80,8 @@ class Submission(Form):
             return self.result
         if "result" in self.model_fields_set or self.error is None:
             raise InvalidRequest(
-                "Give either a result, or an error as text.",
-                [{"path": "error", "message": "must be text, without a result beside it"}],
+                "Send either a result, or an error as text.",
+                [{"path": "error", "message": "must be text, and not combined with a result"}],
             )
         return ToolResult.fail(self.error)
 
@@ -128,7 +128,7 @@ async def get_call(caller: Known, serving: Here, call_id: Id) -> Answer:
 
 @router.post(
     "/runs/{run_id}/tool-results",
-    responses=answers(ResultTaken, "The result was taken.", errors=(404, 409, 410, 413)),
+    responses=answers(ResultTaken, "The result was accepted.", errors=(404, 409, 410, 413)),
     openapi_extra=described(Submission),
 )
 async def submit_result(
@@ -147,7 +147,7 @@ async def submit_result(
 
 @router.post(
     "/calls/{call_id}/cancel",
-    responses=answers(CallAnswer, "The call, cancelled.", errors=(404, 409)),
+    responses=answers(CallAnswer, "The cancelled call.", errors=(404, 409)),
 )
 async def cancel_call(_: Service, serving: Here, call_id: Id) -> Answer:
     """Take an open call back: its agent reads the error `Tool call cancelled`."""
@@ -156,7 +156,7 @@ async def cancel_call(_: Service, serving: Here, call_id: Id) -> Answer:
 
 @router.post(
     "/calls/{call_id}/claim",
-    responses=answers(CallAnswer, "The call, claimed until the lease is over.", errors=(404, 409, 410, 413)),
+    responses=answers(CallAnswer, "The call, claimed until the lease expires.", errors=(404, 409, 410, 413)),
     openapi_extra=described(ClaimAsked),
 )
 async def claim_call(

@@ -91,7 +91,7 @@ def _name_body(operation: Part, schemas: Part) -> None:
         for name, schema in {**within, form["title"]: form}.items():
             if schemas.setdefault(name, schema) != schema:
                 raise ValueError(
-                    f"Two different schemas of the OpenAPI document are named {name!r}: rename one."
+                    f"Two different schemas of the OpenAPI document are named {name!r}. Rename one."
                 )
         media["schema"] = {"$ref": DEFINITIONS.format(model=form["title"])}
 

@@ -39,7 +39,7 @@ class EntityList(ListShape):
 class EntityChange(Form):
     """Changes of a person; missing fields are unchanged."""
 
-    external_id: ExternalId | None = Field(None, description="What the person's tokens call them; unique.")
+    external_id: ExternalId | None = Field(None, description="The person's id in access tokens; unique.")
     display_name: Name | None = None
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
 
@@ -65,7 +65,7 @@ class NewEntity(EntityChange):
 @router.post(
     "",
     status_code=201,
-    responses=answers(EntityAnswer, "The known human of that externalId, changed.", errors=(413,))
+    responses=answers(EntityAnswer, "The existing human of that externalId, updated.", errors=(413,))
     | answers(EntityAnswer, "The new human.", 201),
     openapi_extra=described(NewEntity),
 )
@@ -93,7 +93,7 @@ async def get_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
 
 @router.patch(
     "/{entity_id}",
-    responses=answers(EntityAnswer, "The human as it is now.", errors=(404, 409, 413)),
+    responses=answers(EntityAnswer, "The updated human.", errors=(404, 409, 413)),
     openapi_extra=described(EntityChange),
 )
 async def change_entity(
@@ -103,7 +103,7 @@ async def change_entity(
     return answer({"entity": entity_json(await runtime.entities.update(entity_id, **change.fields))})
 
 
-@router.delete("/{entity_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
+@router.delete("/{entity_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
     """Delete a human: their tokens open nothing any more, their threads stay."""
     await runtime.entities.delete(entity_id)
@@ -112,7 +112,7 @@ async def delete_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
 
 @router.patch(
     "/{entity_id}/env",
-    responses=answers(EnvNames, "The names that the human has now.", errors=(404, 413)),
+    responses=answers(EnvNames, "The names of the human's variables.", errors=(404, 413)),
     openapi_extra=described(NewEnv),
 )
 async def set_entity_env(
@@ -137,7 +137,7 @@ class ClientList(ListShape):
     clients: list[FrontEnd]
 
 
-EntityId = Annotated[Words | None, Query(alias="entityId", description="Those of one entity.")]
+EntityId = Annotated[Words | None, Query(alias="entityId", description="Only those of this entity.")]
 
 
 class NewClient(Form):
@@ -146,7 +146,7 @@ class NewClient(Form):
     name: Name | None = None
     metadata: Metadata | None = None
     entity_id: Reference | None = Field(
-        None, description="Whose it is: a service says for whom; a person's is their own."
+        None, description="The owner. Required from services; for a person it is always themselves."
     )
 
 
@@ -174,7 +174,7 @@ async def list_clients(
     return listed("clients", clients, client_json)
 
 
-@clients_router.delete("/{client_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
+@clients_router.delete("/{client_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_client(caller: Known, serving: Here, client_id: Id) -> Answer:
     """Take a front-end off the list."""
     await serving.permits.client(caller, client_id)

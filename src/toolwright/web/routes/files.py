@@ -56,7 +56,7 @@ async def list_files(
     responses={
         200: _BYTES,
         206: {**_BYTES, "description": "The part of the bytes that a `Range` names."},
-        304: {"description": "The caller has these bytes already."},
+        304: {"description": "Not modified: the caller already has this version."},
     }
     | failures(404, 416),
 )

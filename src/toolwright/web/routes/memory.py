@@ -64,7 +64,8 @@ class NewBlock(Form):
 
     content: Annotated[Words, Field(max_length=MAX_BLOCK, description="Up to 16 KiB in UTF-8.")]
     readers: Annotated[list[Reference], Field(max_length=MOST_LINKED)] = Field(
-        [], description="Other agents that read it from now on, by name or id, beside those who do already."
+        [],
+        description="Agents to share the block with, by name or id, in addition to those that already read it.",
     )
 
 
@@ -98,7 +99,7 @@ async def get_block(
 
 @router.put(
     "/memory/{label:text}",
-    responses=answers(BlockAnswer, "The block as it is now.", errors=(404, 413)),
+    responses=answers(BlockAnswer, "The updated block.", errors=(404, 413)),
     openapi_extra=described(NewBlock),
 )
 async def write_block(
@@ -119,7 +120,7 @@ async def write_block(
     )
 
 
-@router.delete("/memory/{label:text}", responses=answers(Deleted, "It is gone.", errors=(404,)))
+@router.delete("/memory/{label:text}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_block(
     _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
 ) -> Answer:
@@ -129,7 +130,8 @@ async def delete_block(
 
 
 @router.put(
-    "/readers/{reader_id}/memory/{label:text}", responses=answers(Linked, "It reads it.", errors=(404,))
+    "/readers/{reader_id}/memory/{label:text}",
+    responses=answers(Linked, "The agent can read the block.", errors=(404,)),
 )
 async def link_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> Answer:
     """Link another agent to a block of this agent."""
@@ -139,7 +141,7 @@ async def link_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, l
 
 @router.delete(
     "/readers/{reader_id}/memory/{label:text}",
-    responses=answers(Deleted, "It reads it no longer.", errors=(404,)),
+    responses=answers(Deleted, "The agent can no longer read the block.", errors=(404,)),
 )
 async def unlink_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> Answer:
     """Remove another agent's link to a block of this agent, if it exists."""
@@ -154,7 +156,7 @@ async def list_passages(
     agent_id: Id,
     q: Annotated[
         Words | None,
-        Query(max_length=LONGEST_QUERY, description="Words that must stand in them; of 100 at most."),
+        Query(max_length=LONGEST_QUERY, description="Words that the passages must contain."),
     ] = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
@@ -198,7 +200,7 @@ async def get_passage(
     )
 
 
-@router.delete("/passages/{passage_id}", responses=answers(Deleted, "It is gone.", errors=(404,)))
+@router.delete("/passages/{passage_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_passage(
     _: Service, runtime: AtWork, agent_id: Id, passage_id: Id, user_id: Person = None
 ) -> Answer:

@@ -120,22 +120,23 @@ class NewPlan(Form):
     A new one needs a name, an instruction, and one of runAfter, scheduledAt and cron.
     """
 
-    id: OwnId | None = Field(None, description="The plan to change; omit it to create a plan.")
+    id: OwnId | None = Field(None, description="The plan to update; omit it to create a new plan.")
     name: ShortText | None = None
     instruction: Text | None = Field(
-        None, description="The instruction that the agent receives when it runs."
+        None, description="The instruction that the agent receives when the plan is due."
     )
     run_after: int | float | Time | None = Field(
         None, description="Once, after milliseconds or a text such as '5 hours' or '1h30m'."
     )
     scheduled_at: Time | None = Field(
-        None, description="Once, at this instant: ISO 8601 with an offset, or with a timezone."
+        None, description="Once, at this time: ISO 8601 with an offset, or with a timezone."
     )
     cron: Time | None = Field(
-        None, description="Again and again: minute, hour, day of month, month, day of week, or '@daily'."
+        None, description="Repeatedly: minute, hour, day of month, month, day of week, or '@daily'."
     )
     timezone: Time | None = Field(
-        None, description="The IANA time zone of cron, or of scheduledAt without an offset. Default: UTC."
+        None,
+        description="The IANA time zone of cron, or of scheduledAt without an offset. The default is UTC.",
     )
 
     def change(self) -> PlanChange:
@@ -184,7 +185,7 @@ async def list_goals(
 
 @router.post(
     "/goals",
-    responses=answers(GoalList, "All goals as they are now.", errors=(404, 413)),
+    responses=answers(GoalList, "All goals after the change.", errors=(404, 413)),
     openapi_extra=described(NewGoals),
 )
 async def set_goals(
@@ -201,7 +202,7 @@ async def set_goals(
         )
 
 
-@router.delete("/goals/{goal_id}", responses=answers(Deleted, "It is given up.", errors=(404,)))
+@router.delete("/goals/{goal_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_goal(
     _: Service, runtime: AtWork, agent_id: Id, goal_id: Id, user_id: Person = None
 ) -> Answer:
@@ -227,7 +228,7 @@ async def list_memories(
 
 @router.post(
     "/memories",
-    responses=answers(MemoryList, "All memories as they are now.", errors=(404, 413)),
+    responses=answers(MemoryList, "All memories after the change.", errors=(404, 413)),
     openapi_extra=described(NewMemories),
 )
 async def set_memories(
@@ -246,7 +247,7 @@ async def set_memories(
         )
 
 
-@router.delete("/memories/{key:text}", responses=answers(Deleted, "It is forgotten.", errors=(404,)))
+@router.delete("/memories/{key:text}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_memory(
     _: Service, runtime: AtWork, agent_id: Id, key: Key, user_id: Person = None
 ) -> Answer:
@@ -270,7 +271,7 @@ async def list_plans(
 
 @router.post(
     "/plans",
-    responses=answers(PlanList, "All plans as they are now.", errors=(404, 413)),
+    responses=answers(PlanList, "All plans after the change.", errors=(404, 413)),
     openapi_extra=described(NewPlans),
 )
 async def set_plans(
@@ -281,7 +282,7 @@ async def set_plans(
         return listed("plans", await runtime.minds.set_plans(agent_id, new.changes()), plan_json)
 
 
-@router.delete("/plans/{plan_id}", responses=answers(Deleted, "It is given up.", errors=(404,)))
+@router.delete("/plans/{plan_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_plan(
     _: Service, runtime: AtWork, agent_id: Id, plan_id: Id, user_id: Person = None
 ) -> Answer:

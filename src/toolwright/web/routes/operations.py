@@ -26,8 +26,8 @@ _NONE = (
 @health_router.get(
     "/health",
     responses={
-        200: {"model": Health, "description": "The journal and the files can be written."},
-        503: {"model": Health, "description": "One of them cannot, or not at the moment."},
+        200: {"model": Health, "description": "The database and the file store are writable."},
+        503: {"model": Health, "description": "The database or the file store is not writable."},
     },
 )
 async def health(serving: Here) -> Answer:
@@ -41,7 +41,7 @@ async def health(serving: Here) -> Answer:
         200: {"model": Health, "description": "Requests can be sent to this process."},
         503: {
             "model": Health,
-            "description": "The journal or the files fail, or this node executes no runs.",
+            "description": "The database or the file store is unavailable, or this node executes no runs.",
         },
     },
 )
@@ -50,7 +50,7 @@ async def ready(serving: Here) -> Answer:
     return await _answer(serving, serving.runtime.health.check_ready)
 
 
-@health_router.get("/live", responses={200: {"model": Health, "description": "This process answers."}})
+@health_router.get("/live", responses={200: {"model": Health, "description": "This process is alive."}})
 async def live(serving: Here) -> Answer:
     """Return that this process answers, whatever its database does; open to everyone.
 
@@ -75,7 +75,7 @@ async def _answer(serving: Serving, check: Callable[[], Awaitable[None]]) -> Ans
     response_class=Response,
     responses={
         200: {
-            "description": "Figures in Prometheus' text format.",
+            "description": "Metrics in the Prometheus text format.",
             "content": {"text/plain": {"schema": {"type": "string"}}},
         }
     }

@@ -46,7 +46,7 @@ class FullRunAnswer(Shape):
     broken: Absent[list[BrokenItem]] = None
     more: Absent[Literal[True]] = Field(
         None,
-        description="Its large messages are not all here: `GET /api/threads/:id/messages?runId=` has them.",
+        description="Some large messages are omitted: `GET /api/threads/:id/messages?runId=` has them.",
     )
 
 
@@ -98,7 +98,7 @@ async def get_run(caller: Known, serving: Here, run_id: Id) -> Answer:
     return answer({"run": run_with_steps(run, steps, messages), **broken_json(broken), **more})
 
 
-@router.get("/{run_id}/prompts", responses=answers(PromptList, "What was sent.", errors=(404,)))
+@router.get("/{run_id}/prompts", responses=answers(PromptList, "The prompts that were sent.", errors=(404,)))
 async def list_prompts(
     caller: Known, serving: Here, run_id: Id, limit: Limit = PageLimit(20), offset: Offset = 0
 ) -> Answer:
@@ -114,7 +114,7 @@ async def list_run_events(
     caller: Known,
     serving: Here,
     run_id: Id,
-    after: Annotated[EventId, Query(description="Only events behind the one with this id.")] = "0",
+    after: Annotated[EventId, Query(description="Only events after the one with this id.")] = "0",
     limit: Limit = PageLimit(500),
     offset: Offset = 0,
 ) -> Answer:
@@ -127,7 +127,9 @@ async def list_run_events(
     return listed("events", events, lambda event: event_json(present(event), entity_id))
 
 
-@router.post("/{run_id}/cancel", responses=answers(RunAnswer, "The run; soon it is over.", errors=(404, 409)))
+@router.post(
+    "/{run_id}/cancel", responses=answers(RunAnswer, "The run, which is being cancelled.", errors=(404, 409))
+)
 async def cancel_run(caller: Known, serving: Here, run_id: Id) -> Answer:
     """Ask the run to stop."""
     await serving.permits.run(caller, run_id)

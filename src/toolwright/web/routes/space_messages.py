@@ -53,11 +53,11 @@ class NewSpaceMessage(Form):
 
     content: Content
     entity_id: Reference | None = Field(
-        None, description="Who speaks: a service says for whom; a person is always themselves."
+        None, description="The author. Required from services; a person is always themselves."
     )
     metadata: Metadata | None = None
     parent_message_id: Reference | None = Field(
-        None, description="The message of this space that it answers."
+        None, description="The message of this space that this one replies to."
     )
 
 
@@ -72,7 +72,7 @@ class NewReaction(Form):
 
     emoji: Emoji
     entity_id: Reference | None = Field(
-        None, description="Who reacts: a service says for whom; a person is always themselves."
+        None, description="The author. Required from services; a person is always themselves."
     )
 
 
@@ -110,8 +110,10 @@ async def list_space_messages(
     limit: Annotated[
         int, AfterValidator(PageLimit), Query(ge=1, le=LONGEST_PAGE, description="The most messages.")
     ] = PageLimit(50),
-    after: Annotated[Place, Query(alias="afterSeq", description="Those behind this place.")] = None,
-    before: Annotated[Place, Query(alias="beforeSeq", description="The last before this place.")] = None,
+    after: Annotated[Place, Query(alias="afterSeq", description="Only messages after this seq.")] = None,
+    before: Annotated[
+        Place, Query(alias="beforeSeq", description="Only messages before this seq, the last ones.")
+    ] = None,
 ) -> Answer:
     """Messages in order; the newest page where no place is given."""
     await serving.permits.in_space(caller, space_id)
@@ -121,7 +123,7 @@ async def list_space_messages(
 
 @router.patch(
     "/messages/{message_id}",
-    responses=answers(SpaceMessageAnswer, "The message as it is now.", errors=(403, 404, 413)),
+    responses=answers(SpaceMessageAnswer, "The updated message.", errors=(403, 404, 413)),
     openapi_extra=described(NewContent),
 )
 async def edit_message(
@@ -132,7 +134,7 @@ async def edit_message(
     return answer({"message": _json(await serving.runtime.spaces.edit(message_id, change.content))})
 
 
-@router.delete("/messages/{message_id}", responses=answers(Deleted, "It is deleted.", errors=(403, 404)))
+@router.delete("/messages/{message_id}", responses=answers(Deleted, "Deleted.", errors=(403, 404)))
 async def delete_message(caller: Known, serving: Here, message_id: Id) -> Answer:
     """Delete a message of one's own; a service's are all."""
     await serving.permits.own_message(caller, message_id)
@@ -158,7 +160,7 @@ async def react(
 
 @router.delete(
     "/messages/{message_id}/reactions",
-    responses=answers(ReactionAnswer, "The reaction that was taken back.", errors=(404, 413)),
+    responses=answers(ReactionAnswer, "The removed reaction.", errors=(404, 413)),
     openapi_extra=described(NewReaction),
 )
 async def unreact(

@@ -64,7 +64,7 @@ class SpaceChange(Form):
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
     delivery: DeliveryOrder | None = Field(
         None,
-        description="Whether a person's message reaches its agents at once, as it does by default, or in turn.",
+        description="Whether agents receive a person's message in parallel (the default) or in turn.",
     )
 
     @property
@@ -85,7 +85,7 @@ class SpaceChange(Form):
 class NewSpace(SpaceChange):
     """A space to make."""
 
-    kind: SpaceKind = Field("private", description="Everyone of the app reads and writes a public one.")
+    kind: SpaceKind = Field("private", description="Every user of the app can read and write a public space.")
     id: SpaceId | None = Field(None, description="An id of your choice, of letters, digits or any of _ . ~ -")
 
 
@@ -145,7 +145,7 @@ async def get_space(caller: Known, serving: Here, space_id: Id) -> Answer:
 
 @router.patch(
     "/{space_id}",
-    responses=answers(SpaceAnswer, "The space as it is now.", errors=(404, 413)),
+    responses=answers(SpaceAnswer, "The updated space.", errors=(404, 413)),
     openapi_extra=described(SpaceChange),
 )
 async def change_space(
@@ -155,7 +155,7 @@ async def change_space(
     return answer(_space_fields(await runtime.spaces.update(space_id, **change.fields)))
 
 
-@router.delete("/{space_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
+@router.delete("/{space_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_space(_: Service, runtime: AtWork, space_id: Id) -> Answer:
     """Delete a space, with all that was said in it."""
     await runtime.spaces.delete(space_id)
@@ -196,7 +196,7 @@ async def add_member(
 
 @router.patch(
     "/{space_id}/members/{entity_id}",
-    responses=answers(MembershipAnswer, "The membership as it is now.", errors=(404, 413)),
+    responses=answers(MembershipAnswer, "The updated membership.", errors=(404, 413)),
     openapi_extra=described(MemberRole),
 )
 async def change_member(
@@ -211,7 +211,7 @@ async def change_member(
     return answer({"membership": await _member(runtime, member)})
 
 
-@router.delete("/{space_id}/members/{entity_id}", responses=answers(Deleted, "It has left.", errors=(404,)))
+@router.delete("/{space_id}/members/{entity_id}", responses=answers(Deleted, "Removed.", errors=(404,)))
 async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id) -> Answer:
     """Take an entity out of a space."""
     await runtime.spaces.remove_member(space_id, entity_id)

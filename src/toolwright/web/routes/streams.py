@@ -19,15 +19,19 @@ from toolwright.wire.server import StreamToken
 router = noun("/api", "streams")
 
 _EVENTS: dict[str, Any] = {  # a part of an OpenAPI document
-    "description": "Server-sent events without end: `connected`, then what happens.",
+    "description": "Server-sent events without end: `connected`, then the events as they occur.",
     "content": {"text/event-stream": {"schema": {"type": "string"}}},
 }
 _ANSWERS: Responses = {200: _EVENTS} | failures(404)
 
 
 async def _resume_after(
-    last_event_id: Annotated[EventId | None, Header(description="The last event that was read.")] = None,
-    after: Annotated[EventId | None, Query(description="The same; 0 is the beginning.")] = None,
+    last_event_id: Annotated[
+        EventId | None, Header(description="Id of the last event that was read.")
+    ] = None,
+    after: Annotated[
+        EventId | None, Query(description="Id of the last event that was read; 0 is the beginning.")
+    ] = None,
 ) -> int | None:
     """Return the number to resume after, or None for now.
 
@@ -84,7 +88,7 @@ async def stream_tools(
     caller: FollowingService,
     serving: Here,
     tools: Annotated[
-        list[Words] | None, Query(description="Names of tools, also with commas between.")
+        list[Words] | None, Query(description="Names of tools, also separated by commas.")
     ] = None,
 ) -> EventStream:
     """Calls for outside workers: all that are open and unclaimed, then each as it comes. Claim it first."""

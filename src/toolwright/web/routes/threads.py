@@ -108,10 +108,12 @@ class NewSummary(Form):
 class NewThread(Form):
     """A thread to create."""
 
-    agent_id: Reference = Field(description="The agent, by its name or id.")
+    agent_id: Reference = Field(description="Name or id of the agent.")
     user_id: Reference | None = None
-    env: Values | None = Field(None, description="Values by name: text, or an object with value and type.")
-    tenvs: dict[str, JsonValue] | None = Field(None, description="What the agent's tools need, by name.")
+    env: Values | None = Field(None, description="Variables by name: text, or an object with value and type.")
+    tenvs: dict[str, JsonValue] | None = Field(
+        None, description="Typed variables that the agent's tools require, by name."
+    )
     tags: Annotated[list[Name], Field(max_length=MOST_LISTED)] | None = None
     arguments: dict[str, JsonValue] | None = None
 
@@ -146,7 +148,7 @@ class NewMessage(Form):
     | {
         400: {
             "model": ThreadRefused,
-            "description": "An invalid body, or tenvs that are missing or of a wrong type.",
+            "description": "Invalid body, or tenvs that are missing or of the wrong type.",
         }
     },
     openapi_extra=described(NewThread),
@@ -208,7 +210,7 @@ async def rename_thread(
     "/{thread_id}",
     status_code=204,
     response_class=Response,
-    responses={204: {"description": "It is deleted."}} | failures(404, 409),
+    responses={204: {"description": "Deleted."}} | failures(404, 409),
 )
 async def delete_thread(
     caller: Known,
@@ -258,7 +260,7 @@ async def list_messages(
     caller: Known,
     serving: Here,
     thread_id: Id,
-    run_id: Annotated[Words | None, Query(alias="runId", description="Those of one run alone.")] = None,
+    run_id: Annotated[Words | None, Query(alias="runId", description="Only messages of this run.")] = None,
     limit: Limit = PageLimit(100),
     offset: Offset = 0,
 ) -> Answer:
@@ -270,7 +272,7 @@ async def list_messages(
 
 @router.put(
     "/{thread_id}/messages/{message_id}/pin",
-    responses=answers(MessageAnswer, "The message, pinned.", errors=(404,)),
+    responses=answers(MessageAnswer, "The pinned message.", errors=(404,)),
 )
 async def pin_message(caller: Known, serving: Here, thread_id: Id, message_id: Id) -> Answer:
     """Pin a message: it is never left out of a request. Calls and their results cannot be pinned."""
@@ -281,7 +283,7 @@ async def pin_message(caller: Known, serving: Here, thread_id: Id, message_id: I
 
 @router.delete(
     "/{thread_id}/messages/{message_id}/pin",
-    responses=answers(MessageAnswer, "The message, not pinned.", errors=(404,)),
+    responses=answers(MessageAnswer, "The unpinned message.", errors=(404,)),
 )
 async def unpin_message(caller: Known, serving: Here, thread_id: Id, message_id: Id) -> Answer:
     """Unpin a message: it can be left out of requests."""
@@ -302,7 +304,7 @@ async def list_compactions(
 
 @router.patch(
     "/{thread_id}/summary",
-    responses=answers(CompactionAnswer, "What is left out, with the new summary.", errors=(404, 413)),
+    responses=answers(CompactionAnswer, "The compaction with the new summary.", errors=(404, 413)),
     openapi_extra=described(NewSummary),
 )
 async def edit_summary(
@@ -316,14 +318,15 @@ async def edit_summary(
 
 @router.delete(
     "/{thread_id}/summary",
-    responses=answers(CompactionAnswer, "Nothing is left out.", errors=(404,)),
+    responses=answers(CompactionAnswer, "The compaction was deleted.", errors=(404,)),
 )
 async def remove_summary(
     caller: Known,
     serving: Here,
     thread_id: Id,
     side: Annotated[
-        Literal["side_a", "side_b"] | None, Query(description="Whose summary, of an agent with two sides.")
+        Literal["side_a", "side_b"] | None,
+        Query(description="The side whose summary it is, for an agent with two sides."),
     ] = None,
 ) -> Answer:
     """Leave no message out any more: the next steps are shown the whole conversation, until it is too long again."""
@@ -334,7 +337,7 @@ async def remove_summary(
 
 @router.patch(
     "/{thread_id}/env",
-    responses=answers(EnvNames, "The names that the thread has now.", errors=(404, 413)),
+    responses=answers(EnvNames, "The names of the thread's variables.", errors=(404, 413)),
     openapi_extra=described(NewEnv),
 )
 async def set_env(

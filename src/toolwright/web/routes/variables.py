@@ -28,7 +28,7 @@ class VariablesMissing(ErrorShape):
 
 @router.get(
     "/{thread_id}/variables/{request_id}",
-    responses=answers(VariablesWanted, "What is asked for.", errors=(404,)),
+    responses=answers(VariablesWanted, "The requested variables.", errors=(404,)),
 )
 async def get_variables(caller: Known, serving: Here, thread_id: Id, request_id: Id) -> Answer:
     """The requested variables, and those that are still missing."""
@@ -48,9 +48,14 @@ async def get_variables(caller: Known, serving: Here, thread_id: Id, request_id:
 @router.post(
     "/{thread_id}/variables/{request_id}",
     responses=answers(
-        VariablesAnswered, "All is there: the run goes on, or the child begins.", 200, (404, 409, 413)
+        VariablesAnswered, "Nothing is missing: the run continues, or the child starts.", 200, (404, 409, 413)
     )
-    | {422: {"model": VariablesMissing, "description": "The values are kept, but others are still missing."}},
+    | {
+        422: {
+            "model": VariablesMissing,
+            "description": "The values were saved, but others are still missing.",
+        }
+    },
     openapi_extra=described(NewEnv),
 )
 async def give_variables(

@@ -56,7 +56,7 @@ def check_approve(approve: object) -> None:
     """Refuse what cannot be asked. Raises `InvalidRequest`."""
     if approve is not None and not callable(approve):
         raise InvalidRequest(
-            f"approve must be a function of the call that waits, not {brief_value(approve)}."
+            f"approve must be a function that takes the waiting call, not {brief_value(approve)}."
         )
 
 
@@ -92,7 +92,7 @@ def _read(answer: object, name: str) -> JSON:
     if isinstance(answer, Mapping):
         return {**answer}  # pyright: ignore[reportUnknownVariableType]  # validated on submission
     raise InvalidRequest(
-        f"approve must answer about {name!r} with true, false or {{approved, args?, reason?}}, "
+        f"approve must return True, False or {{approved, args?, reason?}} for {name!r}, "
         f"not {brief_value(answer)}."
     )
 
@@ -336,7 +336,7 @@ def stream(
     }
     if thread is not None and values:
         raise InvalidRequest(
-            f"{next(iter(values))}= is only allowed with a new thread. {thread!r} has its own."
+            f"{next(iter(values))}= is only allowed with a new thread. Leave it out, because {thread!r} exists already."
         )
     return AgentStream(
         _Order(
@@ -428,17 +428,12 @@ def run_sync(agent: Agent | str, content: str, **options: Any) -> RunResult:  # 
 def _unanswered(wait: OpenWait) -> str:
     """Return the error of a run that waits for something which nobody provides."""
     if wait.call is None:
-        return (
-            f"The run waits for values that nobody has given: pass env={{…}} with {', '.join(wait.missing)}."
-        )
+        return f"The run waits for missing variables. Pass env={{…}} with {', '.join(wait.missing)}."
     if wait.reason == _APPROVAL:
-        return (
-            "The run waits for an approval, which nobody can give here: pass approve=, or a database_url, where others "
-            "can answer."
-        )
+        return "The run waits for an approval. Pass approve=, or a database_url so that another process can answer it."
     return (
-        "The run waits for a person's answer to a question, which nobody can give here: answer its CallWaiting with "
-        "stream.submit(…), or pass a database_url, where others can answer."
+        "The run waits for a person's answer to a question. Answer its CallWaiting event with stream.submit(…), or "
+        "pass a database_url so that another process can answer it."
     )
 
 

@@ -63,7 +63,7 @@ class BackgroundLoop:
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._thread is threading.current_thread():
             raise InvalidRequest(
-                "run_sync was called by async code of a run of run_sync: await tw.run(…) there."
+                "run_sync cannot be called by async code that run_sync executes. Use `await tw.run(…)` there."
             )
         with self._starting:
             if (
@@ -142,8 +142,8 @@ class _Seat:
         async with self._free:
             if self._users and self._mode != mode and id(self) in _ENTERED.get():
                 raise InvalidRequest(
-                    "A tool runs another agent, or another model, on the journal of its own run: give both runs an "
-                    "app= that has both agents, or another database_url."
+                    "A tool cannot run another agent or model on the journal of its own run. Pass both runs an app= "
+                    "that has both agents, or use another database_url."
                 )
             await self._free.wait_for(lambda: self._users == 0 or self._mode == mode)
             self._mode, self._users = mode, self._users + 1
@@ -214,8 +214,8 @@ class _Loop:
             if seat.memory is not None and await seat.memory.store.thread(thread_id) is not None:
                 return seat
         raise NotFound(
-            f"There is no thread {thread_id!r}: without a database_url a thread is continued only in the event loop "
-            "where it began, with the same agent."
+            f"There is no thread {thread_id!r}. Without a database_url, a thread can be continued only in the event "
+            "loop in which it started, with the same agent."
         )
 
 

@@ -310,7 +310,7 @@ def _retold(response: ModelResponse, message: Message) -> list[ModelResponsePart
 
 
 STATE = (
-    "The system tells you your present state here, before each of your answers. It was not written by a user, and "
+    "The system reports your current state here before each of your answers. It was not written by a user and "
     "needs no answer."
 )
 _PARTS = ("", "_instructions", "_messages", "_tool_definitions")

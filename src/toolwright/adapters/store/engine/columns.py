@@ -155,7 +155,7 @@ def _value_fault(kind: object, written: Any) -> str | None:  # of the column's t
         if isinstance(kind, Instant):
             instant(written)
     except OverflowError:
-        return "is not an instant"
+        return "is not a timestamp"
     if not isinstance(kind, Json):
         return None
     try:

@@ -138,10 +138,10 @@ def _move_calls(unit: Advance, tables: Tables) -> Moved:
 def _check_new(calls: Sequence[Call], step: Step | None, tables: Tables) -> None:
     for call in calls:
         if call.id in tables.calls:
-            raise Unwritable("The journal cannot hold this: a call with this id is there already.")
+            raise Unwritable("The journal cannot hold this: a call with this id already exists.")
     steps = None if step is None else tables.steps.get(step.run_id)
     if step is not None and steps and steps[-1].number >= step.number:
-        raise Unwritable("The journal cannot hold this: this step is there already.")
+        raise Unwritable("The journal cannot hold this: this step already exists.")
 
 
 def _check_inbox(unit: Advance, thread: ThreadRow, stored: Run) -> None:

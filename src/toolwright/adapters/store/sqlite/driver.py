@@ -169,7 +169,7 @@ class SqliteDriver:
     def _check_file(self) -> None:
         """Raise an error if the file was deleted or replaced: its commits would be lost."""
         if self._path.stat().st_ino != self._inode:
-            raise sqlite3.OperationalError("the database file was replaced under this process")
+            raise sqlite3.OperationalError("the database file was replaced while this process was using it")
 
     def _apply_all(self, units: list[Unit]) -> list[Outcome]:
         """Return all units as one, until one of them fails in its midst: then each is kept apart from the others."""

@@ -49,14 +49,15 @@ class PromptPreview:
         with box("section", "section"):
             plain_text("Prompt", "h2")
             plain_text(
-                "What the model would be told now. Parts that change from step to step are sent after the messages.",
+                "The prompt as the model would receive it now. Parts that change with each step are sent after the "
+                "messages.",
                 "p",
                 "quiet small",
             )
             spaces = await self._spaces() if self._user_id is None else {}
             if spaces:
-                choice = {_HOME: "Where the agent is", **spaces}
-                select = ui.select(choice, value=_HOME, label="As if it were in", on_change=self._chosen)
+                choice = {_HOME: "Its active space", **spaces}
+                select = ui.select(choice, value=_HOME, label="Preview in", on_change=self._chosen)
                 select.props("outlined dense").classes("search")
             self._place = box("div", "section")
             await self._show(None)
@@ -81,7 +82,7 @@ class PromptPreview:
         with self._place:
             plain_text(f"{len(told.prompt)} characters", "p", "quiet small")
             if not told.prompt:
-                nothing("No system prompt")
+                nothing("The prompt is empty")
             for part in told.sections:
                 with box("div", "section"):
                     plain_text(f"{part.name}, after the messages" if part.changes else part.name, "h3")
@@ -105,7 +106,7 @@ class Servers:
             plain_text("MCP servers", "h2")
             self._place = box("div", "stack section")
             with self._place:
-                plain_text("Asking …", "p", "quiet")
+                plain_text("Loading …", "p", "quiet")
         self._visit.view.run(self._show())
 
     async def _show(self) -> None:
@@ -145,8 +146,10 @@ class Servers:
 
     def _held(self, state: McpServerState, held: McpDefinition) -> None:
         with box("div", "note stack"):
-            plain_text(f"{held.tool} has changed since it was called first, and is held back.", "p")
-            folded(self._visit, "What the server says of it now", held.definition)
+            plain_text(
+                f"{held.tool} has changed since it was first called, and is withheld from the model.", "p"
+            )
+            folded(self._visit, "Current definition", held.definition)
             with box("div", "row"):
                 action("Accept", partial(self._accept, state.name, held.tool))
 
@@ -184,7 +187,7 @@ class Configuration:
             plain_text("Tools", "h2")
             place = box("div")
             with place:
-                plain_text("Asking …", "p", "quiet")
+                plain_text("Loading …", "p", "quiet")
         self._visit.view.run(self._all_tools(place))
         self._values(active)
 
@@ -192,14 +195,17 @@ class Configuration:
         with box("section", "card"), box("dl", "facts"):
             fact("Id", agent.id)
             fact("Entity", agent.entity_id)
-            fact("Type", "talks with people" if agent.type == "ai_human" else "talks with itself")
+            fact(
+                "Type",
+                "conversation with people" if agent.type == "ai_human" else "conversation between two sides",
+            )
             fact("Description", agent.description)
             fact("Toolkits", ", ".join(agent.toolkits))
             fact("Open to", open_to_name(agent.open_to))
             if agent.toolkits:
                 fact("Home tools for people", HOME_TOOLS[agent.home_tools])
-                fact("Memory", "shared by everybody" if agent.shared_memory else "")
-            fact("Turns of a session", agent.max_session_turns)
+                fact("Memory", "shared by all users" if agent.shared_memory else "")
+            fact("Max. turns per session", agent.max_session_turns)
             fact("As a tool", agent.tool_description if agent.expose_as_tool else "")
             fact("Inbox preview", "on" if agent.inbox_preview else "")
 
@@ -211,15 +217,15 @@ class Configuration:
                 plain_text(prompt.name, "span", "quiet")
             with box("dl", "facts"):
                 fact("Model", model_name(side.model))
-                fact("Most steps of a run", side.max_steps)
-                fact("Read-only calls at once", side.parallel if side.parallel > 1 else "")
+                fact("Max. steps per run", side.max_steps)
+                fact("Parallel read-only calls", side.parallel if side.parallel > 1 else "")
                 fact("Thinking", prompt.reasoning)
-                fact("Choice of tools", prompt.tool_choice if prompt.tool_choice != "auto" else "")
-                fact("Ends its turn", stops.stop_tool)
-                fact("Ends the session", stops.session_stop)
-                fact("Fails the session", stops.session_fail)
-                fact("Prompts within", ", ".join(side.nested))
-                fact("Agents that it runs", ", ".join([each.config.name for each in side.relations]))
+                fact("Tool choice", prompt.tool_choice if prompt.tool_choice != "auto" else "")
+                fact("Stop tool", stops.stop_tool)
+                fact("Session stop tool", stops.session_stop)
+                fact("Session failure tool", stops.session_fail)
+                fact("Prompt tools", ", ".join(side.nested))
+                fact("Subagents", ", ".join([each.config.name for each in side.relations]))
             if prompt.prompt:
                 plain_text("System prompt", "h3")
                 code(prompt.prompt)
@@ -246,7 +252,7 @@ class Configuration:
         with box("section", "section stack"):
             plain_text("Values", "h2")
             plain_text(
-                "Names that the app, the agent and its prompts bring. What they are is never shown.",
+                "Variables set by the app, the agent and its prompts. Their values are never shown.",
                 "p",
                 "quiet small",
             )
@@ -259,7 +265,7 @@ class Configuration:
                 "Tenvs", {name: "secret" if name in active.secret_tenvs else "text" for name in active.tenvs}
             )
             _names("Variables", {each.name: each.type for each in active.variables})
-            _names("Set by people in their threads", dict.fromkeys(self._agent.user_env, ""))
+            _names("Set by users in their threads", dict.fromkeys(self._agent.user_env, ""))
 
 
 def fact(name: str, told: object) -> None:
@@ -271,8 +277,8 @@ def fact(name: str, told: object) -> None:
 
 
 HOME_TOOLS: Mapping[HomeTools, str] = {
-    "own": "what is theirs",
-    "all": "everything that the agent reaches",
+    "own": "the user's own data",
+    "all": "everything the agent can access",
     "none": "none",
 }
 
@@ -280,7 +286,7 @@ HOME_TOOLS: Mapping[HomeTools, str] = {
 def open_to_name(open_to: str | Sequence[str] | None) -> str:
     """Describe who may open threads with an agent."""
     if open_to is None or isinstance(open_to, str):
-        return {"members": "people in a space with it"}.get(open_to or "nobody", open_to or "nobody")
+        return {"members": "members of a space with the agent"}.get(open_to or "nobody", open_to or "nobody")
     return f"people with {' or '.join(open_to)}"
 
 
@@ -318,8 +324,8 @@ class StoredConfiguration:
         with box("section", "section stack"):
             plain_text("Stored configuration", "h2")
             plain_text(
-                "Values of env and tenvs are not shown. They stay as they are, but where you write env or tenvs "
-                "here: what you write takes the place of all that there was.",
+                "Values of env and tenvs are not shown. They are kept, unless you write env or tenvs here, which "
+                "replaces all of them.",
                 "p",
                 "quiet small",
             )
@@ -340,7 +346,7 @@ class StoredConfiguration:
 
     async def _save(self) -> None:
         self._faults.set_visibility(False)
-        await self._visit.act(self._take(str(self._editor.value or "")), "Saved: the next run has it.")
+        await self._visit.act(self._take(str(self._editor.value or "")), "Saved. The next run uses it.")
 
     async def _take(self, text: str) -> None:
         try:

@@ -119,7 +119,7 @@ _PLAN: JSONObject = {
             "type": "string",
             "minLength": 1,
             "maxLength": LONGEST_TEXT,
-            "title": "Instruction",
+            "title": "Instruction to the agent",
         },
         "run_after": {**_TIME, "title": "Once, after", "description": "Such as 5 hours or 1h30m."},
         "scheduled_at": {
@@ -129,10 +129,14 @@ _PLAN: JSONObject = {
         },
         "cron": {
             **_TIME,
-            "title": "Again and again",
+            "title": "Repeatedly",
             "description": "Minute, hour, day of month, month, day of week: 0 9 * * 1-5; or @daily.",
         },
-        "timezone": {**_TIME, "title": "Time zone", "description": "Such as Europe/Berlin; else UTC."},
+        "timezone": {
+            **_TIME,
+            "title": "Time zone",
+            "description": "Such as Europe/Berlin. The default is UTC.",
+        },
     },
     "required": ["name", "instruction"],
 }
@@ -150,7 +154,7 @@ class Plans:
     async def draw(self) -> None:
         """Draw them."""
         read = partial(self._minds.plans, self._agent.id, user_id=self._user_id)
-        empty = partial(nothing, "Nothing is planned", "The agent plans by its tools, or you do.")
+        empty = partial(nothing, "No plans", "The agent creates plans with its tools, or you do.")
         # a person's plans are made in their threads
         new = ("New plan", partial(self._edit, None)) if self._user_id is None else None
         await self._items.draw("Plans", read, self._show, empty=empty, new=new)
@@ -177,10 +181,10 @@ class Plans:
             await self._minds.set_plans(self._agent.id, [change])
 
         values: JSONObject = {}
-        hint = "Say one of: once after, once at, again and again."
+        hint = "Fill in exactly one of: Once, after; Once, at; Repeatedly."
         if plan is not None:
             values = {"name": plan.name, "instruction": plan.instruction}
-            hint = "Without a new time the plan keeps its own."
+            hint = "Leave the times empty to keep the current schedule."
         title = "New plan" if plan is None else "Plan"
         self._items.fill_in(title, _PLAN, save, values=values, hint=hint)
 
@@ -196,9 +200,9 @@ _TEXT: JSONObject = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT
 _GOAL: JSONObject = {
     "type": "object",
     "properties": {
-        "description": {**_TEXT, "title": "What it wants"},
-        "status": {**_SHORT, "title": "Status", "description": "In the agent's own words; active at first."},
-        "priority": {**_SHORT, "title": "Priority", "description": "The same; medium at first."},
+        "description": {**_TEXT, "title": "Description"},
+        "status": {**_SHORT, "title": "Status", "description": "Any text. The default is active."},
+        "priority": {**_SHORT, "title": "Priority", "description": "Any text. The default is medium."},
     },
     "required": ["description"],
 }
@@ -224,7 +228,7 @@ class Goals:
     async def draw(self) -> None:
         """Draw them."""
         read = partial(self._minds.goals, self._agent.id, user_id=self._user_id)
-        empty = partial(nothing, "No goals", "The agent sets them by its tools, or you do.")
+        empty = partial(nothing, "No goals", "The agent sets goals with its tools, or you do.")
         new = ("New goal", partial(self._edit, None))
         await self._items.draw("Goals", read, self._show, empty=empty, new=new)
 
@@ -237,7 +241,7 @@ class Goals:
                     badge(brief(goal.priority, 40))
                     when(goal.created_at, "quiet small")
             icon_action("edit", "Edit this goal", partial(self._edit, goal))
-            icon_action("delete", "Give this goal up", partial(self._delete, goal))
+            icon_action("delete", "Delete this goal", partial(self._delete, goal))
 
     def _edit(self, goal: Goal | None) -> None:
         async def save(entered: JSONObject) -> None:
@@ -253,7 +257,7 @@ class Goals:
         async def drop() -> None:
             await self._minds.drop_goal(self._agent.id, goal.id, user_id=self._user_id)
 
-        self._items.delete("Have the agent give up this goal?", "Give up", drop, done="Given up.")
+        self._items.delete("Delete this goal?", "Delete", drop, done="Deleted.")
 
 
 class Memories:
@@ -268,7 +272,7 @@ class Memories:
     async def draw(self) -> None:
         """Draw them."""
         read = partial(self._minds.memories, self._agent.id, user_id=self._user_id)
-        empty = partial(nothing, "Nothing is remembered", "The agent keeps values by key, or you do.")
+        empty = partial(nothing, "No memories", "The agent stores values by key, or you do.")
         new = ("New memory", partial(self._edit, None))
         await self._items.draw("Memories", read, self._show, empty=empty, new=new)
 
@@ -280,7 +284,7 @@ class Memories:
                     when(memory.updated_at, "quiet small")
                 prose(memory.value)
             icon_action("edit", f"Edit {brief(memory.key, 60)}", partial(self._edit, memory))
-            icon_action("delete", f"Forget {brief(memory.key, 60)}", partial(self._delete, memory))
+            icon_action("delete", f"Delete {brief(memory.key, 60)}", partial(self._delete, memory))
 
     def _edit(self, memory: Memory | None) -> None:
         async def save(entered: JSONObject) -> None:
@@ -295,8 +299,8 @@ class Memories:
         async def drop() -> None:
             await self._minds.drop_memory(self._agent.id, memory.key, user_id=self._user_id)
 
-        question = f"Have the agent forget {brief(memory.key, 100)}?"
-        self._items.delete(question, "Forget", drop, done="Forgotten.")
+        question = f"Delete the memory {brief(memory.key, 100)}?"
+        self._items.delete(question, "Delete", drop, done="Deleted.")
 
 
 _CONTENT: JSONObject = {"type": "string", "title": "Content"}
@@ -351,9 +355,9 @@ class Blocks:
     def _buttons(self, block: Block) -> None:
         icon_action("edit", f"Edit {brief(block.label, 60)}", partial(self._edit, block))
         if self._user_id is None:
-            icon_action("group_add", "Let another agent read it", partial(self._share, block))
+            icon_action("group_add", "Share with an agent", partial(self._share, block))
         if block.is_shared:
-            icon_action("group_remove", "Let an agent read it no longer", partial(self._unshare, block))
+            icon_action("group_remove", "Stop sharing with an agent", partial(self._unshare, block))
         icon_action("delete", f"Delete {brief(block.label, 60)}", partial(self._delete, block))
 
     def _new(self) -> None:
@@ -362,7 +366,7 @@ class Blocks:
                 self._agent.id, str(entered["label"]), str(entered["content"]), user_id=self._user_id
             )
 
-        hint = "A block stands in the agent's prompt. One of this label is replaced."
+        hint = "Blocks are part of the agent's prompt. A block with the same label is replaced."
         self._items.fill_in("New block", _NEW_BLOCK, save, hint=hint)
 
     def _edit(self, block: Block) -> None:
@@ -377,20 +381,22 @@ class Blocks:
         async def save(entered: JSONObject) -> None:
             await self._blocks.link(self._agent.id, block.label, str(entered["reader"]))
 
-        self._items.fill_in(f"Who is to read {block.label}?", _READER, save, label="Share", done="Shared.")
+        self._items.fill_in(
+            f"Share {block.label} with an agent", _READER, save, label="Share", done="Shared."
+        )
 
     def _unshare(self, block: Block) -> None:
         async def save(entered: JSONObject) -> None:
             await self._blocks.unlink(self._agent.id, block.label, str(entered["reader"]))
 
-        title = f"Who is to read {block.label} no longer?"
-        self._items.fill_in(title, _READER, save, label="Take it away", done="They read it no longer.")
+        title = f"Stop sharing {block.label}"
+        self._items.fill_in(title, _READER, save, label="Stop sharing", done="No longer shared.")
 
     def _delete(self, block: Block) -> None:
         async def drop() -> None:
             await self._blocks.drop(self._agent.id, block.label, user_id=self._user_id)
 
-        hint = "Agents that read it lose it too."
+        hint = "Agents that it is shared with lose it too."
         self._items.delete(f"Delete the block {block.label}?", "Delete", drop, done="Deleted.", hint=hint)
 
 
@@ -453,7 +459,7 @@ class Passages:
 
     def _none(self) -> None:
         if self._query:
-            nothing("Nothing found", "A passage is found by all words of the search.")
+            nothing("Nothing found", "A passage matches if it contains every word of the search.")
         else:
             nothing("No passages yet", "The agent stores them, or you do.")
 

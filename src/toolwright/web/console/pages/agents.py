@@ -53,9 +53,13 @@ class Inbox:
         """Draw them."""
         with box("section", "section"):
             plain_text("Inbox", "h2")
-            plain_text("What failed three runs waits until it is tried again.", "p", "quiet small under")
+            plain_text(
+                "An event whose run failed three times is not retried automatically.",
+                "p",
+                "quiet small under",
+            )
             read = partial(self._inboxes.list, self._agent.id, None)
-            empty = partial(nothing, "Nothing has come", "Messages, plans and services put events here.")
+            empty = partial(nothing, "No events", "Messages, plans and services add events here.")
             self._list = Listing(self._visit, read, self._show, empty=empty)
             await self._list.show()
             home = Topic(kind="thread", id=self._agent.home_thread_id)
@@ -84,7 +88,7 @@ class Inbox:
             await self._inboxes.retry(self._agent.id, event.event_id)
             await self._list.show()
 
-        await self._visit.act(go(), "It is tried again.")
+        await self._visit.act(go(), "The event is retried.")
 
 
 TABS: Final = {
@@ -101,7 +105,7 @@ _TRIGGER: JSONObject = {
     "type": "object",
     "properties": {
         "service": {"type": "string", "title": "Service", "minLength": 1, "maxLength": LONGEST_NAME},
-        "payload": {"title": "Payload", "description": "What the agent reads in its inbox."},
+        "payload": {"title": "Payload", "description": "Data of the event in the agent's inbox."},
     },
     "required": ["service"],
 }
@@ -192,10 +196,8 @@ def _actions(visit: Visit, shown: AgentView) -> None:
         async def take(entered: JSONObject) -> None:
             await visit.runtime.inboxes.trigger(agent.id, str(entered["service"]), entered.get("payload"))
 
-        hint = "The agent is woken, and reads the payload in its home thread."
-        fill_in(
-            visit, f"Trigger {agent.name}", _TRIGGER, take, label="Trigger", done="It is woken.", hint=hint
-        )
+        hint = "The agent processes the payload in its home thread."
+        fill_in(visit, f"Trigger {agent.name}", _TRIGGER, take, label="Trigger", done="Triggered.", hint=hint)
 
     action("Talk", talk, icon="chat_bubble_outline", kind="primary")
     action("Trigger", trigger, icon="bolt")
@@ -220,7 +222,7 @@ def _changes(visit: Visit, shown: AgentView) -> None:
             await visit.runtime.agents.delete(agent.id)
             ui.navigate.to("/agents")
 
-        hint = "It leaves its spaces. Its runs in progress end, and no new one starts."
+        hint = "The agent leaves its spaces. Its runs in progress end, and no new ones start."
         confirm(visit, f"Delete the agent {agent.name}?", "Delete", go, done="Deleted.", hint=hint)
 
     action("Rename", rename, icon="edit")
@@ -298,7 +300,7 @@ class _Agents:
 
     def _none(self) -> None:
         if self._filter:
-            nothing("No agent of that name", "The filter looks at names and descriptions.")
+            nothing("No matching agents", "The filter searches names and descriptions.")
         else:
             nothing("No agents yet", "Declare one in the app, tw.App(agents=[…]), or configure one here.")
 
@@ -310,8 +312,8 @@ class _Agents:
             saved = await self._visit.runtime.agents.save(name, config, description)
             ui.navigate.to(f"/agents/{saved.agent.id}")
 
-        hint = "Replaces the agent of that name."
-        fill_in(self._visit, "New agent", _NEW, take, done="The agent is there.", hint=hint)
+        hint = "Replaces a configured agent of the same name."
+        fill_in(self._visit, "New agent", _NEW, take, done="The agent was created.", hint=hint)
 
 
 def _show(row: _Row) -> None:

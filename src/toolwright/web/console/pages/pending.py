@@ -168,8 +168,8 @@ async def answerers(visit: Visit, call: Call, space: str | None) -> str:
     if by == "person":
         return "a person who sees it"
     if not call.visible or call.space_id is None:
-        return "whose thread it is, or a service" if await _asks_owner(visit, call) else "a service"
-    return "everybody in its space" if space is None else f"everybody in {brief(space, 100)}"
+        return "the thread's user or a service" if await _asks_owner(visit, call) else "a service"
+    return "anyone in its space" if space is None else f"anyone in {brief(space, 100)}"
 
 
 async def _asks_owner(visit: Visit, call: Call) -> bool:
@@ -346,7 +346,7 @@ class _Pending:
         if not self._calls and not self._requests:
             with self._empty:
                 nothing(
-                    "Nothing waits for anybody." if not self._first else "Nothing more.",
+                    "Nothing is pending." if not self._first else "No more pending calls.",
                     "Calls that need an answer or an approval, and runs that need values, appear here.",
                 )
         if following == self._next:
@@ -354,9 +354,9 @@ class _Pending:
         self._next = following
         with self._more.clear():
             if self._first:
-                link("To the oldest", self._path(0))
+                link("First page", self._path(0))
             if following is not None:
-                link("Later ones", self._path(following))
+                link("Next page", self._path(following))
 
     def _path(self, first: int) -> str:
         return path_of(self._wanted, first)

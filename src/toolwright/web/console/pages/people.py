@@ -23,14 +23,14 @@ _PERSON: JSONObject = {
         "external_id": {
             "type": "string",
             "title": "External id",
-            "description": "What their tokens call them.",
+            "description": "The person's id in access tokens.",
             "maxLength": LONGEST_EXTERNAL_ID,
             "format": "id",  # of one line
         },
     },
 }
 _FIELDS: Final = (
-    Field(name="name", label="Name of the value"),
+    Field(name="name", label="Name of the variable"),
     Field(name="type", label="Type", choices=("secret", "text")),
     Field(name="value", label="Value", secret=True),
 )
@@ -52,7 +52,7 @@ class _People:
             heading("People")
             box("span", "fill")
             action("New person", partial(self._edit, None), icon="person_add")
-        empty = partial(nothing, "No people yet", "A person is known here before their tokens open anything.")
+        empty = partial(nothing, "No people yet", "Create a person before they sign in with a token.")
         self._list = Listing(self._visit, self._read, self._show, empty=empty)
         await self._list.show()
 
@@ -86,7 +86,7 @@ class _People:
         values: JSONObject = {}
         if person is not None:
             values = {"display_name": person.display_name or "", "external_id": person.external_id or ""}
-        title, done = ("New person", "They are known.") if person is None else ("Person", "Saved.")
+        title, done = ("New person", "The person was created.") if person is None else ("Person", "Saved.")
         fill_in(self._visit, title, _PERSON, take, values=values, done=done)
 
     def _delete(self, person: Entity, name: str) -> None:
@@ -94,7 +94,7 @@ class _People:
             await self._entities.delete(person.id)
             await self._list.show()
 
-        hint = "They leave their spaces, and their tokens open nothing any more. Their threads stay."
+        hint = "The person leaves all spaces and can no longer sign in. Their threads are kept."
         confirm(self._visit, f"Delete {brief(name, 100)}?", "Delete", go, done="Deleted.", hint=hint)
 
     async def _values(self, person: Entity, name: str) -> None:
@@ -115,7 +115,7 @@ class _Values:
         self._person_id = person_id
 
     async def draw(self) -> None:
-        plain_text("They hold in all threads of this person.", "p", "quiet small")
+        plain_text("Used in all threads of this person.", "p", "quiet small")
         self._place = box("div", "stack")
         await self._show(await self._visit.runtime.entities.env(self._person_id))
 
@@ -128,15 +128,15 @@ class _Values:
                         with box("li", "item"):
                             plain_text(brief(name, 100), "span", "mono fill")
                             badge(kind)
-                            icon_action("delete", f"Take {brief(name, 60)} away", partial(self._drop, name))
+                            icon_action("delete", f"Delete {brief(name, 60)}", partial(self._drop, name))
             entry_form(_FIELDS, "Set", self._set)
 
     async def _set(self, entered: Mapping[str, str]) -> None:
         value = {"value": entered.get("value", ""), "type": entered.get("type", "secret")}
-        await self._change({entered.get("name", ""): value}, "It is set.")
+        await self._change({entered.get("name", ""): value}, "Saved.")
 
     async def _drop(self, name: str) -> None:
-        await self._change({name: None}, "It is taken away.")
+        await self._change({name: None}, "Deleted.")
 
     async def _change(self, env: Mapping[str, Mapping[str, str] | None], done: str) -> None:
         async def go() -> None:

@@ -81,7 +81,7 @@ def counted(prompt: SentPrompt) -> str:
 
 
 def _no_prompts() -> None:
-    nothing("No model has answered yet.", "What it was sent appears here with each answer.")
+    nothing("No model requests yet.", "Each request to the model appears here after its response.")
 
 
 def _draw(visit: Visit, prompt: SentPrompt) -> None:
@@ -196,7 +196,7 @@ class RunView:
         with self._empty.clear():
             draw_broken(self._course.broken)
             if not self._course.numbers:
-                nothing("Nothing has happened yet.", "Its steps appear here as they are made.")
+                nothing("Nothing has happened yet.", "Steps appear here as they are executed.")
 
     async def _show_head(self) -> None:
         await self._visit.permits.run(self._visit.caller, self._run_id)
@@ -240,7 +240,7 @@ async def _draw_status(visit: Visit, run: Run) -> None:
                 badge(current.status, KINDS.get(current.status, ""))
             when(current.started_at or current.created_at)
             plain_text(
-                "It runs in a thread that is not yours: you see how it stands, not what is said there.",
+                "This run belongs to another person's thread. Only its status is shown.",
                 "p",
                 "quiet",
             )
@@ -297,7 +297,7 @@ async def draw_nodes(visit: Visit) -> None:
 def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
     if not nodes:
         nothing(
-            "There is no cluster on this database.", "TOOLWRIGHT_CLUSTER has several processes execute runs."
+            "This database has no cluster.", "Set TOOLWRIGHT_CLUSTER to execute runs in several processes."
         )
         return
     now = datetime.now(UTC)
@@ -318,7 +318,7 @@ def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
                     plain_text("living" if alive else "dead", "td", "" if alive else "bad")
                     plain_text(node.address, "td", "mono")
     waits = seconds_since(depths.oldest_wake, now)
-    plain_text(f"The oldest wake-up that no node has taken is due for {waits:.1f} s.", "p", "quiet small")
+    plain_text(f"The oldest unclaimed wake-up has been due for {waits:.1f} s.", "p", "quiet small")
 
 
 class RunList:
@@ -368,9 +368,9 @@ class RunList:
     def _draw_rest(self, *, empty: bool, more: bool) -> None:
         with self._empty.clear():
             if empty and {*self._visit.query} - {"page"}:
-                nothing("No run is like that.", "Take a filter away.")
+                nothing("No matching runs.", "Remove a filter.")
             elif empty:
-                nothing("There are no runs here yet.", "A run begins when somebody writes to an agent.")
+                nothing("No runs yet.", "A run starts when an agent receives a message.")
         if more != self._more:
             self._more = more
             with self._pager.clear():

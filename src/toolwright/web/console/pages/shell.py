@@ -29,11 +29,11 @@ PLACES: Final = (  # path, name, icon, key, and whether it is for services alone
     ("/tools", "Tools", "build", "o", True),
 )
 KEYS: Final = (
-    ("/", "Write, or search"),
+    ("/", "Focus the message or search field"),
     ("Enter", "Send"),
-    ("Shift Enter", "Another line"),
+    ("Shift Enter", "Insert a line break"),
     ("Esc", "Leave the field"),
-    ("?", "These keys"),
+    ("?", "Show these shortcuts"),
 )
 LOOK_AGAIN: Final = (
     3.0  # seconds between two counts: what waits in threads has no events that one could follow
@@ -161,8 +161,8 @@ class _Views(ui.sub_pages):
     """The views by their paths."""
 
     def _render_404(self) -> None:
-        heading("Not here")
-        nothing("The console has no such page.")
+        heading("Not found")
+        nothing("The console has no page with this address.")
         link("To the spaces", "/")
 
 
@@ -178,7 +178,7 @@ def _view(visit: Visit, draw: Draw) -> Callable[[PageArguments], Awaitable[None]
         except Unauthorized:
             visit.sign_in()
         except ToolwrightError as error:
-            heading("Not here")
+            heading("Not found")
             nothing(error.message)
             link("To the spaces", "/")
 

@@ -26,7 +26,7 @@ NEW: Final[JSONObject] = {
         "kind": {
             "enum": ["private", "public", "dm"],
             "title": "Kind",
-            "description": "private: members alone · public: everybody may read and write · dm: two members",
+            "description": "private: members only · public: everyone may read and write · dm: two members",
         },
     },
     "required": ["name", "kind"],
@@ -74,7 +74,7 @@ class SpaceList:
         self._list.clear()
         with self._list:
             if not spaces:
-                nothing("There are no spaces for you yet.", "In a space people and agents talk.")
+                nothing("No spaces yet.", "People and agents talk in spaces.")
                 return
             with box("div", "list"):
                 for space in spaces[:PAGE]:
@@ -135,4 +135,12 @@ def _ask_for_space(visit: Visit) -> None:
         )
         ui.navigate.to(f"/spaces/{space.id}")
 
-    fill_in(visit, "A new space", NEW, made, values={"kind": "private"}, label="Make it", done="It is made.")
+    fill_in(
+        visit,
+        "New space",
+        NEW,
+        made,
+        values={"kind": "private"},
+        label="Create",
+        done="The space was created.",
+    )

@@ -44,7 +44,7 @@ from toolwright.web.console.threads.head import (
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, plain_text, when
 
-TABS: Final = {"messages": "Messages", "family": "Threads below", "files": "Files", "values": "Values"}
+TABS: Final = {"messages": "Messages", "family": "Child threads", "files": "Files", "values": "Values"}
 _FACTS: Final = frozenset({"subagent.created", "subagent.finished", "variables.required"})
 
 
@@ -95,7 +95,7 @@ class ThreadView:
             self._empty = box("div")
             self._requests = box("div")
             if self._thread.is_over:
-                plain_text("This thread is over: nobody answers in it any more.", "p", "note section")
+                plain_text("This thread is closed. Its agent no longer answers.", "p", "note section")
             else:
                 Composer(self._visit, self._send)
         topic = Topic(kind="thread", id=self._thread.id)
@@ -109,7 +109,7 @@ class ThreadView:
         self._writing.clear()
         with self._empty.clear():
             if self._conversation.is_empty:
-                nothing("Nothing was said here yet.", "Write the first message below.")
+                nothing("No messages yet.", "Write the first message below.")
         await self._show_open_calls()
         await self._draw_requests()
         await self._draw_failure()
@@ -177,7 +177,7 @@ class ThreadView:
 
     def _end(self) -> None:
         with self._place.clear():
-            nothing("This thread is gone.")
+            nothing("This thread was deleted.")
             link("To the threads", "/threads")
         self._visit.view.close()
 
@@ -210,7 +210,7 @@ async def _draw_list(visit: Visit) -> None:
     )
     shown = all_of(threads)[:PAGE]
     if not shown:
-        nothing("There are no threads here yet.", "In a thread you talk with one agent.")
+        nothing("No threads yet.", "In a thread you talk to one agent.")
         return
     names = {each.answering: await agent_name(visit, each.answering) for each in shown}
     titles = [await title_of(visit, each) for each in shown]
@@ -229,7 +229,7 @@ def _draw_thread(visit: Visit, thread: Thread, title: str, agent: str, status: s
             plain_text(title, "span", "title")
             about = [
                 agent if title != agent else "",
-                "below another thread" if thread.parent_id is not None else "",
+                "child thread" if thread.parent_id is not None else "",
             ]
             if visit.is_service and thread.user_id is not None:
                 about.append(f"for {brief(thread.user_id, 60)}")
@@ -266,8 +266,8 @@ async def ask_for_thread(visit: Visit) -> None:
                 dialog.close()
 
         with box("div", "row"):
-            action("Begin", confirmed, kind="primary")
-            action("Never mind", dialog.close)
+            action("Start", confirmed, kind="primary")
+            action("Cancel", dialog.close)
     dialog.open()
 
 

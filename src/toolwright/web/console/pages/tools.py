@@ -49,7 +49,7 @@ def _draw(visit: Visit, tool: Tool, agent_id: str | None) -> None:
         folded(visit, "Schema as JSON", tool.offered)
     _needs(tool)
     if tool.latent:
-        plain_text("The model itself carries this tool out: there is nothing to call.", "p", "note section")
+        plain_text("The model's provider executes this tool. It cannot be called here.", "p", "note section")
     else:
         ToolTester(visit, tool, agent_id).draw()
 
@@ -70,7 +70,7 @@ def _needs(tool: Tool) -> None:
     if tool.tenvs is not None:
         with box("section", "section stack"):
             plain_text("Tenvs", "h2")
-            plain_text("What a thread must bring.", "p", "quiet small")
+            plain_text("Variables that the thread must provide.", "p", "quiet small")
             parameter_table(tool.tenvs.model_json_schema())
 
 
@@ -133,7 +133,7 @@ class _Tools:
 
     def _none(self) -> None:
         if self._filter:
-            nothing("No tool of that name", "The filter looks at names and descriptions.")
+            nothing("No matching tools", "The filter searches names and descriptions.")
         else:
             nothing("No tools yet", "Declare one in the app: tw.App(tools=[…]).")
 

@@ -17,7 +17,7 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import LONGEST_SHOWN, box
 from toolwright.wire.space import space_message_json
 
-GONE = "Somebody who is gone"
+GONE = "A deleted person or agent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

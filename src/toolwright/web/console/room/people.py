@@ -74,7 +74,7 @@ def activity_line(guests: Sequence[Guest], typing: set[str], at_work: set[str], 
     people = [each.name for each in guests if each.entity_id in typing and each.entity_id != me]
     agents = [each.name for each in guests if each.entity_id in at_work]
     typed = f"{_listed(people)} {'is' if len(people) == 1 else 'are'} typing …" if people else ""
-    works = f"{_listed(agents)} {'is' if len(agents) == 1 else 'are'} active …" if agents else ""
+    works = f"{_listed(agents)} {'is' if len(agents) == 1 else 'are'} working …" if agents else ""
     return " ".join(filter(None, (typed, works)))
 
 
@@ -101,7 +101,7 @@ async def choose_members(visit: Visit, space_id: str) -> None:
             for guest in there:
                 _draw_member(visit, space_id, guest, dialog)
         if others:
-            chosen = ui.select(others, label="Somebody else", with_input=True).props("outlined dense")
+            chosen = ui.select(others, label="Add a person or agent", with_input=True).props("outlined dense")
 
             async def add() -> None:
                 if chosen.value is None:
@@ -122,11 +122,11 @@ def _draw_member(visit: Visit, space_id: str, guest: Guest, dialog: ui.dialog) -
         await visit.runtime.spaces.remove_member(space_id, guest.entity_id)
 
     async def removed() -> None:
-        if await visit.act(remove(), f"{guest.name} is no member any more."):
+        if await visit.act(remove(), f"{guest.name} is no longer a member."):
             dialog.close()
 
     with box("div", "item"):
         plain_text(guest.name, "span", "fill")
         if guest.is_agent:
             plain_text("agent", "span", "badge")
-        icon_action("person_remove", f"Take {guest.name} out", partial(removed))
+        icon_action("person_remove", f"Remove {guest.name}", partial(removed))

@@ -123,7 +123,7 @@ class Composer:
             return
         with self._about.clear(), box("div", "row quiet small"):
             plain_text(text, "span", "fill")
-            icon_action("close", "Never mind", self._forget)
+            icon_action("close", "Cancel", self._forget)
         self._field.run_method("focus")
 
     def _type(self) -> None:
@@ -156,7 +156,7 @@ class Room:
             self._lost = box("div", "note")
             self._lost.set_visibility(False)
             with self._lost:
-                plain_text("The journal cannot be read: this page goes on when it is back.")
+                plain_text("The database is unavailable. This page updates when it is available again.")
             self._people = box()
             self._earlier = box()
             self._messages = MessageList(visit, self._doings(), space.id)
@@ -193,7 +193,7 @@ class Room:
         self._empty.clear()
         if not messages:
             with self._empty:
-                nothing("Nothing was said here yet.", "Write the first message below.")
+                nothing("No messages yet.", "Write the first message below.")
         self._guests = await guests_of(self._visit, self._space.id)
         self._draw_people()
         await self._mark_read()
@@ -405,7 +405,7 @@ class Room:
             await self._visit.permits.own_message(self._visit.caller, said.id)
             await self._visit.runtime.spaces.erase(said.id)
 
-        question = "Delete this message for everybody?"
+        question = "Delete this message for everyone?"
         confirm(self._visit, question, "Delete", erased, done="The message is deleted.", hint=said.gist)
 
     async def _show_run(self, said: RoomMessage) -> None:

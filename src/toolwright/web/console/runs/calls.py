@@ -96,7 +96,7 @@ async def draw_call(visit: Visit, line: CallLine) -> None:
         for content, path in line.links:
             link(content, path)
         if line.child_id is not None and await _may_see(visit, line.child_id):
-            thread_link(line.child_id, "The thread that carries it out")
+            thread_link(line.child_id, "Its thread")
     if call.args not in (None, {}):
         plain_text("Arguments", "h4")
         code(await shown_json(call.args))
@@ -109,7 +109,7 @@ async def draw_call(visit: Visit, line: CallLine) -> None:
     if call.thread_id is not None:
         draw_files(call.thread_id, call.attachments)
     if line.stack is not None:
-        plain_text("Where it failed", "h4")
+        plain_text("Stack trace", "h4")
         code(line.stack)
 
 

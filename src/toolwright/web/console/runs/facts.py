@@ -117,16 +117,16 @@ def reason(waiting: JSONObject | None) -> str:
     """Describe in a few words what a suspended run waits for."""
     match (waiting or {}).get("reason"):
         case "variables":
-            return "values that are missing"
+            return "missing variables"
         case "calls":
             ids = (waiting or {}).get("callIds")
             return f"the result of {quantity(len(ids), 'call')}" if isinstance(ids, list) else "results"
         case "approval":
             return "an approval"
         case "agent":
-            return "a process whose app declares its agent"
+            return "a process whose app declares the agent"
         case "child":
-            return "a thread below it"
+            return "a child thread"
         case _:
             return ""
 
@@ -144,7 +144,7 @@ async def draw_waiting(visit: Visit, run: Run) -> None:
         if run.waiting.get("reason") in ("calls", "approval"):
             link("Answer in Pending", "/pending")
         else:
-            link("See the threads below", f"{thread_path(run.thread_id)}?tab=family")
+            link("See the child threads", f"{thread_path(run.thread_id)}?tab=family")
 
 
 async def draw_requests(visit: Visit, thread_id: str) -> None:
@@ -217,7 +217,7 @@ def _go(visit: Visit, path: str, name: str, text: str) -> None:
 
 
 T = TypeVar("T")
-LOST: Final = "The journal cannot be read: this page goes on when it is back."
+LOST: Final = "The database is unavailable. This page updates when it is available again."
 
 
 def draw_broken(rows: Sequence[object]) -> None:

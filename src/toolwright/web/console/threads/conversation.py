@@ -54,8 +54,8 @@ async def draw_prompt(visit: Visit, thread: Thread) -> None:
         nothing("The prompt cannot be shown.", error.message)
         return
     plain_text(
-        "The current system prompt. Parts that change from step to step are sent after the messages of the "
-        "conversation, all others before them. A run that is over was told what held then.",
+        "The prompt as it is sent now. Parts that change from step to step are sent after the messages of the "
+        "conversation, all others before them. Earlier runs may have used a different prompt.",
         "p",
         "quiet",
     )
@@ -112,7 +112,7 @@ class Composer:
             on_upload=self._take,
             on_rejected=lambda: complain(f"A file may have at most {size(most)}."),
         )
-        upload.on("failed", lambda: complain("The file did not arrive: choose it again."), args=[])
+        upload.on("failed", lambda: complain("The file was not uploaded. Choose it again."), args=[])
         return upload.classes("hidden")  # the button beside it opens its dialog
 
     async def _take(self, event: UploadEventArguments) -> None:
@@ -133,7 +133,7 @@ class Composer:
             for file in self._files:
                 with box("span", "badge"):
                     plain_text(f"{file.name} · {size(len(file.content))}")
-                icon_action("close", f"Leave out {file.name}", partial(self._leave_out, file))
+                icon_action("close", f"Remove {file.name}", partial(self._leave_out, file))
 
     def _leave_out(self, file: _File) -> None:
         self._files = [each for each in self._files if each is not file]
@@ -356,7 +356,7 @@ class Conversation:
 
     def _draw_later(self, *, new: bool) -> None:
         with self._later.clear():
-            action("New messages: show them" if new else "Newest messages", self._read_newest)
+            action("Show new messages" if new else "Newest messages", self._read_newest)
 
     def _draw_message(self, message: Message, answers: dict[str | None, Message]) -> Element:
         name, kind, initial = self._speaker(message)
@@ -370,7 +370,7 @@ class Conversation:
                 if message.seq is None:
                     badge("not read yet", "waiting")
                 if not message.kept:
-                    badge("left out of what the model reads")
+                    badge("not sent to the model")
                 if message.status == "error":
                     badge("error", "bad")
                 if message.seq is not None and message.role != "tool" and not message.calls:
@@ -399,7 +399,9 @@ class Conversation:
             if message.pinned:
                 badge("pinned")
             label = (
-                "Unpin this message" if message.pinned else "Pin this message: the model is always shown it"
+                "Unpin this message"
+                if message.pinned
+                else "Pin this message, so that it is always sent to the model"
             )
             icon_action("push_pin", label, lambda: self._visit.act(turn()))
 

@@ -40,17 +40,19 @@ class ThreadValues:
         with box("section", "card stack section"):
             plain_text("Set a value", "h2")
             if settable is not None and not settable:
-                plain_text("This agent takes no values from people.", "p", "quiet")
+                plain_text("This agent accepts no values from users.", "p", "quiet")
                 return
             hint = "" if settable is None else f"You may set: {', '.join(settable)}"
             plain_text(
-                "It is of the type that the agent declares, else a secret, kept encrypted.", "p", "quiet"
+                "The type is the one that the agent declares, or secret. Secrets are stored encrypted.",
+                "p",
+                "quiet",
             )
             fields = [
                 Field(name="name", label="Name", hint=hint),
                 Field(name="value", label="Value", secret=True),
             ]
-            entry_form(fields, "Set it", self._set)
+            entry_form(fields, "Set value", self._set)
 
     async def _user_env(self) -> list[str]:
         return sorted(await self._visit.permits.settable(self._thread.agent))
@@ -59,21 +61,21 @@ class ThreadValues:
         names = await self._visit.runtime.threads.env(self._thread.id)
         with self._names.clear():
             if not names:
-                nothing("No values were set in this thread.", "Tools that need some ask for them.")
+                nothing("No values in this thread.", "Tools ask for the values they need.")
                 return
             with box("div", "list"):
                 for name in sorted(names)[:MOST_SHOWN]:
                     with box("div", "item"):
                         plain_text(name, "span", "mono fill")
                         badge(names[name])
-                        action("Take away", partial(self._take_away, name), kind="plain")
+                        action("Delete value", partial(self._delete_value, name), kind="plain")
 
     async def _set(self, entered: Mapping[str, str]) -> None:
         name = entered.get("name", "").strip()[:LONGEST_NAME]
         await self._visit.act(self._write({name: entered.get("value", "")}), "The value is set.")
 
-    async def _take_away(self, name: str) -> None:
-        await self._visit.act(self._write({name: None}), "The value is gone.")
+    async def _delete_value(self, name: str) -> None:
+        await self._visit.act(self._write({name: None}), "The value was deleted.")
 
     async def _write(self, values: dict[str, str | None]) -> None:
         if not all(values):
@@ -95,7 +97,7 @@ async def draw_files_of(visit: Visit, thread_id: str) -> None:
     page = page_of(visit.query)
     shown = files[(page - 1) * PAGE : page * PAGE]
     if not shown:
-        nothing("There are no files in this thread.", "Files come with messages, and from tools.")
+        nothing("No files in this thread.", "Files are attached to messages or written by tools.")
         return
     with box("div", "list"):
         for file in shown:

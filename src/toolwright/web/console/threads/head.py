@@ -61,7 +61,7 @@ async def draw_ancestors(visit: Visit, thread: Thread) -> None:
     if not above:
         return
     with box("nav", "row small") as trail:
-        trail.props["aria-label"] = "Threads above"
+        trail.props["aria-label"] = "Parent threads"
         for each in above:
             thread_link(each.id, await title_of(visit, each))
             plain_text("›", "span", "quiet")
@@ -132,8 +132,8 @@ class FamilyTree:
         with self._tree.clear():
             if not rows:
                 nothing(
-                    "This thread has made no others.",
-                    "Agents that it calls as tools work in threads below it.",
+                    "No child threads.",
+                    "Agents that it calls as tools run in child threads.",
                 )
                 return
             with box("div", "list") as items:
@@ -163,7 +163,7 @@ class FamilyTree:
                 thread_link(thread.id, thread.name or agent, "title")
                 plain_text(agent if thread.name else "", "span", "quiet small")
             if thread.run_id is not None:
-                run_link(thread.run_id, "its run")
+                run_link(thread.run_id, "current run")
             when(thread.created_at, "quiet small")
 
 
@@ -192,7 +192,7 @@ class ThreadSummary:
 
     def _draw(self, row: Compaction) -> None:
         with box("details", "folded section"):
-            plain_text("The model is shown a shorter conversation", "summary", "quiet small")
+            plain_text("The model receives a shortened conversation", "summary", "quiet small")
             with box("div", "stack"):
                 if row.side:
                     badge(row.side)
@@ -226,7 +226,7 @@ class ThreadSummary:
             "Remove",
             go,
             done="Removed.",
-            hint="The model is shown the whole conversation again, until it is too long.",
+            hint="The model receives the whole conversation again, until it is too long.",
         )
 
     async def _check(self) -> None:
@@ -286,7 +286,7 @@ class ThreadHead:
             if thread.space_id is not None:
                 link("in a space", f"/spaces/{quote(thread.space_id, safe='')}")
             if visit.is_service:
-                link("all its runs", address("/runs", thread=thread.id))
+                link("all runs", address("/runs", thread=thread.id))
             for tag in thread.tags[:10]:
                 badge(brief(tag, 40))
             plain_text(thread.id, "span", "quiet mono")
@@ -310,7 +310,7 @@ class ThreadHead:
         status = "waiting" if asks else run.status
         badge(status, KINDS.get(status, ""))
         plain_text(reason(run.waiting) or ("an answer" if asks else ""), "span", "quiet small")
-        run_link(run.id, "its run", "")
+        run_link(run.id, "current run", "")
         if run.cancel_requested_at is not None:
             plain_text("is being cancelled …", "span", "quiet")
         else:
@@ -323,7 +323,7 @@ def ask_to_delete(visit: Visit, thread_id: str) -> None:
     dialog.on("hide", dialog.delete)
     with dialog, ui.card(), box("div", "stack"):
         plain_text("Delete this thread?", "h2")
-        plain_text("Its messages, files, values and the threads below it are gone for good.", "p", "quiet")
+        plain_text("Its messages, files, values and child threads are permanently deleted.", "p", "quiet")
         cancels = ui.checkbox("Cancel its runs in progress first")
 
         async def delete() -> None:
@@ -336,6 +336,6 @@ def ask_to_delete(visit: Visit, thread_id: str) -> None:
                 ui.navigate.to("/threads")
 
         with box("div", "row"):
-            action("Delete it", confirmed, kind="danger")
-            action("Keep it", dialog.close)
+            action("Delete thread", confirmed, kind="danger")
+            action("Keep", dialog.close)
     dialog.open()

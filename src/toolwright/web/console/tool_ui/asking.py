@@ -30,7 +30,7 @@ from toolwright.web.console.widgets import action, badge, box, plain_text, prose
 async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     """Render an approval. The result is `{"approved": true, "args"?: {…}, "reason"?: text}`."""
     call, terms = facts.call, facts.terms or Terms()
-    plain_text("May this be done?", "p")
+    plain_text("Allow this call?", "p")
     with box("div") as asked:
         await arguments(call)
     if not is_open(call):
@@ -42,7 +42,7 @@ async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
         pass
     if terms.reason:
         reason = ui.input().props("outlined dense hide-bottom-space maxlength=2000 autocomplete=off")
-        reason.props["label"] = "Reason (you may leave it out)"
+        reason.props["label"] = "Reason (optional)"
 
     def answer(*, approved: bool) -> JSONObject:
         said = (reason.value or "").strip() if reason is not None else ""
@@ -65,7 +65,7 @@ async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     with box("div", "row answers"):
         action("Approve", approve, kind="primary")
         action("Refuse", lambda: submit(answer(approved=False)), kind="danger")
-        editing = action("Change the arguments", edit, kind="plain")
+        editing = action("Edit the arguments", edit, kind="plain")
         editing.set_visibility(terms.edit)
 
 
@@ -238,10 +238,10 @@ async def draw_question(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     source = text_of(call.args, "source")
     if source is not None:
         plain_text(f"{brief(source, 200)} asks", "div", "quiet small")
-    prose(text_of(call.args, "message") or "A question without words.")
+    prose(text_of(call.args, "message") or "A question without a message.")
     url = text_of(call.args, "url")
     if url is not None:
-        prose(f"It is to be answered at this page:\n{url}")  # which makes a link of nothing but http(s)
+        prose(f"Answer it on this page:\n{url}")  # which makes a link of nothing but http(s)
     if not is_open(call):
         waiting_for_others(call)
         await _draw_answer(facts)
@@ -257,7 +257,7 @@ async def draw_question(visit: Visit, facts: CallFacts, submit: Submit) -> None:
             await submit({"action": "accept", "content": entered})
 
     with box("div", "row answers"):
-        action("I have done it" if url is not None else "Answer", accept, kind="primary")
+        action("Done" if url is not None else "Answer", accept, kind="primary")
         action("Decline", partial(submit, {"action": "decline"}))
         action("Cancel", partial(submit, {"action": "cancel"}), kind="plain")
 
@@ -266,7 +266,7 @@ async def _draw_answer(facts: CallFacts) -> None:
     call = facts.call
     result: JSON = call.result
     if call.status == "error":
-        plain_text(call.error or "Nobody has answered.", "div", "error")
+        plain_text(call.error or "Not answered.", "div", "error")
     elif isinstance(result, dict):
         said, kind = _SAID.get(str(result.get("action")), ("Answered", "good"))
         badge(said, kind)

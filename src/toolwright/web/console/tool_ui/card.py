@@ -105,8 +105,8 @@ LONGEST_DRAWING: Final = 10.0  # seconds that a user's component may take
 OURS: Final = frozenset([*SHIPPED.values(), draw_approval, draw_question, draw_plain])
 _STATUS: Final = {
     "streaming": ("being written", "busy"),
-    "running": ("running", "busy"),
-    "requires_action": ("waits for an answer", "waiting"),
+    "running": ("in progress", "busy"),
+    "requires_action": ("waiting for an answer", "waiting"),
     "complete": ("done", "good"),
     "error": ("failed", "bad"),
 }
@@ -244,7 +244,7 @@ class CallCard:
             return
         fault = brief(type(error).__name__, 100)
         with place.clear():
-            plain_text(f"The component of this tool failed ({fault}): the log says why.", "div", "error")
+            plain_text(f"The component of this tool failed ({fault}). See the log.", "div", "error")
             await draw_plain(self._visit, facts, self.submit)
             if is_open(facts.call):
                 self._draw_answer(facts, aside=False)
@@ -280,9 +280,9 @@ def _draw_head(facts: CallFacts) -> None:
         if facts.agent is not None:
             plain_text(f"by {brief(facts.agent, 100)}", "span", "quiet small")
         text, kind = _STATUS[call.status]
-        badge("waits for an approval" if facts.terms is not None else text, kind)
+        badge("waiting for approval" if facts.terms is not None else text, kind)
         box("span", "fill")
         if facts.shows_run and call.run_id is not None:
             link("Run", f"/runs/{call.run_id}", "small")
     if facts.late:
-        plain_text("Its agent has gone on, and will still read the answer.", "div", "quiet small")
+        plain_text("The agent has continued, and will still read the answer.", "div", "quiet small")

@@ -272,7 +272,7 @@ async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     chart = read_chart(call.result) or read_chart(call.args)
     if chart is None:
         if call.status == "streaming":
-            plain_text("The chart comes …", "p", "quiet")
+            plain_text("Loading the chart …", "p", "quiet")
             return
         await draw_plain(visit, facts, submit)
         return
@@ -283,7 +283,7 @@ async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     drawing.props["role"] = "img"
     drawing.props["aria-label"] = f"Chart: {chart.title}" if chart.title else "Chart"
     with box("details"):
-        plain_text("As a table", "summary", "quiet small")
+        plain_text("Show as a table", "summary", "quiet small")
         _draw_table(chart)
     if call.status == "error":
         plain_text(call.error or "The tool failed.", "div", "error")

@@ -24,7 +24,7 @@ from toolwright.wire.call import arguments_json, message_id_of
 from toolwright.wire.result import result_from_json
 
 Status: TypeAlias = Literal["streaming", "running", "requires_action", "complete", "error"]
-_ENDS = {"expired": "Nobody has answered in time.", "cancelled": "The call was cancelled."}
+_ENDS = {"expired": "Not answered in time.", "cancelled": "The call was cancelled."}
 
 
 @value
@@ -315,7 +315,7 @@ async def outcome(call: ShownCall) -> None:
 def waiting_for_others(call: ShownCall) -> None:
     """Render a note that the call waits for someone else's answer."""
     if call.status == "requires_action" and not call.may_answer:
-        plain_text("It waits for somebody else’s answer.", "p", "quiet small")
+        plain_text("Waiting for another person’s answer.", "p", "quiet small")
 
 
 ANYTHING: JSONObject = {"type": "object"}

@@ -63,12 +63,12 @@ def draw_answer(call: ShownCall, submit: Submit) -> None:
         if field.value and field.value.strip():
             await submit(error=field.value.strip())
         else:
-            complain("Write first why it failed: its agent reads that.")
+            complain("Describe the error first. The agent reads it.")
 
     with box("div", "row answers"):
         action("Answer", answer, kind="primary")
-        action("Report a failure", fail, kind="danger")
-        plain_text("What is not JSON is taken as text.", "span", "quiet small")
+        action("Report an error", fail, kind="danger")
+        plain_text("Input that is not JSON is sent as text.", "span", "quiet small")
 
 
 def read_result(entered: str) -> JSON:
@@ -111,7 +111,7 @@ async def draw_table(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     table = read_table(call.result) or read_table(call.args)
     if table is None:
         if call.status == "streaming":
-            plain_text("The table comes …", "p", "quiet")
+            plain_text("Loading the table …", "p", "quiet")
             return
         await draw_plain(visit, facts, submit)
         return
