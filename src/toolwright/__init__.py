@@ -158,7 +158,7 @@ _MODULES = {
 if not TYPE_CHECKING:  # a name that is none is an error of the type checker
 
     def __getattr__(name: str) -> Any:  # whatever the module has under that name
-        """Return each name is imported when it is first asked for: a client, say, has no use for what makes tools."""
+        """Import a public name when it is first used, so that a client does not load the code that makes tools."""
         if name in _MODULES:
             named = getattr(import_module(f"toolwright.{_MODULES[name]}"), name)
         elif name in ("errors", "testing"):
@@ -170,5 +170,5 @@ if not TYPE_CHECKING:  # a name that is none is an error of the type checker
 
 
 def __dir__() -> list[str]:
-    """Return all names, also those that nobody has asked for yet."""
+    """Return all public names, also those not yet imported."""
     return sorted({*globals(), *__all__, "errors", "testing"})

@@ -182,7 +182,7 @@ class Spaces:
         return await self._store.spaces.member(space_id, entity_id) is not None
 
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
-        """Return an entity (its id, or an agent's name or id) joins, or gets that role.
+        """Add an entity (its id, or an agent's name or id) as a member, or change its role.
 
         Raises `AlreadyExists` for a third member of a `dm`, `TenvsRequired` for an agent that can have no home thread.
         """
@@ -256,7 +256,7 @@ class Spaces:
         metadata: JSONObject | None = None,
         parent_id: str | None = None,
     ) -> PostedMessage:
-        """Return an entity speaks in a space; every other agent in it is woken.
+        """Post an entity's message in a space and wake every other agent in it.
 
         Raises `NotFound` for a space that the entity is not in; in a public one it becomes a member by speaking.
         """
