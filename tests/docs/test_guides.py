@@ -52,7 +52,9 @@ async def run(*command: str, folder: Path, environ: dict[str, str] | None = None
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(
+        110
+    ):  # a program starts slowly on a busy machine; the test itself ends after 120 s
         out, err = await process.communicate(typed.encode())
     assert process.returncode == 0, (out + err).decode()
     return out.decode()

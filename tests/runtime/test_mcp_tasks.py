@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,14 @@ class Store(testing.MemoryStore):
         return await super().commit(unit)
 
 
+class BusyClock(testing.ManualClock):
+    """The clock of a machine so busy that 2 ms pass between any two readings."""
+
+    def now(self) -> datetime:
+        self.advance(0.002)
+        return super().now()
+
+
 class Motor(testing.ManualMotor):
     """Turned by hand; tells what fires its timers."""
 
@@ -125,8 +134,8 @@ class Motor(testing.ManualMotor):
 class Play:
     """A run that waits for a task."""
 
-    def __init__(self, folder: Path) -> None:
-        bus, self.clock, self.servers = testing.MemoryBus(), testing.ManualClock(), Servers()
+    def __init__(self, folder: Path, clock: testing.ManualClock) -> None:
+        bus, self.clock, self.servers = testing.MemoryBus(), clock, Servers()
         self.store = Store(bus.publish)
         self.motor = Motor(self.store, self.clock)
         turns: list[JSONObject] = [
@@ -173,9 +182,14 @@ class Play:
         return await self.store.mcp.task(call.id) is None and await self.store.wake(f"mcp:{call.id}") is None
 
 
+@pytest.fixture
+def clock() -> testing.ManualClock:
+    return testing.ManualClock()
+
+
 @pytest.fixture(name="it")
-async def play(tmp_path: Path) -> AsyncGenerator[Play]:
-    it = Play(tmp_path)
+async def play(tmp_path: Path, clock: testing.ManualClock) -> AsyncGenerator[Play]:
+    it = Play(tmp_path, clock)
     await it.rt.start()
     yield it
     await it.rt.stop(0.0)
@@ -187,6 +201,15 @@ async def test_a_task_that_ends_as_its_call_is_cancelled(it: Play) -> None:
     await it.look()
     assert (await it.call()).status == "cancelled"
     assert await it.is_forgotten()
+
+
+@pytest.mark.parametrize("clock", [BusyClock()], ids=["busy"])
+async def test_the_timeout_of_a_task_is_told_as_configured_however_busy_the_machine_is(it: Play) -> None:
+    call = await it.begin()
+    it.clock.advance(60)
+    await it.motor.run_timers()
+    [told] = [each for each in await it.rt.threads.messages(it.thread.id) if each.call_id == call.id]
+    assert told.content == '{"error":"Tool timed out after 60000ms","error_code":"timeout"}'
 
 
 async def test_a_task_that_ends_as_its_call_expires(it: Play) -> None:

@@ -281,3 +281,32 @@ async def test_a_follower_that_fails_takes_no_other_unit_of_the_group_with_it():
         assert [type(each) for each in await all_of(failing, [step(drains[1])])] == [RuntimeError]
         await failing.close()
         await store.close()
+
+
+async def test_reads_and_commits_wait_for_a_migration_that_locks_their_tables():
+    async with fresh_database() as url:
+        store = await open_postgres(url, lambda _: None, lock=0.01)
+        drain = await begun(store)
+        known = step(drain, "known")
+        drain.moved_by(known)
+        await committed(store, known)
+        holder, watcher = await connect(url), await connect(url)
+        await holder.execute("BEGIN")
+        await holder.execute("LOCK TABLE threads, commits IN ACCESS EXCLUSIVE MODE")
+        waiting: list[asyncio.Task[Any]] = [
+            asyncio.create_task(store.thread("th_1")),
+            asyncio.create_task(store.commit(step(drain, "new"))),
+            asyncio.create_task(store.commit(known)),  # is looked up by its token
+        ]
+        for _ in range(20):  # many times the limit
+            await asyncio.sleep(0.01)
+            await blocked_backend(watcher)
+        assert not any(each.done() for each in waiting)
+        await holder.execute("COMMIT")
+        thread, new, again = await asyncio.gather(*waiting)
+        assert thread.id == "th_1"
+        assert [type(outcome) for outcome in (new, again)] == [Committed, Committed]
+        assert await contents(store, drain) == ["known", "new"]
+        await store.close()
+        await holder.close()
+        await watcher.close()

@@ -15,7 +15,7 @@ JSONObject: TypeAlias = dict[str, JSON]
 
 
 def _encoder(*, ascii: bool) -> Callable[[JSON], str]:
-    """Return compact JSON, by the encoder in C where there is one, made once: `json` makes a new one for each value."""
+    """Return a function that writes compact JSON, with one C encoder for all values where it is available."""
     usual = json.JSONEncoder(ensure_ascii=ascii, allow_nan=False, separators=(",", ":"))
     make: Callable[..., Callable[[JSON, int], tuple[str, ...]]] | None = getattr(
         encoder, "c_make_encoder", None

@@ -19,7 +19,7 @@ def brief(text: str, most: int = MOST_WORDS) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the text of an error, else the name of its type."""
+    """Return the message of an error, or its type's name if it has none."""
     try:
         text = str(error)
     except (Exception, SystemExit):  # noqa: BLE001 - a user's error may not even have a text

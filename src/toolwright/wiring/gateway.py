@@ -255,7 +255,7 @@ def _mcp(app: App) -> OpenPart:
 
 
 def _scripts(settings: Settings) -> frozenset[str] | None:
-    """Return any where every caller is of this machine; else the one that the operator has chosen."""
+    """Return the scripted models that callers can name: the operator's, or None for any if there are no keys."""
     return frozenset({settings.model or ""}) if settings.keyed else None
 
 

@@ -126,7 +126,7 @@ def _partial(target: Path) -> Generator[Path]:
 
 
 async def _copy(settings: Settings, source: Path, target: Path, partial: Path) -> Backup:
-    """Return files come before the database and after it: what it names was there at one of these moments."""
+    """Copy files before the database and again after it, so that every file it names is copied."""
     kept, placed = file_store(settings), beside(target, "files")
     folder = str(placed if placed.is_dir() else partial / "files")
     copies = _Copies(file_store(settings.model_copy(update={"files_url": folder})))

@@ -247,7 +247,7 @@ def open_exchange(
     network: httpcore.AsyncNetworkBackend | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Exchange:
-    """Return pools of connections for requests whose answers have so many bytes at most; `aclose` ends them."""
+    """Open pools of connections for requests with answers of limited size; `aclose` closes them."""
     inner: httpcore.AsyncNetworkBackend = network or httpcore.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
     context = tls or httpx.create_ssl_context()
     return Exchange(

@@ -238,7 +238,7 @@ class ObjectFiles:
 
 
 def open_folder(folder: Path) -> ObjectFiles:
-    """Return files in a folder, which is made, for its owner alone, when the first one is written."""
+    """Return a store of files in a folder, created for its owner alone at the first write."""
 
     def made() -> LocalStore:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

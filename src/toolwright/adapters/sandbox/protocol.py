@@ -136,7 +136,7 @@ _WHAT_ELSE = 65_536  # bytes of a line in addition to its value
 
 
 def longest_line(most: int) -> int:
-    """Return bytes that a line has at most, for values of at most `most` bytes."""
+    """Return the maximum size of a line, in bytes, for values of at most `most` bytes."""
     return 2 * most + _WHAT_ELSE  # a character that is two bytes may be written as six
 
 

@@ -182,7 +182,7 @@ class Answer:
 
     @property
     def json(self) -> JSONObject:
-        """The body; `BadAnswer` if it is not JSON object."""
+        """The body; `BadAnswer` if it is not a JSON object."""
         try:
             parsed = json.loads(self.body)
         except (ValueError, RecursionError):

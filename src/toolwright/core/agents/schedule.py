@@ -84,7 +84,7 @@ def read_schedule(
 
 
 def read_duration(value: float | str) -> timedelta:
-    """Return milliseconds, or a text of numbers and units, from a microsecond to ten years. Raises `InvalidRequest`."""
+    """Read a duration: milliseconds, or text with units, from a microsecond to ten years. Raises `InvalidRequest`."""
     try:
         seconds = _seconds_of(value) if isinstance(value, str) else value / 1_000
     except OverflowError:  # a whole number that no float can come near

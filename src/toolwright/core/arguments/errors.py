@@ -118,7 +118,7 @@ def _listed_ways(ways: list[tuple[FieldError, ...]], above: int) -> str:
 
 
 def _flat(branches: list[Branch], path: Path) -> list[Branch]:
-    """Return branches that are nothing but alternatives themselves are taken apart."""
+    """Return the branches, with those that only consist of alternatives flattened."""
     flat: list[Branch] = []
     for branch in branches:
         match [error.kind for error in branch if tuple(error.instance_path) == path]:

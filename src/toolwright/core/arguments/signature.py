@@ -50,7 +50,7 @@ def first_paragraph(doc: str | None) -> str:
 
 
 def parameter_descriptions(doc: str | None) -> dict[str, str]:
-    """Return the parameter name → its description on one line, from the sections `Args:` and their like."""
+    """Return each parameter's description on one line, by name, from sections such as `Args:`."""
     descriptions: dict[str, str] = {}
     inside, indent, name = False, -1, ""
     for line in inspect.cleandoc(doc or "").splitlines():

@@ -311,7 +311,7 @@ class TypeReader:
             plain(value)
         except InvalidJSON as error:
             raise self._fault(
-                path, f"has a default that is not JSON value: {error.message.rstrip('.')}"
+                path, f"has a default that is not a JSON value: {error.message.rstrip('.')}"
             ) from error
 
     def _field_default(self, annotation: Annotation | None, value: object, path: str) -> None:

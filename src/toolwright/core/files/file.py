@@ -73,7 +73,7 @@ class FileChange:
 
 
 def fold(path: str) -> str:
-    """Return paths that are equal after Unicode and case folding are equal."""
+    """Return the normalized, case-folded path, by which paths are compared."""
     folded = unicodedata.normalize("NFKC", path).casefold()
     return unicodedata.normalize("NFKC", folded)
 

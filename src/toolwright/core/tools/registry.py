@@ -108,7 +108,7 @@ class Registry:
 
 
 def resolve(tools: Iterable[Tool], handlers: Mapping[str, Handler]) -> tuple[Tool, ...]:
-    """Return schema tools of the kind by which they are executed (D17).
+    """Return the schema tools, with the kind by which they are executed (D17).
 
     A tool with an `_activity` is a `function` with that handler, one that fixes its `_delegate` a `delegate`, one with
     a handler of its own name a `function` with it; any other is `latent`. Raises `DefinitionError` naming all handlers

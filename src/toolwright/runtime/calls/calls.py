@@ -271,25 +271,13 @@ class Calls:
                 text = dumps(s3_pending(call.id))
                 context.add_message(changes, call_message(context, changes, call, text, "success", now))
             return True
-        seconds, began = outcome.wait, call.started_at
-        if outcome.task is not None and began is not None:  # its server has had the call already
-            seconds = max(seconds - (now - began).total_seconds(), 0.0)
-        self._wait(context, changes, call, seconds, expires_at)
-        return False
-
-    def _wait(
-        self,
-        context: RunContext,
-        changes: Changes,
-        call: Call,
-        seconds: float,
-        expires_at: datetime | None = None,
-    ) -> None:
-        """Record that the call waits for a result from elsewhere; a child can take any time."""
-        now = context.clock.now()
-        deadline = None if math.isinf(seconds) else now + timedelta(seconds=seconds)
+        # A server that answered with a task has had the call already: its time counts from the call's begin.
+        since = (call.started_at if outcome.task is not None else None) or now
+        endless = math.isinf(outcome.wait)  # a child can take any time
+        deadline = None if endless else since + timedelta(seconds=outcome.wait)
         self._move(changes, call, "waiting", now, deadline=deadline, expires_at=expires_at)
-        self._armed[call.id] = context.clock.monotonic() + seconds
+        self._armed[call.id] = context.clock.monotonic() + outcome.wait - (now - since).total_seconds()
+        return False
 
     def seconds_left(self, call: Call, clock: Clock) -> float:
         """Return the seconds that the call may still wait.

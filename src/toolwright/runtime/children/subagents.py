@@ -178,7 +178,7 @@ class Subagents:
         file_paths: Sequence[str],
         arguments: JSONObject,
     ) -> Outcome:
-        """Return a child begins; or its missing values are asked for, and it begins when they are given."""
+        """Start a child, or request its missing values and start it when they are given."""
         if name is not None and not (is_title(name) and len(name) <= LONGEST_NAME):
             raise InvalidRequest(
                 f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."

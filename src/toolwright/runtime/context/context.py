@@ -374,7 +374,7 @@ class RunContext(RunRecord):
         )
 
     def add_redacted(self, changes: Changes, message: Message) -> None:
-        """Put a message whose texts have all come without secrets through another door (decision 8)."""
+        """Add a message whose texts are already redacted (decision 8), with its event."""
         changes.messages.append(message)
         changes.events.append(LazyEventDraft("message", message_payload, message))
 

@@ -153,7 +153,7 @@ def as_formed(messages: list[Message], active: ActiveAgent | None, redactor: Red
 
 
 def _user_text(message: Message, side: SideConfig | None, went_well: Container[str | None]) -> str:
-    """Return words of a side, also those of the tool that ends its turn."""
+    """Return the text of a side's message, or of the tool call that ends its turn."""
     if side is None or side.stop_tool is None:
         return message.content
     for call in message.calls:

@@ -79,7 +79,7 @@ def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> In
 
 
 def dropped_timers(call: Call) -> tuple[Effect, ...]:
-    """Return a call that has a time to expire has a timer, which it needs no longer."""
+    """Return the effect that drops the timer of a call with an expiry, if it has one."""
     return () if call.expires_at is None else (DropTimer(name=timer_of(call.id)),)
 
 

@@ -50,7 +50,7 @@ class Entities:
         self._new_id = services.new_id
 
     async def create(self, **fields: Unpack[EntityFields]) -> Entity:
-        """Return a human; where the external id is known, that one, with the fields given."""
+        """Create a person, or update the one with the same external id."""
         return (await self.register(**fields)).entity
 
     async def register(self, **fields: Unpack[EntityFields]) -> RegisteredEntity:

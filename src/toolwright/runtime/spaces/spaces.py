@@ -256,7 +256,7 @@ class Spaces:
         metadata: JSONObject | None = None,
         parent_id: str | None = None,
     ) -> PostedMessage:
-        """Return an entity speaks in a space; every other agent in it is woken.
+        """Post an entity's message in a space and wake every other agent in it.
 
         Raises `NotFound` for a space that the entity is not in; in a public one it becomes a member by speaking.
         """

@@ -59,7 +59,7 @@ class RunResults:
         )
 
     async def call(self, call_id: str) -> RecordedCall:
-        """Return the call as it is recorded. Raises `NotFound`."""
+        """Return the recorded call. Raises `NotFound`."""
         row = await self._store.call(call_id)
         if row is None:
             raise NotFound(f"There is no call {call_id!r}.")

@@ -127,7 +127,7 @@ class Transcript:
         return converted
 
     def _piece(self, message: Message) -> ModelRequestPart | ModelResponse:
-        """Return long texts are not kept alive for the sake of a few microseconds."""
+        """Return the converted part. Long texts are not cached."""
         if self._names and any(
             name in self._names for name in (message.tool_name, *[c.name for c in message.calls])
         ):

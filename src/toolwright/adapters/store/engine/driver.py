@@ -47,7 +47,7 @@ class Driver(Protocol):
 async def read_rows(
     driver: Driver, made: Callable[[Sequence[Row]], T], statement: Statement, params: Params
 ) -> T:
-    """Run one query and makes a value of its rows: by a mapping's `each`, `all` or `first`, or another.
+    """Run one query and convert its rows by `made`: a mapping's `each`, `all` or `first`, or another function.
 
     Where the `limit` is a `PageLimit`, drivers fetch no more rows than `PAGE_BYTES` have room for.
     """

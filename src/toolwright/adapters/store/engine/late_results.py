@@ -75,7 +75,7 @@ def cancelled_event(call: Call) -> EventDraft:
 
 
 def dropped_timers(calls: Iterable[Call]) -> list[DropTimer]:
-    """Return calls that had a time to expire have timers, which they need no longer."""
+    """Return the effects that drop the timers of calls that had an expiry."""
     return [DropTimer(name=timer_of(call.id)) for call in calls if call.expires_at is not None]
 
 

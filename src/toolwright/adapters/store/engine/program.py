@@ -75,7 +75,7 @@ def behind(first: Op, ops: Sequence[Op]) -> list[Op]:
 
 
 def drive(steps: Generator[Y, list[Row], T], run: Callable[[Y], list[Row]]) -> T:
-    """Drive a program or a reading: runs its ops by `run`, returns its result."""
+    """Run the ops of a program or a reading by `run`, and return its result."""
     rows: list[Row] | None = None
     while True:
         try:
@@ -86,7 +86,7 @@ def drive(steps: Generator[Y, list[Row], T], run: Callable[[Y], list[Row]]) -> T
 
 
 async def drive_async(steps: Generator[Y, list[Row], T], run: Callable[[Y], Awaitable[list[Row]]]) -> T:
-    """Drive a program or a reading by the async `run`."""
+    """Run the ops of a program or a reading by the async `run`, and return its result."""
     rows: list[Row] | None = None
     while True:
         try:

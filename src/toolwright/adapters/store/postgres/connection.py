@@ -276,9 +276,9 @@ async def connect(
 
 
 async def connect_pools(url: str, limits: Limits) -> Pools:
-    """Return sessions as the journal wants them."""
+    """Open the sessions for commits and for reads."""
     half = limits.connections // 2
-    commits = await _connect_pool(url, limits, limits.connections - half)
+    commits = await _connect_pool(url, limits, limits.connections - half, lock_seconds=limits.lock)
     try:
         return Pools(commits, await _connect_pool(url, limits, half))
     except BaseException:
@@ -286,7 +286,7 @@ async def connect_pools(url: str, limits: Limits) -> Pools:
         raise
 
 
-async def _connect_pool(url: str, limits: Limits, most: int) -> Pool:
+async def _connect_pool(url: str, limits: Limits, most: int, *, lock_seconds: float = 0) -> Pool:
     pool: Pool = await _asyncpg.create_pool(
         url,
         min_size=0,
@@ -296,7 +296,7 @@ async def _connect_pool(url: str, limits: Limits, most: int) -> Pool:
         server_settings={
             **_SESSION,
             "statement_timeout": f"{limits.statement:.3f}s",
-            "lock_timeout": f"{limits.lock:.3f}s",
+            "lock_timeout": f"{lock_seconds:.3f}s",  # 0: no limit but that of the statement
             "idle_in_transaction_session_timeout": f"{limits.statement / 2:.3f}s",
         },
         reset=_left_clean,
@@ -311,7 +311,12 @@ async def _left_clean(connection: Connection) -> None:
 
 
 FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
-RETRIED = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.TooManyConnectionsError)
+RETRIED = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.LockNotAvailableError,  # of the look for a token, while a migration locks its table
+    asyncpg.TooManyConnectionsError,
+)
 _LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # an administrator, or the server itself, ended the session

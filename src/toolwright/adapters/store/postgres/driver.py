@@ -179,7 +179,7 @@ class PostgresDriver:
         self._groups -= 1
         for (commit, _), result in zip(group, results, strict=False):
             self._finish(commit, result)
-        if failure is not None:  # nothing was committed, or nobody knows: each unit tells by its token
+        if failure is not None:  # nothing was committed, or it is unknown: each unit looks for its token
             is_doubtful = not isinstance(failure, NOT_TOGETHER)
             is_one_statement = is_doubtful or len(group) > 1
             for commit, _ in group:

@@ -100,7 +100,7 @@ class Transaction:
 
     async def run(self) -> UnitResult:
         """Commit the unit, or raise with nothing written; after a lost connection nobody knows."""
-        # Only here may a lock be waited for: nobody else's unit waits with this one.
+        # Only here a lock is waited for without a limit: no other unit waits with this one.
         await self._connection.execute(f"{BEGIN}; SET LOCAL lock_timeout = 0")
         try:
             written = await self._apply()

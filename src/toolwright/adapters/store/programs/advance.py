@@ -157,7 +157,7 @@ def _new_calls(unit: Advance, sql: Statements) -> Op:
 
 
 def _rewritten(unit: Advance, sql: Statements) -> list[Op]:
-    """Return messages that stay in the records only, and those that read otherwise from now on."""
+    """Return the ops that drop and edit messages."""
     ops = [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
     for message in unit.edited:
         version: Params = {"thread_id": unit.thread_id, "seq": message.seq, "until": unit.seq}

@@ -86,13 +86,13 @@ def wake(unit: Unit, thread_id: str, sql: Statements) -> Op:
 
 
 def new_files(changes: Sequence[FileChange], sql: Statements) -> list[Op]:
-    """Return files that must be the first at their paths."""
+    """Return the ops that insert files at unused paths."""
     new = [change.file for change in changes if change.new and change.file is not None]
     return [Op(sql.insert_file, FILES.params(file), "file") for file in new]
 
 
 def write_files(thread_id: str, changes: Sequence[FileChange], sql: Statements) -> list[Op]:
-    """Return files that are written over what is there, or taken away."""
+    """Return the ops that overwrite or delete files."""
     ops: list[Op] = []
     for change in changes:
         if change.file is None:
@@ -103,7 +103,7 @@ def write_files(thread_id: str, changes: Sequence[FileChange], sql: Statements) 
 
 
 def write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
-    """Return values set, or taken away."""
+    """Return the ops that set or delete values."""
     ops: list[Op] = []
     for change in changes:
         if change.row is None:
@@ -115,7 +115,7 @@ def write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
 
 
 def insert_events(events: Sequence[Event], sql: Statements) -> list[Op]:
-    """Return events whose numbers are known."""
+    """Return the op that inserts events with known numbers; none for no events."""
     if not events:
         return []
     row = EVENTS.values(sql.insert_event, "base")

@@ -60,7 +60,7 @@ def _may_go(unit: DropThread, sql: Statements) -> Steps:
 
 
 def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
-    """Return rows of what was deleted first; the note of it goes when it has none left."""
+    """Delete rows of deleted objects, and the note of an object once none of its rows is left."""
     found = yield Op(sql.retention.next_dropped, {})
     if not found:
         return UnitResult(Committed())

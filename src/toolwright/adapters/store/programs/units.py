@@ -385,7 +385,7 @@ def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
 
 
 def _leave_spaces(unit: DropAgent | DropEntity, sql: Statements, before: Sequence[Effect] = ()) -> Program:
-    """Return effects on spaces, and `before` these others, which end what is there of who leaves."""
+    """Perform the effects in `before`, then remove the entity from its spaces."""
     found = yield Op(sql.spaces.memberships, {"entity_id": unit.entity_id})
     left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for (one,) in found]
     done = yield from perform([*before, *left], unit, sql)
@@ -425,7 +425,7 @@ def _prune(unit: Prune, sql: Statements) -> Program:
 
 
 def _probe(unit: Probe, sql: Statements) -> Program:
-    """Return new room is taken before that of the last probe is given back: a row in its place would always fit.
+    """Insert a new row before deleting that of the last probe, because a row in its place would always fit.
 
     The text is one that no database can make shorter.
     """

@@ -252,7 +252,7 @@ def _indexed() -> Rows:
 
 
 def _own(place: ColumnElement[int]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """Return conditions that the place is one of the agent's."""
+    """Return the conditions that limit places to those of the agent."""
     mine = passage_keepers.c.agent_id == string("agent_id")
     keeper = select(passage_keepers.c.number).where(mine).scalar_subquery()
     return place > keeper * PASSAGES_EACH, place < (keeper + 1) * PASSAGES_EACH

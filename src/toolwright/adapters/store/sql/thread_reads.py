@@ -238,7 +238,7 @@ class Queries:
         return self._compiled(_page(select(threads).where(*chosen).order_by(*in_order)))
 
     def _runs(self, filters: tuple[str, ...], by_status: bool) -> Statement:
-        """Return runs; with `by_status` those of a status that the index of the statuses has."""
+        """Return the query of runs; with `by_status`, of a status that the index contains."""
         chosen = [runs.c[name] == string(name) for name in filters]
         newest_first = select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc())
         if by_status:
@@ -248,7 +248,7 @@ class Queries:
     def _calls(
         self, filters: tuple[str, ...], statuses: int, users: int | None, by_status: bool
     ) -> Statement:
-        """Return calls; with `users` those of their threads, and those shown in the spaces of an entity.
+        """Return the query of calls; with `users`, those of their threads and those shown in an entity's spaces.
 
         With `by_status` they are of statuses that the index of the statuses has.
         """
