@@ -14,7 +14,7 @@ import pytest
 import toolwright as tw
 from tests.mcp.server_rig import REVISIONS, Host, Revision, Wire, hosting
 from tests.postgres_server import fresh_database
-from toolwright.web.auth.access import Named, Signature
+from toolwright.web.auth.access import Signature, TokenIdentity
 from toolwright.web.mcp import sessions
 from toolwright.web.mcp.server import McpEndpoint
 from toolwright.web.mcp.sessions import KEY as KEY_OF_SESSION
@@ -71,8 +71,8 @@ async def test_a_key_that_may_only_read_calls_no_tool(scope: str) -> None:
         assert await host.rt.calls.list() == []
 
 
-async def _verify(token: str) -> Named:
-    return Named(external_id=token, until=None)
+async def _verify(token: str) -> TokenIdentity:
+    return TokenIdentity(external_id=token, until=None)
 
 
 async def test_a_persons_calls_are_theirs() -> None:

@@ -677,7 +677,7 @@ async def test_files_that_do_not_answer_keep_no_node_from_joining(monkeypatch: p
         for files in ("own", "theirs", "theirs")
     ]
     async with asyncio.timeout(30):
-        assert await parts.node_faults(nodes, [], Silent(), "own") == []
+        assert await parts.node_errors(nodes, [], Silent(), "own") == []
     assert asked == ["theirs"]
 
 

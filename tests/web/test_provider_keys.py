@@ -29,9 +29,9 @@ from toolwright.web.auth.person_tokens import (
     LARGEST,
     LIFE,
     PAUSE,
+    ExpectedClaims,
     ProviderKeys,
     SignedByProvider,
-    Wanted,
     over_http,
     read_keys,
 )
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.anyio
 
 def verifier(of: Provider, clock: ManualClock | None = None) -> SignedByProvider:
     clock = clock or ManualClock(datetime.now(UTC))
-    return SignedByProvider(ProviderKeys(over_http(of.url), clock), Wanted(claim="sub"), clock)
+    return SignedByProvider(ProviderKeys(over_http(of.url), clock), ExpectedClaims(claim="sub"), clock)
 
 
 def by_rsa(kid: str | None = "k1", number: int = 0, algorithm: str = "RS256", **more: Any) -> str:

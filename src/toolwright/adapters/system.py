@@ -60,10 +60,10 @@ class ClusterClock(SystemClock):
     async def compare(self, database_time: Callable[[], Awaitable[datetime]]) -> None:
         """Set the clock by the database's. An answer that took longer than a second says too little: it is ignored."""
         began = time.monotonic()
-        there = await database_time()
+        database_now = await database_time()
         took = time.monotonic() - began
         if self._compared is None or took < SLOW:
-            self.moved(there + timedelta(seconds=took / 2) - datetime.now(UTC), took)
+            self.moved(database_now + timedelta(seconds=took / 2) - datetime.now(UTC), took)
 
     async def follow(self, database_time: Callable[[], Awaitable[datetime]]) -> None:
         """Set the clock every few seconds, without end."""

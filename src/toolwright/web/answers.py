@@ -100,7 +100,7 @@ class Held:
         self.caller = caller
 
     @property
-    def has_made_room(self) -> bool:
+    def was_aborted(self) -> bool:
         """Return whether the answer was ended early."""
         return self._block.cancelled_caught
 
@@ -259,16 +259,16 @@ class Answer(Response):
         if self._large is None:
             await super().__call__(scope, receive, send)
             return
-        begun = False
+        is_started = False
         with unread_answers().hold(scope, characters(self._large, _MEASURED)) as held:
             body = await anyio.to_thread.run_sync(self._render_large, limiter=_one_at_a_time())
             held.resize(len(body))
             await anyio.lowlevel.checkpoint()
-            begun = True
+            is_started = True
             await self._send_body(body, send)
-        if not held.has_made_room:
+        if not held.was_aborted:
             return
-        if not begun:
+        if not is_started:
             raise errors.Overloaded
         log.info("A response to %s is not read and is aborted to make room for others.", held.caller)
         cut_off(scope)
@@ -399,12 +399,12 @@ class Frames:
         entry = self._frames.get(key)
         if entry is not None and (event.n is not None or entry[0] is event):
             return entry[1]
-        made = self.made(event)
+        encoded = self.encode_event(event)
         if len(self._frames) >= KEPT:
             del self._frames[next(iter(self._frames))]
-        self._frames[key] = (event, made)
-        return made
+        self._frames[key] = (event, encoded)
+        return encoded
 
-    def made(self, event: Event) -> bytes:
-        """Return the event's frame, made again, and not kept."""
+    def encode_event(self, event: Event) -> bytes:
+        """Encode the event again, without caching the frame."""
         return frame(self._render(event, None if event.agent is None else entity_id_of(event.agent)))

@@ -8,7 +8,7 @@ from starlette.requests import HTTPConnection
 
 from toolwright.core.errors import Forbidden, Unauthorized
 from toolwright.web.answers import CALLER
-from toolwright.web.auth.access import Caller, Named, person, scope_of
+from toolwright.web.auth.access import Caller, TokenIdentity, person, scope_of
 from toolwright.web.requests.query import refuse_unknown
 from toolwright.web.serving import Serving, serving_of
 
@@ -73,7 +73,7 @@ async def _follower(request: Request) -> Caller:
     return caller
 
 
-async def _following_service(request: Request) -> Caller:
+async def _streaming_service(request: Request) -> Caller:
     caller = await _follower(request)
     if caller.kind != "service":
         raise Forbidden("Only a service may do this: it needs a secret key.")
@@ -99,8 +99,8 @@ async def identified(request: Request, serving: Serving, key: str | None, public
     authorization = request.headers.get("authorization")
     if key is not None or not serving.access.may_be_person(public_key, authorization):
         return _let_in(request, serving.access.service(key, request.headers, address_of(request)))
-    named = await serving.access.named(public_key, authorization)
-    return _let_in(request, await person_of(serving, named))
+    identity = await serving.access.identify(public_key, authorization)
+    return _let_in(request, await person_of(serving, identity))
 
 
 def _let_in(request: Request, caller: Caller) -> Caller:
@@ -111,10 +111,10 @@ def _let_in(request: Request, caller: Caller) -> Caller:
     return caller
 
 
-async def person_of(serving: Serving, named: Named) -> Caller:
+async def person_of(serving: Serving, identity: TokenIdentity) -> Caller:
     """Return the caller of a valid token. Raises `Forbidden`."""
-    entity = await serving.runtime.entities.named(named.external_id)
-    return person(entity, named.until, named.claims)
+    entity = await serving.runtime.entities.named(identity.external_id)
+    return person(entity, identity.until, identity.claims)
 
 
 def address_of(connection: HTTPConnection) -> str | None:
@@ -131,7 +131,7 @@ Known = Annotated[Caller, Depends(_caller)]
 Follower = Annotated[Caller, Depends(_follower)]
 """A known caller, also by a stream token: for streams only."""
 
-FollowingService = Annotated[Caller, Depends(_following_service)]
+StreamingService = Annotated[Caller, Depends(_streaming_service)]
 """A service, also by a stream token that it made: for streams only."""
 
 _SECRET: Mapping[str, list[str]] = {"secretKey": []}
@@ -141,6 +141,6 @@ WAYS: Mapping[Callable[..., Any] | None, tuple[Mapping[str, list[str]], ...]] = 
     _service: (_SECRET,),
     _caller: (_SECRET, _PERSON),
     _follower: (_SECRET, _STREAM, _PERSON),
-    _following_service: (_SECRET, _STREAM, _PERSON),
+    _streaming_service: (_SECRET, _STREAM, _PERSON),
 }
 """Credentials that each dependency accepts: alternatives, each with all its schemes together."""

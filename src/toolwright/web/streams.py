@@ -32,10 +32,10 @@ async def no_longer_allowed(serving: Serving, caller: Caller) -> None:
     while await _is_registered(serving, caller.entity_id):
         patience = serving.options.keep_alive
         if caller.until is not None:
-            left = caller.until - serving.options.clock.now().timestamp()
-            if left <= 0:
+            remaining = caller.until - serving.options.clock.now().timestamp()
+            if remaining <= 0:
                 return
-            patience = min(patience, left)
+            patience = min(patience, remaining)
         await anyio.sleep(patience)
 
 
@@ -150,8 +150,8 @@ class EventStream(StreamingResponse):
             await send(
                 {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             )
-            for made in first:
-                await _write(send, made)
+            for frame in first:
+                await _write(send, frame)
             with self._counted():
                 overrun = await self._go_on(events, receive, send)
             if overrun:
@@ -221,7 +221,7 @@ class EventStream(StreamingResponse):
     def _frame(self, event: Event) -> bytes:
         """Encode an event as an SSE frame. Frames are cached per audience unless they depend on the viewer."""
         presented = self._caller.presentation.event(event)
-        return self._frames.frame(event) if presented is event else self._frames.made(presented)
+        return self._frames.frame(event) if presented is event else self._frames.encode_event(presented)
 
     def _notice(self, type_: EventType, content: JSONObject | None = None) -> bytes:
         return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, content))

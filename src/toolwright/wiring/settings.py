@@ -54,21 +54,21 @@ def file_variable(setting: str) -> str:
 def setting_errors(error: ValidationError, settings: Sequence[str]) -> str:
     """Faults, a sentence for each setting; never with its value, which may be a secret."""
     return " ".join(
-        _sentence(fault["loc"], fault["type"], form_error(fault), settings) for fault in error.errors()
+        _sentence(each["loc"], each["type"], form_error(each), settings) for each in error.errors()
     )
 
 
 def warning(environment: Iterable[str], settings: Sequence[str]) -> str | None:
     """Return a sentence with the unknown variables of our prefix, or None."""
-    known = [variable(name) for name in (*settings, *_ELSEWHERE)]
-    known += [file_variable(name) for name in settings if name in SECRETS]
+    known_names = [variable(name) for name in (*settings, *_ELSEWHERE)]
+    known_names += [file_variable(name) for name in settings if name in SECRETS]
     unknown = sorted(
-        name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known
+        name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known_names
     )
     if not unknown:
         return None
-    named = ", ".join(name + _nearest_name(name.upper(), known, len(PREFIX)) for name in unknown)
-    return sentence(f"Unknown settings are ignored: {named}")
+    listed = ", ".join(name + _nearest_name(name.upper(), known_names, len(PREFIX)) for name in unknown)
+    return sentence(f"Unknown settings are ignored: {listed}")
 
 
 def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: Sequence[str]) -> str:
@@ -78,9 +78,9 @@ def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: S
     return sentence(f"The setting {variable(name)} is not valid: {message[:1].lower()}{message[1:]}")
 
 
-def _nearest_name(name: str, known: Sequence[str], same: int = 0) -> str:
+def _nearest_name(name: str, known_names: Sequence[str], same: int = 0) -> str:
     """Return the most similar known name, as a hint; the first `same` characters are common to all."""
-    close = get_close_matches(name[same:], [each[same:] for each in known], n=1)
+    close = get_close_matches(name[same:], [each[same:] for each in known_names], n=1)
     return f" (did you mean {name[:same]}{close[0]}?)" if close else ""
 
 
@@ -108,10 +108,10 @@ class _SecretFiles(PydanticBaseSettingsSource):
     def __call__(self) -> dict[str, Any]:  # the values of settings, which are validated afterwards
         """Read the files that the environment names, but for settings given in Python."""
         environment = {name.upper(): each for name, each in os.environ.items()}
-        named = {name: environment.get(file_variable(name), "").strip() for name in SECRETS}
+        paths = {name: environment.get(file_variable(name), "").strip() for name in SECRETS}
         return {
             name: _secret_in(Path(path), name, environment)
-            for name, path in named.items()
+            for name, path in paths.items()
             if path and name not in self.current_state
         }
 
@@ -145,15 +145,15 @@ def _secret_in(path: Path, setting: str, environment: Mapping[str, str]) -> str:
 
 def _by_name(cls: type[S]) -> type[S]:
     """Refuse values without a name, which pydantic-settings takes for something else."""
-    made = cls.__init__
+    signature = cls.__init__
 
-    @wraps(made)
+    @wraps(signature)
     def init(self: S, *given: object, **named: Any) -> None:  # whatever the caller gave
         if given:
             raise DefinitionError(
                 "Settings must be given by name, as in tw.Settings(database_url='sqlite:///journal.db')."
             )
-        made(self, **named)
+        signature(self, **named)
 
     setattr(cls, "__init__", init)  # noqa: B010 - pyright rejects an assignment
     return cls
@@ -381,10 +381,10 @@ class Settings(BaseSettings):
     @field_validator("public_keys")
     @classmethod
     def _complete(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        given = info.data
-        if not {"jwt_secret", "jwt_jwks_url"} <= set(given):  # one of them is invalid, which is said already
+        valid = info.data
+        if not {"jwt_secret", "jwt_jwks_url"} <= set(valid):  # one of them is invalid, which is said already
             return value
-        verified = given["jwt_secret"] is not None or given["jwt_jwks_url"] is not None
+        verified = valid["jwt_secret"] is not None or valid["jwt_jwks_url"] is not None
         if value and not verified:
             raise ValueError(
                 "public_keys require a way to verify people's tokens: set jwt_secret or jwt_jwks_url"
@@ -393,7 +393,7 @@ class Settings(BaseSettings):
             raise ValueError(
                 "jwt_secret and jwt_jwks_url have no effect without public_keys: set public_keys"
             )
-        if set(value) & {ServiceKey.read(entry).key for entry in given.get("secret_keys", ())}:
+        if set(value) & {ServiceKey.read(entry).key for entry in valid.get("secret_keys", ())}:
             raise ValueError("a public key must not be a secret key too: its holder would have all rights")
         return value
 
@@ -433,8 +433,8 @@ class Settings(BaseSettings):
             return value
         if value.strip() == "0":
             return timedelta(0)
-        found = read_duration(value)
-        return timedelta.max if found is None else found
+        duration = read_duration(value)
+        return timedelta.max if duration is None else duration
 
     @field_validator("log", "log_format", mode="before")
     @classmethod

@@ -14,7 +14,7 @@ from tests.browser.console.rig import HOUR, KEY, House, house
 from tests.client.rig import served
 from tests.web.signing import SECRET
 from toolwright.testing import ScriptedModel
-from toolwright.web.auth.person_tokens import SharedSecret, Wanted
+from toolwright.web.auth.person_tokens import ExpectedClaims, SharedSecret
 from toolwright.web.console import visit
 from toolwright.web.console.console import Console
 from toolwright.web.console.sign_in import COOKIE
@@ -113,7 +113,7 @@ async def test_who_has_signed_out_sees_nothing_more_in_a_window_that_stays_open(
 @asynccontextmanager
 async def second_server(made: House) -> AsyncGenerator[httpx.AsyncClient]:
     """Another server of the same journal, which remembers nothing of the first one's sessions."""
-    people = SharedSecret(SECRET, Wanted(claim="sub"), made.clock)
+    people = SharedSecret(SECRET, ExpectedClaims(claim="sub"), made.clock)
     options: dict[str, Any] = {"secret_keys": (KEY,), "public_keys": ("pk",), "verify_token": people}
     async with (
         served(made.rt, clock=made.clock, console=partial(Console, tool_uis=()), **options) as port,

@@ -55,10 +55,10 @@ class Ask:
 
     def encoded(self) -> list[tuple[bytes, bytes]]:
         """Return all headers as they are sent; the tool's own go before ours of the same name."""
-        own = {name.lower() for name, _ in self.headers}
-        rest = [(name, text) for name, text in self.ours if name.lower() not in own]
+        own_names = {name.lower() for name, _ in self.headers}
+        rest = [(name, text) for name, text in self.ours if name.lower() not in own_names]
         if self.content is not None:
-            rest += [] if "content-type" in own else [("Content-Type", self.content_type)]
+            rest += [] if "content-type" in own_names else [("Content-Type", self.content_type)]
             rest.append(("Content-Length", str(len(self.content))))
         host = self.url.netloc.decode("ascii")
         return [
@@ -232,11 +232,11 @@ def redirected(ask: Ask, status: int, location: str) -> Ask:
     """
     try:
         url = ask.url.join(location)
-        known = url.scheme in ("http", "https") and bool(url.host)
+        is_http = url.scheme in ("http", "https") and bool(url.host)
         url = url.copy_with(userinfo=b"", fragment=None)
     except (httpx.InvalidURL, UnicodeError, ValueError) as error:
         raise HttpFailure("http_redirects", "The service redirects to an invalid URL.") from error
-    if not known:
+    if not is_http:
         raise HttpFailure(
             "http_redirects", "The service redirects to a URL that is neither http:// nor https://."
         )
@@ -261,8 +261,8 @@ KEPT_ALIVE = 20
 
 async def resolve(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a name from the operating system, also of unusual numbers (`0x7f.1`)."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in addresses))
 
 
 class Dialer(httpcore.AsyncNetworkBackend):

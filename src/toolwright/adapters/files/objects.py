@@ -149,10 +149,10 @@ class ObjectFiles:
         if self._folder is not None:
             return await asyncio.to_thread(renew, self._folder / key)
         try:
-            found = await obstore.head_async(self._store(), key)
+            head = await obstore.head_async(self._store(), key)
         except FileNotFoundError:  # removed just now
             return False
-        if datetime.now(UTC) - found["last_modified"] > YOUNG:
+        if datetime.now(UTC) - head["last_modified"] > YOUNG:
             await obstore.put_async(self._store(), key, content, use_multipart=False)
         return True
 
@@ -163,8 +163,8 @@ class ObjectFiles:
             if part is not None:
                 bounds = {"start": part.start, "end": part.stop}
                 return bytes(await obstore.get_range_async(self._store(), _key(digest), **bounds))
-            found = await obstore.get_async(self._store(), _key(digest))
-            return bytes(await found.bytes_async())
+            response = await obstore.get_async(self._store(), _key(digest))
+            return bytes(await response.bytes_async())
         except (FileNotFoundError, InvalidPathError) as error:
             raise NotFound("The bytes of this file are not in the file store.") from error
         except _FAULTS as error:
@@ -218,8 +218,8 @@ class ObjectFiles:
         try:
             if self._folder is not None:
                 return await asyncio.to_thread(remove_old, self._folder / _key(digest), before.timestamp())
-            found = await obstore.head_async(self._store(), _key(digest))
-            if found["last_modified"] >= before:
+            head = await obstore.head_async(self._store(), _key(digest))
+            if head["last_modified"] >= before:
                 return False
             await obstore.delete_async(self._store(), _key(digest))
         except (FileNotFoundError, InvalidPathError):
@@ -265,8 +265,10 @@ def _sync(path: Path) -> None:
 def _try(folder: Path) -> None:
     """Write a file to the folder, or to its nearest existing parent, and delete it."""
     try:
-        there = next(each for each in (folder / FOLDER, folder, *folder.absolute().parents) if each.exists())
-        with NamedTemporaryFile(dir=there, prefix=PROBE) as probe:
+        existing = next(
+            each for each in (folder / FOLDER, folder, *folder.absolute().parents) if each.exists()
+        )
+        with NamedTemporaryFile(dir=existing, prefix=PROBE) as probe:
             probe.write(bytes(PROBE_BYTES))
             probe.flush()
     except OSError as error:

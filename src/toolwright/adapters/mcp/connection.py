@@ -192,15 +192,15 @@ class Connection:
             try:
                 await self._live()
                 failures = 0
-                fault = "it closed the connection"
+                reason = "it closed the connection"
             except asyncio.CancelledError:
                 raise
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     raise
-                fault = error_line(error)
+                reason = error_line(error)
             failures = 1 if self._session is not None else failures + 1
-            self._down(fault)
+            self._down(reason)
             self._wanted.clear()
             try:
                 async with asyncio.timeout(nth(failures - 1)):

@@ -32,16 +32,16 @@ def error_line(error: BaseException) -> str:
         case ValidationError():
             return _NO_MESSAGE
         case MCPError() if error.error.code == PARSE_ERROR:
-            return _of_parsing(error.error.message)
+            return _parsing_error(error.error.message)
         case MCPError():
             return brief(error.error.message, MOST)
         case httpx2.HTTPStatusError():
-            return _of_answer(error.response)
+            return _http_error(error.response)
         case _:
             return brief(error_text(error), MOST)
 
 
-def _of_answer(response: httpx2.Response) -> str:
+def _http_error(response: httpx2.Response) -> str:
     """Describe the error of a server that answers with one: the transport's message, if it is the cause."""
     try:
         return brief(str(response.json()["error"]["message"]), MOST)
@@ -49,7 +49,7 @@ def _of_answer(response: httpx2.Response) -> str:
         return f"it answers HTTP {response.status_code}"
 
 
-def _of_parsing(message: str) -> str:
+def _parsing_error(message: str) -> str:
     for beginning in _PARSING:
         message = message.removeprefix(beginning)
     return _NO_MESSAGE if "validation error" in message else brief(message, MOST)

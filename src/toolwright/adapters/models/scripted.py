@@ -115,17 +115,17 @@ def read_script(turns: object, source: str) -> Script:
     """Validate and prepare a list of turns; `source` begins error messages."""
     if not isinstance(turns, Sequence) or isinstance(turns, str | bytes):
         raise DefinitionError(f"{source}: a script must be a list of turns, not {turns!r}.")
-    given = list[object](turns)  # pyright: ignore[reportUnknownArgumentType]  checked turn by turn
-    read = [read_turn(turn, f"{source}, turn {number}") for number, turn in enumerate(given, 1)]
+    turn_list = list[object](turns)  # pyright: ignore[reportUnknownArgumentType]  checked turn by turn
+    read = [read_turn(turn, f"{source}, turn {number}") for number, turn in enumerate(turn_list, 1)]
     return Script(
         plain=tuple(turn for turn in read if turn.form.when is None),
         conditional=tuple((turn.form.when, turn) for turn in read if turn.form.when is not None),
     )
 
 
-def read_turn(given: object, where: str) -> Turn:
+def read_turn(value: object, where: str) -> Turn:
     """Validate and prepare one turn; `where` begins error messages."""
-    form = _form(given, where)
+    form = _form(value, where)
     calls = tuple(ModelCall(id="", name=call.name, arguments=_arguments(call, where)) for call in form.calls)
     text = form.text
     if "value" in form.model_fields_set:
@@ -141,11 +141,11 @@ def read_turn(given: object, where: str) -> Turn:
     )
 
 
-def _form(given: object, where: str) -> TurnForm:
+def _form(value: object, where: str) -> TurnForm:
     try:
-        form = TurnForm.model_validate(given)
+        form = TurnForm.model_validate(value)
     except ValidationError as error:
-        raise DefinitionError(f"{where}: {_first_fault(error)}") from error
+        raise DefinitionError(f"{where}: {_first_error(error)}") from error
     keys = {key for name, key in _KEYS.items() if name in form.model_fields_set}
     if not keys.intersection(_SAYS):
         raise DefinitionError(f"{where}: needs one of {', '.join(_SAYS)}.")
@@ -154,12 +154,12 @@ def _form(given: object, where: str) -> TurnForm:
     return form
 
 
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False)[0]
-    path = ".".join(str(part) for part in fault["loc"] if "[" not in str(part)) or "the turn"
-    if fault["type"] == "extra_forbidden":
+def _first_error(error: ValidationError) -> str:
+    first_error = error.errors(include_url=False)[0]
+    path = ".".join(str(part) for part in first_error["loc"] if "[" not in str(part)) or "the turn"
+    if first_error["type"] == "extra_forbidden":
         return f"unknown key {path!r}; the keys of a turn are {', '.join(_KEYS.values())}."
-    return sentence(f"{path}: {form_error(fault)}")
+    return sentence(f"{path}: {form_error(first_error)}")
 
 
 def _arguments(call: CallForm, where: str) -> str:
@@ -356,8 +356,8 @@ class FunctionModel:
                 f"FunctionModel requires a function that takes the messages and returns a turn, not {brief_value(fn)}."
             )
         if name is None:
-            own = getattr(fn, "__name__", type(fn).__name__)
-            name = f"function:{own}"
+            function_name = getattr(fn, "__name__", type(fn).__name__)
+            name = f"function:{function_name}"
         self._fn = fn
         self._name = name
         self._window = window
@@ -382,15 +382,15 @@ class FunctionModel:
             ContextTooLong, ModelRefused, ModelUnavailable: the turn says so.
         """
         where = f"The turn of {self._name!r} for step {request.step}"
-        made = self._fn(request.messages)
-        if inspect.isawaitable(made):
-            made = cast("object", await made)  # whatever it yields
-        if not isinstance(made, dict):
+        answer = self._fn(request.messages)
+        if inspect.isawaitable(answer):
+            answer = cast("object", await answer)  # whatever it yields
+        if not isinstance(answer, dict):
             raise DefinitionError(
-                f"{where} is {brief_value(made)}, but a turn is a dict such as {{'text': 'Done.'}} or "
+                f"{where} is {brief_value(answer)}, but a turn is a dict such as {{'text': 'Done.'}} or "
                 "{'calls': [{'name': 'search', 'args': {}}]}."
             )
-        turn = read_turn(cast("object", made), where)
+        turn = read_turn(cast("object", answer), where)
         if turn.form.when is not None:
             raise DefinitionError(
                 f"{where}: `when` is only for scripts. Check the messages in the function instead."

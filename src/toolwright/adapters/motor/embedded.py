@@ -126,7 +126,7 @@ class EmbeddedMotor:
             await self._try_lock()
         pause = self._sweep
         if self._lock.held:
-            pause = await self._take_due()
+            pause = await self._claim_due()
             await self._start_drains()
         await self._pause(pause)
 
@@ -164,13 +164,13 @@ class EmbeddedMotor:
 
     async def _end(self, tasks: Iterable[asyncio.Task[None]]) -> None:
         """Cancel tasks, each second again if they swallow it, and abandon them after `PATIENCE`."""
-        left = set(tasks)
+        remaining = set(tasks)
         for _ in range(PATIENCE):
-            for task in left:
+            for task in remaining:
                 task.cancel()
-            if left:
-                _, left = await asyncio.wait(left, timeout=1.0)
-        for task in left - self._stubborn:  # drains can be ended from two places, each waits
+            if remaining:
+                _, remaining = await asyncio.wait(remaining, timeout=1.0)
+        for task in remaining - self._stubborn:  # drains can be ended from two places, each waits
             if self._outage.lasts:  # a commit under way cannot be taken back
                 log.info("The task %r ends once the journal is available.", task.get_name())
             else:
@@ -178,7 +178,7 @@ class EmbeddedMotor:
             self._stubborn.add(task)
             task.add_done_callback(self._stubborn.discard)
 
-    async def _take_due(self) -> float:
+    async def _claim_due(self) -> float:
         """Queue due wake-ups. Returns the seconds until the next search.
 
         Each search looks beyond those queued already: a backlog of one owner hides no other's wake-ups.
@@ -222,8 +222,8 @@ class EmbeddedMotor:
     async def _start_drains(self) -> None:
         if self._is_solitary() or self._start_solo():
             return
-        wanted = len(self._running) + len(self._ready)
-        if self._waiting or wanted > self._concurrency - self._reserved:
+        total = len(self._running) + len(self._ready)
+        if self._waiting or total > self._concurrency - self._reserved:
             await self._sort_by_owner()
             self._start_fairly()
             return

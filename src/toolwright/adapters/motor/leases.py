@@ -93,10 +93,10 @@ class LeaseMotor(EmbeddedMotor):
         self._leases = leases
         self._reserved = 0
         self._watch: asyncio.Task[None] | None = None
-        self._wanted: dict[str, None] = {}
+        self._requested: dict[str, None] = {}
         self._offered = 0  # free slots since the last one reserved for due wake-ups
         self._has_more = True  # more can be due in the journal than the last claim had room for
-        self._left: set[str] = set()
+        self._released: set[str] = set()
         self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
         self._others: dict[str, float] = {}  # threads that only others can drain, until when
         self._excess: set[str] = set()  # more of them than `_others` takes: released with a delay
@@ -148,7 +148,7 @@ class LeaseMotor(EmbeddedMotor):
         while True:
             try:
                 await self._compare()
-                await self._free_left()
+                await self._free_released()
             except StoreError as error:
                 self._fails(error)
             with suppress(TimeoutError):
@@ -195,7 +195,7 @@ class LeaseMotor(EmbeddedMotor):
         """Wake a thread that was woken in another process: if it is leased here, or if this node is `asked` to."""
         if self.driving and (asked or self._has(thread_id)):
             self.wake(thread_id)
-            if thread_id in self._wanted:
+            if thread_id in self._requested:
                 self._from_elsewhere.add(thread_id)
 
     def _enqueue(self, thread_id: str) -> None:
@@ -203,8 +203,8 @@ class LeaseMotor(EmbeddedMotor):
         if thread_id in self._queued or thread_id in self._solo or self._rests(thread_id):
             return
         self._others.pop(thread_id, None)  # it was woken: perhaps it was cancelled
-        if len(self._wanted) < MOST_QUEUED:  # the journal has the others
-            self._wanted[thread_id] = None
+        if len(self._requested) < MOST_QUEUED:  # the journal has the others
+            self._requested[thread_id] = None
             self._stirred.set()
 
     def _leave_to_others(self, thread_id: str, seconds: float = OTHERS) -> None:
@@ -222,7 +222,7 @@ class LeaseMotor(EmbeddedMotor):
             self._leave_to_others(thread_id, delay)
         return delay
 
-    def _left_to_others(self) -> list[str]:
+    def _skipped_threads(self) -> list[str]:
         """Return the threads that are not to be leased; after a while they are tried again."""
         now = self._clock.monotonic()
         self._others = {thread_id: until for thread_id, until in self._others.items() if until > now}
@@ -232,7 +232,7 @@ class LeaseMotor(EmbeddedMotor):
         """Return whether the thread is to be drained here, now or later; while the motor stops, whether it is now."""
         if self._stopping:
             return thread_id in self._running
-        places = (self._running, self._queued, self._wanted, self._solo, self._not_before)
+        places = (self._running, self._queued, self._requested, self._solo, self._not_before)
         return any(thread_id in each for each in places)
 
     def _rests(self, thread_id: str) -> bool:
@@ -241,15 +241,15 @@ class LeaseMotor(EmbeddedMotor):
     def _ended(self, thread_id: str) -> None:
         super()._ended(thread_id)
         if not self._has(thread_id):
-            self._left.add(thread_id)
+            self._released.add(thread_id)
 
-    async def _take_due(self) -> float:
+    async def _claim_due(self) -> float:
         for thread_id in [*self._not_before]:
             if thread_id not in self._running:
                 self._enqueue(thread_id)
         now = self._clock.now()
         try:
-            await self._free_left()
+            await self._free_released()
             await self._claim()
             await self._compare()
             coming = await self._store.next_due(now)
@@ -265,13 +265,13 @@ class LeaseMotor(EmbeddedMotor):
             if wake.thread_id in self._running:
                 self._note(wake)
             elif not self._has(wake.thread_id):
-                self._left.add(wake.thread_id)
+                self._released.add(wake.thread_id)
 
     async def _start_drains(self) -> None:
-        if self._wanted or self._left:
+        if self._requested or self._released:
             try:
-                await self._free_left()
-                if self._wanted or self._has_more:  # otherwise the next sweep finds due wake-ups
+                await self._free_released()
+                if self._requested or self._has_more:  # otherwise the next sweep finds due wake-ups
                     await self._claim()
             except StoreError as error:
                 self._fails(error)
@@ -287,53 +287,53 @@ class LeaseMotor(EmbeddedMotor):
                 self._refuse()
                 break
             self._offered += room
-            kept, self._offered = divmod(self._offered, DUE)
-            wanted = [*islice(self._wanted, max(room - kept, 0))]
-            wakes, skipped = await self._leases.claim(wanted, room - len(wanted), self._left_to_others())
+            offered, self._offered = divmod(self._offered, DUE)
+            names = [*islice(self._requested, max(room - offered, 0))]
+            wakes, skipped = await self._leases.claim(names, room - len(names), self._skipped_threads())
             locked |= dict.fromkeys(skipped)
-            self._drop(wanted, {wake.thread_id for wake in wakes}.union(skipped))
+            self._drop(names, {wake.thread_id for wake in wakes}.union(skipped))
             for wake in wakes:
                 self._claim_thread(wake)
             self._has_more = len(wakes) >= room
-            if not self._has_more and not self._wanted:
+            if not self._has_more and not self._requested:
                 break
-        self._wanted |= locked
+        self._requested |= locked
 
     def _refuse(self) -> None:
         """Leave wanted threads to other nodes: the journal has them, and their number here would be unbounded."""
-        for thread_id in self._wanted:
+        for thread_id in self._requested:
             if thread_id not in self._not_before and thread_id not in self._from_elsewhere:
                 self._tell(thread_id)
-        self._wanted.clear()
+        self._requested.clear()
         self._from_elsewhere.clear()
 
-    async def _free_left(self) -> None:
-        left, self._left = {each for each in self._left if not self._has(each)}, set()
-        if left:
-            excess = left & self._excess
+    async def _free_released(self) -> None:
+        released, self._released = {each for each in self._released if not self._has(each)}, set()
+        if released:
+            excess = released & self._excess
             try:
                 if excess:
                     await self._leases.free(excess, OTHERS)
-                if left - excess:
-                    self._has_more |= await self._leases.free(left - excess)
+                if released - excess:
+                    self._has_more |= await self._leases.free(released - excess)
             except StoreError:
-                self._left |= left
+                self._released |= released
                 raise
             self._excess -= excess
 
-    def _drop(self, wanted: Collection[str], leased: Collection[str]) -> None:
+    def _drop(self, names: Collection[str], leased: Collection[str]) -> None:
         """Forget wanted threads, and also the failures of those not `leased` here, which another node has."""
-        for thread_id in wanted:
-            self._wanted.pop(thread_id, None)
+        for thread_id in names:
+            self._requested.pop(thread_id, None)
             if thread_id not in leased:
                 self._not_before.pop(thread_id, None)
                 self._faults.pop(thread_id, None)
                 if thread_id not in self._from_elsewhere:
                     self._tell(thread_id)
-        self._from_elsewhere.difference_update(wanted)
+        self._from_elsewhere.difference_update(names)
 
     def _claim_thread(self, wake: Wake) -> None:
-        self._wanted.pop(wake.thread_id, None)
+        self._requested.pop(wake.thread_id, None)
         self._from_elsewhere.discard(wake.thread_id)
         if wake.thread_id in self._running:
             self._again.add(wake.thread_id)
@@ -343,7 +343,7 @@ class LeaseMotor(EmbeddedMotor):
 
     async def _yield_drains(self) -> None:
         await super()._yield_drains()
-        self._wanted.clear()
-        self._left.clear()
+        self._requested.clear()
+        self._released.clear()
         self._excess.clear()
         self._from_elsewhere.clear()

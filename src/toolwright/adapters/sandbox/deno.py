@@ -97,7 +97,7 @@ class DenoSandbox:
                 if outcome is None:
                     outcome = _exit_result(await process.wait(), await last_words, watched.exceeded, memory)
                 last_words.cancel()
-            return _named(outcome, names)
+            return _with_source_names(outcome, names)
 
     def _command(self, memory: int, folder: Path) -> Sequence[str]:
         heap = f"--v8-flags=--max-heap-size={memory >> 20},--single-threaded-gc"
@@ -142,8 +142,8 @@ class Names:
 
     def _source_name(self, match: re.Match[str]) -> str:
         number = match[1]
-        known = number.isdecimal() and int(number) < len(self._filenames)
-        return self._filenames[int(number)] if known else "the sandbox"
+        is_file = number.isdecimal() and int(number) < len(self._filenames)
+        return self._filenames[int(number)] if is_file else "the sandbox"
 
 
 def _import(name: str) -> str:
@@ -163,23 +163,23 @@ def _environment(folder: Path) -> dict[str, str]:
 
 async def _stderr_text(process: asyncio.subprocess.Process) -> bytes:
     assert process.stderr is not None
-    kept = b""
-    while said := await process.stderr.read(65536):
-        kept += said[: _STDERR - len(kept)]
-    return kept
+    tail = b""
+    while chunk := await process.stderr.read(65536):
+        tail += chunk[: _STDERR - len(tail)]
+    return tail
 
 
-def _exit_result(status: int, said: bytes, exceeded: bool, memory: int) -> CodeResult:
+def _exit_result(status: int, stderr: bytes, exceeded: bool, memory: int) -> CodeResult:
     """Return the result of a process that ended without an outcome."""
-    if exceeded or b"out of memory" in said.lower():
+    if exceeded or b"out of memory" in stderr.lower():
         message = f"The code used more than the allowed {memory} bytes of memory."
         return ended(CodeError(code="memory", message=message))
-    words = brief(said.decode(errors="replace"))
-    _log.warning("A sandbox process exited with status %d: %s", status, words)
+    last_output = brief(stderr.decode(errors="replace"))
+    _log.warning("A sandbox process exited with status %d: %s", status, last_output)
     return ended(CodeError(code="exited", message=f"The code's process exited with status {status}."))
 
 
-def _named(outcome: CodeResult, names: Names) -> CodeResult:
+def _with_source_names(outcome: CodeResult, names: Names) -> CodeResult:
     error = outcome.error
     if error is None:
         return outcome

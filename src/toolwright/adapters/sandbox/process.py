@@ -91,11 +91,11 @@ async def opened(
     The folder is created and removed without an await in between, so that a cancellation cannot leave it behind. It is
     small, as its files are limited by `CodeLimits.source`.
     """
-    with contextlib.ExitStack() as left:
+    with contextlib.ExitStack() as stack:
         life = LifeLine()
-        left.callback(life.close)
+        stack.callback(life.close)
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-        left.callback(shutil.rmtree, folder, ignore_errors=True)
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
         process = await asyncio.create_subprocess_exec(
@@ -130,9 +130,9 @@ def sweep(age: float = _LEFT) -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
-            seen = folder.stat()
-            ours = seen.st_uid == os.getuid() and owner.isdecimal()
-            if ours and time.time() - seen.st_mtime >= age and not Path("/proc", owner).exists():
+            status = folder.stat()
+            ours = status.st_uid == os.getuid() and owner.isdecimal()
+            if ours and time.time() - status.st_mtime >= age and not Path("/proc", owner).exists():
                 shutil.rmtree(folder, ignore_errors=True)
 
 

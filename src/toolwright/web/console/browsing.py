@@ -32,9 +32,9 @@ def tabs(path: str, names: Mapping[str, str], current: str) -> None:
     with box("nav", "tabs") as bar:
         bar.props["aria-label"] = "Sections"
         for tab, name in names.items():
-            here = link(name, path if tab == next(iter(names)) else f"{path}?tab={tab}", "tab")
+            tab_link = link(name, path if tab == next(iter(names)) else f"{path}?tab={tab}", "tab")
             if tab == current:
-                here.props["aria-current"] = "page"
+                tab_link.props["aria-current"] = "page"
 
 
 def folded(visit: Visit, summary: str, content: JSON) -> None:

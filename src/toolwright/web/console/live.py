@@ -92,10 +92,10 @@ async def follow(
 
     while True:
         try:
-            async with visit.runtime.events.following(topic, None) as following:
+            async with visit.runtime.events.following(topic, None) as subscription:
                 await read()
                 lost(False)
-                await _draw_all(following, eyes, draw_to_session)
+                await _draw_all(subscription, eyes, draw_to_session)
         except Reset:
             continue
         except Unauthorized:
@@ -121,14 +121,14 @@ async def poll(
 
 
 async def _draw_all(
-    following: Following, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
+    subscription: Following, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
 ) -> None:
     """Draw batches until the reader raises, or the backlog is too large: then it is discarded."""
     waiting: list[Event] = []
     some = asyncio.Event()
 
     async def gather() -> None:
-        async with aclosing(following.events) as events:
+        async with aclosing(subscription.events) as events:
             async for event in events:
                 if await eyes.see(event):
                     waiting.append(event)

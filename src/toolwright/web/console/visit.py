@@ -77,14 +77,14 @@ class Presence:
 
     def present(self, space_id: str) -> set[str]:
         """Return the entities that are there."""
-        return self._here(space_id).keys() | {entity_id for entity_id, _ in self._elsewhere(space_id)}
+        return self._local_people(space_id).keys() | {entity_id for entity_id, _ in self._elsewhere(space_id)}
 
     def typing(self, space_id: str) -> set[str]:
         """Return the entities that are typing."""
-        here = {entity_id for entity_id, types in self._here(space_id).items() if types}
-        return here | {entity_id for entity_id, types in self._elsewhere(space_id) if types}
+        active = {entity_id for entity_id, types in self._local_people(space_id).items() if types}
+        return active | {entity_id for entity_id, types in self._elsewhere(space_id) if types}
 
-    def _here(self, space_id: str) -> dict[str, JSON]:
+    def _local_people(self, space_id: str) -> dict[str, JSON]:
         """Return the people whose pages are in this process, and whether they type at one of them."""
         people = dict[str, JSON]()
         for visitor, place in self._places.items():
@@ -100,8 +100,8 @@ class Presence:
 
     def _changed(self, space_id: str, but: object) -> None:
         if self._bus is not None:
-            shown = dict([*self._here(space_id).items()][:MOST_SHOWN])
-            self._bus.share(KEY + space_id, shown or None)
+            visible = dict([*self._local_people(space_id).items()][:MOST_SHOWN])
+            self._bus.share(KEY + space_id, visible or None)
         self._redraw(space_id, but)
 
     def _changed_elsewhere(self, key: str) -> None:

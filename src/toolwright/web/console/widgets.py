@@ -64,9 +64,9 @@ def badge(content: str, kind: str = "") -> TextElement:
 
 def when(instant: datetime, classes: str = "quiet") -> TextElement:
     """Render a timestamp, which the browser shows in its own time zone, and as an age while it is recent."""
-    shown = plain_text(f"{instant:%Y-%m-%d %H:%M} UTC", "time", classes)
-    shown.props["datetime"] = instant.isoformat()
-    return shown
+    element = plain_text(f"{instant:%Y-%m-%d %H:%M} UTC", "time", classes)
+    element.props["datetime"] = instant.isoformat()
+    return element
 
 
 def nothing(title: str, hint: str = "") -> None:

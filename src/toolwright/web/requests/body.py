@@ -101,7 +101,7 @@ def invalid_value(what: str, errors: Sequence[Mapping[str, Any]], skip: int = 0)
 
 
 @contextmanager
-def faults_at(place: str, sent: str) -> Generator[None]:
+def errors_at(place: str, sent: str) -> Generator[None]:
     """Faults that the runtime finds at `place` are told at `sent`, where the caller has put what is invalid."""
     try:
         yield

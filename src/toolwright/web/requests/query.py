@@ -97,12 +97,12 @@ async def _space_id(
     ] = None,
     channel_id: Annotated[Words | None, Query(alias="channelId", description="Same as spaceId.")] = None,
 ) -> str | None:
-    named = {"spaceId": space_id, "smartSpaceId": smart_space_id, "channelId": channel_id}
-    given = {name: each for name, each in named.items() if each is not None}
-    for name, each in given.items():
-        if each != next(iter(given.values())):
+    ids = {"spaceId": space_id, "smartSpaceId": smart_space_id, "channelId": channel_id}
+    present = {name: each for name, each in ids.items() if each is not None}
+    for name, each in present.items():
+        if each != next(iter(present.values())):
             raise invalid_value(name, "does not match the space in the query")
-    return next(iter(given.values()), None)
+    return next(iter(present.values()), None)
 
 
 SpaceId = Annotated[str | None, Depends(_space_id)]
@@ -136,12 +136,12 @@ class Unsatisfiable(Exception):
     """The part lies behind the end."""
 
 
-def part_of(size: int, asked: str | None) -> slice | None:
+def part_of(size: int, path: str | None) -> slice | None:
     """Return the slice of a `Range`, or None for all bytes, also for an invalid range and for several parts.
 
     Raises `Unsatisfiable`.
     """
-    match = None if asked is None else _ONE.fullmatch(asked)
+    match = None if path is None else _ONE.fullmatch(path)
     if match is None or not (match[1] or match[2]):
         return None
     if not match[1]:

@@ -83,7 +83,7 @@ class Configuration(Form):
             raise ValueError("must have either config or configJson, not both")
         return self
 
-    def given_config(self, request: Request) -> JSON:
+    def requested_config(self, request: Request) -> JSON:
         """Return the configuration that was given, or None."""
         options: GatewayOptions = request.app.state.serving.options
         config = self._parsed(request)
@@ -138,7 +138,7 @@ async def save_agent(
     new: Annotated[NewAgent, Depends(reads(NewAgent, CONFIG_VALUES))],
 ) -> Answer:
     """Configure an agent, or the one of that name again: its next run has the new configuration."""
-    saved = await runtime.agents.save(new.name, new.given_config(request), new.description)
+    saved = await runtime.agents.save(new.name, new.requested_config(request), new.description)
     body = _one(await runtime.agents.show(saved.agent.id), saved.faults)
     return answer({**body, "created": saved.created}, 201 if saved.created else 200)
 
@@ -171,7 +171,7 @@ async def change_agent(
     change: Annotated[AgentChange, Depends(reads(AgentChange, CONFIG_VALUES))],
 ) -> Answer:
     """Change a configured agent: its next run sees the change."""
-    config, errors = await runtime.agents.read_apis(change.given_config(request))
+    config, errors = await runtime.agents.read_apis(change.requested_config(request))
     changed = await runtime.agents.update(
         agent_id, name=change.name, config=config, description=change.description
     )

@@ -36,7 +36,7 @@ class CallList(ListShape):
     calls: list[Call]
 
 
-class ResultTaken(Shape):
+class SubmittedResult(Shape):
     """A result that was handed in."""
 
     success: Literal[True]
@@ -86,7 +86,7 @@ class Submission(Form):
         return ToolResult.fail(self.error)
 
 
-class ClaimAsked(Form):
+class ClaimRequest(Form):
     """Who claims a call, and for how many milliseconds."""
 
     worker: Annotated[Words, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
@@ -128,7 +128,7 @@ async def get_call(caller: Known, serving: Here, call_id: Id) -> Answer:
 
 @router.post(
     "/runs/{run_id}/tool-results",
-    responses=answers(ResultTaken, "The result was accepted.", errors=(404, 409, 410, 413)),
+    responses=answers(SubmittedResult, "The result was accepted.", errors=(404, 409, 410, 413)),
     openapi_extra=described(Submission),
 )
 async def submit_result(
@@ -157,10 +157,10 @@ async def cancel_call(_: Service, serving: Here, call_id: Id) -> Answer:
 @router.post(
     "/calls/{call_id}/claim",
     responses=answers(CallAnswer, "The call, claimed until the lease expires.", errors=(404, 409, 410, 413)),
-    openapi_extra=described(ClaimAsked),
+    openapi_extra=described(ClaimRequest),
 )
 async def claim_call(
-    _: Service, serving: Here, call_id: Id, claim: Annotated[ClaimAsked, Depends(reads(ClaimAsked))]
+    _: Service, serving: Here, call_id: Id, claim: Annotated[ClaimRequest, Depends(reads(ClaimRequest))]
 ) -> Answer:
     """Claim an open call for a worker before it is executed; the same worker renews its lease in the same way.
 

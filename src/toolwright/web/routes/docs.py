@@ -50,10 +50,10 @@ def _call_by_title(document: Part) -> None:
     """A schema has the title of its shape as its name, not that of the class."""
     schemas: Part = document["components"]["schemas"]
     titles: dict[str, str] = {name: schema.get("title", name) for name, schema in schemas.items()}
-    named = {titles[name]: schema for name, schema in schemas.items()}
-    if len(named) < len(schemas):
+    by_title = {titles[name]: schema for name, schema in schemas.items()}
+    if len(by_title) < len(schemas):
         raise ValueError("Two schemas of the OpenAPI document have the same title. Rename one.")
-    document["components"]["schemas"] = dict(sorted(named.items()))
+    document["components"]["schemas"] = dict(sorted(by_title.items()))
     place = DEFINITIONS.format
     _refer(document, {place(model=name): place(model=title) for name, title in titles.items()})
 

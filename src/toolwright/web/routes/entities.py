@@ -73,8 +73,8 @@ async def create_entity(
     _: Service, runtime: AtWork, new: Annotated[NewEntity, Depends(reads(NewEntity))]
 ) -> Answer:
     """A human; where the externalId is known, that one, with the fields given."""
-    made = await runtime.entities.register(**new.fields)
-    return answer({"entity": entity_json(made.entity)}, 201 if made.created else 200)
+    registration = await runtime.entities.register(**new.fields)
+    return answer({"entity": entity_json(registration.entity)}, 201 if registration.created else 200)
 
 
 @router.get("", responses=answers(EntityList, "The entities."))
@@ -161,8 +161,8 @@ async def register_client(
 ) -> Answer:
     """Register a front-end."""
     whose = speaker(caller, new.entity_id)
-    made = await serving.runtime.clients.register(whose, new.name, new.metadata)
-    return answer({"client": client_json(made)}, 201)
+    registration = await serving.runtime.clients.register(whose, new.name, new.metadata)
+    return answer({"client": client_json(registration)}, 201)
 
 
 @clients_router.get("", responses=answers(ClientList, "The clients."))

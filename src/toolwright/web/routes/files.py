@@ -66,7 +66,7 @@ async def get_file(
     thread_id: Id,
     path: FilePath,
     if_none_match: Unlisted = None,
-    asked: Annotated[str | None, Header(alias="range", include_in_schema=False)] = None,
+    range_header: Annotated[str | None, Header(alias="range", include_in_schema=False)] = None,
     if_range: Unlisted = None,
 ) -> Response:
     """The bytes of a file, or of one part of it (`Range: bytes=0-99`)."""
@@ -76,7 +76,7 @@ async def get_file(
     if if_none_match is not None and headers["ETag"] in map(str.strip, if_none_match.split(",")):
         return Response(status_code=304, headers=headers)
     try:
-        part = part_of(file.size, asked if if_range in (None, headers["ETag"]) else None)
+        part = part_of(file.size, range_header if if_range in (None, headers["ETag"]) else None)
     except Unsatisfiable:
         why = f"The file has {quantity(file.size, 'byte')}, and none of these."
         headers = {"Content-Range": f"bytes */{file.size}"}

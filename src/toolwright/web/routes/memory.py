@@ -16,7 +16,7 @@ from toolwright.core.agents.memory import (
 from toolwright.core.limits import PageLimit
 from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
-from toolwright.web.requests.body import Form, described, faults_at, reads
+from toolwright.web.requests.body import Form, described, errors_at, reads
 from toolwright.web.requests.query import Id, Limit, Offset, Person, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
@@ -167,9 +167,9 @@ async def list_passages(
         return listed(
             "passages", await runtime.passages.list(agent_id, limit, offset, user_id=user_id), passage_json
         )
-    with faults_at("query", "q"):
-        found = await runtime.passages.search(agent_id, q, limit, offset, user_id=user_id)
-    return listed("passages", found, passage_json)
+    with errors_at("query", "q"):
+        passages = await runtime.passages.search(agent_id, q, limit, offset, user_id=user_id)
+    return listed("passages", passages, passage_json)
 
 
 @router.post(

@@ -22,7 +22,7 @@ from toolwright.core.agents.schedule import LONGEST_SCHEDULE
 from toolwright.core.limits import PageLimit
 from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
-from toolwright.web.requests.body import Form, described, faults_at, reads
+from toolwright.web.requests.body import Form, described, errors_at, reads
 from toolwright.web.requests.query import Id, Limit, Offset, Person, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
@@ -165,9 +165,9 @@ def _list_or_one(form: F, plural: str) -> F:
     return form
 
 
-def _faults_of(plural: str, items: Sequence[Form] | None) -> AbstractContextManager[None]:
+def _errors_of_one(plural: str, items: Sequence[Form] | None) -> AbstractContextManager[None]:
     """Faults of the one item that the body itself is are told at its fields."""
-    return faults_at(f"{plural}.0", "") if items is None else nullcontext()
+    return errors_at(f"{plural}.0", "") if items is None else nullcontext()
 
 
 @router.get("/goals", responses=answers(GoalList, "The goals.", errors=(404,)))
@@ -196,7 +196,7 @@ async def set_goals(
     user_id: Person = None,
 ) -> Answer:
     """Make and change goals: all of them, or, if one is invalid, none."""
-    with _faults_of("goals", new.goals):
+    with _errors_of_one("goals", new.goals):
         return listed(
             "goals", await runtime.minds.set_goals(agent_id, new.changes(), user_id=user_id), goal_json
         )
@@ -239,7 +239,7 @@ async def set_memories(
     user_id: Person = None,
 ) -> Answer:
     """Store values of the agent by key: all of them, or none if one is invalid."""
-    with _faults_of("memories", new.memories):
+    with _errors_of_one("memories", new.memories):
         return listed(
             "memories",
             await runtime.minds.set_memories(agent_id, new.changes(), user_id=user_id),
@@ -278,7 +278,7 @@ async def set_plans(
     _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewPlans, Depends(reads(NewPlans))]
 ) -> Answer:
     """Make and change plans: all of them, or, if one is invalid, none."""
-    with _faults_of("plans", new.plans):
+    with _errors_of_one("plans", new.plans):
         return listed("plans", await runtime.minds.set_plans(agent_id, new.changes()), plan_json)
 
 

@@ -169,8 +169,8 @@ async def unreact(
     """Take a reaction back."""
     await serving.permits.message(caller, message_id)
     entity = await serving.runtime.entities.find(speaker(caller, old.entity_id))
-    taken = await serving.runtime.spaces.unreact(message_id, entity.id, old.emoji)
-    return answer({"reaction": reaction_json(taken)})
+    removed = await serving.runtime.spaces.unreact(message_id, entity.id, old.emoji)
+    return answer({"reaction": reaction_json(removed)})
 
 
 def _json(row: MessageView) -> JSONObject:

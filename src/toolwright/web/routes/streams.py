@@ -9,7 +9,7 @@ from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
 from toolwright.web.answers import Answer, Names, Responses, answer, answers, failures
-from toolwright.web.dependencies import Follower, FollowingService, Known
+from toolwright.web.dependencies import Follower, Known, StreamingService
 from toolwright.web.requests.query import EventId, Id, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
@@ -85,7 +85,7 @@ async def stream_spaces(
 
 @router.get("/tools/stream", response_class=StreamingResponse, responses={200: _EVENTS} | failures())
 async def stream_tools(
-    caller: FollowingService,
+    caller: StreamingService,
     serving: Here,
     tools: Annotated[
         list[Words] | None, Query(description="Names of tools, also separated by commas.")
@@ -99,8 +99,8 @@ async def stream_tools(
 
 
 def _ids(entity_id: str | None, **ids: str) -> JSONObject:
-    named: JSONObject = {**ids}
-    return named if entity_id is None else named | {"agentEntityId": entity_id}
+    result: JSONObject = {**ids}
+    return result if entity_id is None else result | {"agentEntityId": entity_id}
 
 
 tokens_router = noun("/api/stream-tokens", "streams")

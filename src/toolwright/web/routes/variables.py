@@ -33,13 +33,13 @@ class VariablesMissing(ErrorShape):
 async def get_variables(caller: Known, serving: Here, thread_id: Id, request_id: Id) -> Answer:
     """The requested variables, and those that are still missing."""
     await serving.permits.request(caller, thread_id, request_id)
-    wanted = await serving.runtime.requests.get(thread_id, request_id)
-    missing: list[JSON] = [*wanted.missing]
+    request = await serving.runtime.requests.get(thread_id, request_id)
+    missing: list[JSON] = [*request.missing]
     return answer(
         {
-            "requestId": wanted.request_id,
-            "agentName": wanted.agent_name,
-            "required": required_json(wanted.required),
+            "requestId": request.request_id,
+            "agentName": request.agent_name,
+            "required": required_json(request.required),
             "missing": missing,
         }
     )

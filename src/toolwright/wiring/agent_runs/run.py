@@ -228,10 +228,10 @@ class AgentStream:
 
     async def _next_wait(self) -> OpenWait | None:
         """Return the next wait that has to be answered here, or None once the run is over."""
-        _, wait = await self._open.runs.wait_for_input(self.run_id, self._is_left_to_others)
+        _, wait = await self._open.runs.wait_for_input(self.run_id, self._can_others_answer)
         return wait
 
-    def _is_left_to_others(self, wait: OpenWait) -> bool:
+    def _can_others_answer(self, wait: OpenWait) -> bool:
         """Return whether other processes can answer: on a database, all but approvals that `approve` gives."""
         return not self._is_in_memory and not (self._order.approve and wait.reason == _APPROVAL)
 
@@ -242,8 +242,8 @@ class AgentStream:
             raise InvalidRequest(_unanswered(wait))
 
         async def ask() -> None:
-            asked = CallWaiting(call.id, call.name, arguments_json(call.arguments), wait.reason)
-            answer = await ask_approval(approve, asked)
+            waiting_call = CallWaiting(call.id, call.name, arguments_json(call.arguments), wait.reason)
+            answer = await ask_approval(approve, waiting_call)
             with suppress(AlreadyOver, CallExpired):  # answered elsewhere, or too late
                 await self._open.calls.submit(wait.run_id, call.id, answer)
 

@@ -116,7 +116,7 @@ class _Seat:
         self._users = 0
         self._mode: Mode | None = None
         self._runtime: asyncio.Future[Runtime] | None = None
-        self._left = asyncio.Event()
+        self._released = asyncio.Event()
         self._holder: asyncio.Task[None] | None = None
         self._threads: OrderedDict[str, None] = OrderedDict()
 
@@ -157,19 +157,19 @@ class _Seat:
     def _opened(self, app: App, settings: Settings) -> "asyncio.Future[Runtime]":
         if self._runtime is None:
             self._runtime = asyncio.get_running_loop().create_future()
-            self._left = asyncio.Event()
-            holding = self._hold(app, settings, self._runtime, self._left)
+            self._released = asyncio.Event()
+            holding = self._hold(app, settings, self._runtime, self._released)
             self._holder = asyncio.create_task(holding, name="toolwright-shared-runtime")
         return self._runtime
 
     async def _hold(
-        self, app: App, settings: Settings, ready: "asyncio.Future[Runtime]", left: asyncio.Event
+        self, app: App, settings: Settings, ready: "asyncio.Future[Runtime]", is_left: asyncio.Event
     ) -> None:
         """Keep the runtime open, in a task of its own: who opened it may be cancelled."""
         try:
             async with app.runtime(settings, grace=GRACE, memory=self.memory) as runtime:
                 ready.set_result(runtime)
-                await left.wait()
+                await is_left.wait()
         except BaseException as error:
             if ready.done():
                 raise
@@ -179,7 +179,7 @@ class _Seat:
         async with self._free:
             self._users -= 1
             if self._users == 0:
-                self._left.set()
+                self._released.set()
                 if self._holder is not None:
                     await asyncio.wait([self._holder])
                 self._runtime = self._holder = None

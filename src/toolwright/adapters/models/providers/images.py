@@ -26,7 +26,7 @@ class Pictures:
 
     async def load(self, request: ModelRequest) -> Mapping[str, bytes]:
         """Return the bytes of all images that can be shown; one whose bytes are gone, or are none, is left out."""
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         for ref in _images(request.messages):
             assert ref.digest is not None, "checked by _images"
             picture = self._cache.pop(ref.digest, None)
@@ -34,10 +34,10 @@ class Pictures:
                 picture = await _loaded(request, ref)
                 self._size += len(picture or b"")
             if picture is not None:
-                found[ref.digest] = self._cache[ref.digest] = picture
+                contents[ref.digest] = self._cache[ref.digest] = picture
         while self._size > KEPT:
             self._size -= len(self._cache.popitem(last=False)[1])
-        return found
+        return contents
 
 
 def can_be_seen(ref: AttachmentRef) -> bool:

@@ -21,7 +21,7 @@ from toolwright.adapters.models.providers.errors import (
     translate,
 )
 from toolwright.adapters.models.providers.images import Pictures
-from toolwright.adapters.models.providers.provider import Aliases, model_named
+from toolwright.adapters.models.providers.provider import Aliases, provider_model
 from toolwright.adapters.models.providers.schemas import (
     AnswerForm,
     answer_form,
@@ -78,7 +78,7 @@ class PydanticAIModel:
         random: Callable[[], float] = chances.random,
     ) -> None:
         self._owned = isinstance(model, str)
-        self._model = leaving_schemas(model_named(model) if isinstance(model, str) else model)
+        self._model = leaving_schemas(provider_model(model) if isinstance(model, str) else model)
         self._name = name or (model if isinstance(model, str) else self._model.model_id)
         self._max_attempts = max_attempts
         self._sleep = sleep
@@ -138,11 +138,11 @@ class PydanticAIModel:
                 if withheld < MOST_REFUSED and self._offers.withhold(error, offer, request.tools):
                     withheld += 1
                     continue
-                fault = translate(self._name, error)
-                if not self._worth_another(fault, number):
-                    raise fault from error
+                translated = translate(self._name, error)
+                if not self._worth_another(translated, number):
+                    raise translated from error
             number += 1
-            await self._sleep(pause_before(number, _retry_after(fault), self._random()))
+            await self._sleep(pause_before(number, _retry_after(translated), self._random()))
             yield AttemptStarted(number=number)
 
     def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolFault]:
@@ -160,8 +160,8 @@ class PydanticAIModel:
             offer = await self._offers.get(request.tools)
             form = self._form(request)
             reader = Reader(self._aliases, None if form is None else form.tool)
-            seen = await self._pictures.load(request) if self._sees else NOTHING_SEEN
-            messages = self._transcript.convert(request.messages, seen)
+            pictures = await self._pictures.load(request) if self._sees else NOTHING_SEEN
+            messages = self._transcript.convert(request.messages, pictures)
             changing = without_surrogates(request.changing_system)
             if changing:
                 messages = self._cache.with_state(messages, changing)

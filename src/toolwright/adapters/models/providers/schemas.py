@@ -115,11 +115,11 @@ def _rendered(part: JSON, takes: _Takes) -> JSON:
 
 
 def _rendered_object(schema: JSONObject, takes: _Takes) -> JSONObject:
-    said = {key: each for key, each in schema.items() if takes(key, each)}
-    told = {key: each for key, each in schema.items() if key not in said and key not in _SILENT}
-    copy = with_parts(said, (), lambda part, _: _rendered(part, takes))
-    if told:
-        notes = ", ".join(f"{key}: {dumps_unescaped(each)}" for key, each in told.items())
+    supported = {key: each for key, each in schema.items() if takes(key, each)}
+    unsupported = {key: each for key, each in schema.items() if key not in supported and key not in _SILENT}
+    copy = with_parts(supported, (), lambda part, _: _rendered(part, takes))
+    if unsupported:
+        notes = ", ".join(f"{key}: {dumps_unescaped(each)}" for key, each in unsupported.items())
         described = copy.get("description")
         copy["description"] = f"{described} ({notes})" if described else notes
     if "$ref" in copy:
@@ -164,8 +164,8 @@ def _one_type_each(schema: JSONObject) -> JSONObject:
     around = {key: each for key, each in schema.items() if key in _TEXTS}
     branches: list[JSON] = []
     for kind in map(str, kinds):
-        own = _OF_TYPE.get(kind, frozenset())
-        branches.append({"type": kind, **{key: each for key, each in schema.items() if key in own}})
+        keywords = _OF_TYPE.get(kind, frozenset())
+        branches.append({"type": kind, **{key: each for key, each in schema.items() if key in keywords}})
     return {**around, "anyOf": branches}
 
 
@@ -275,8 +275,8 @@ def final_tool_form(model: Model, answer: AnswerSchema) -> AnswerForm:
 def prompted_form(model: Model, answer: AnswerSchema) -> AnswerForm:
     """Return the form by instructions, for models without any other method."""
     if not _is_object(answer):  # JSON modes are for objects
-        words = f"{_ANY_JSON}\n\n{dumps_unescaped(answer.schema)}"
-        return AnswerForm(mode="text", instructions=(InstructionPart(content=words),))
+        instruction = f"{_ANY_JSON}\n\n{dumps_unescaped(answer.schema)}"
+        return AnswerForm(mode="text", instructions=(InstructionPart(content=instruction),))
     return AnswerForm(mode="prompted", output=_output(answer, answer.schema, strictness(model)))
 
 

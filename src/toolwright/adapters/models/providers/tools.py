@@ -96,11 +96,11 @@ class ToolOffers:
         """Withhold the tool that the provider refuses by this error; return whether the error names one."""
         if not isinstance(error, ModelHTTPError) or error.status_code not in _REFUSING:
             return False
-        tool = _named(f"{error.body}", offer)
+        tool = _tool_in_error(f"{error.body}", offer)
         if tool is None:
             return False
-        said = brief(translate(self._name, error).message, 500)
-        self._refused[tool.name] = (tool, ToolFault(tool=tool.name, message=said))
+        message = brief(translate(self._name, error).message, 500)
+        self._refused[tool.name] = (tool, ToolFault(tool=tool.name, message=message))
         self._offers.forget(tools)
         return True
 
@@ -160,13 +160,13 @@ def unchanged_settings(
     """
     if offer.body is None or settings.get("openai_native_tools") or settings.get("openai_builtin_tools"):
         return None
-    own: Any = settings.get("extra_body") or {}  # whatever the user has put there
-    if not isinstance(own, Mapping) or "tools" in own:
+    extra_body: Any = settings.get("extra_body") or {}  # whatever the user has put there
+    if not isinstance(extra_body, Mapping) or "tools" in extra_body:
         return None
-    return {**settings, "extra_body": {**own, "tools": [*offer.body, *map(offers.native, others)]}}
+    return {**settings, "extra_body": {**extra_body, "tools": [*offer.body, *map(offers.native, others)]}}
 
 
-def _named(text: str, offer: ToolOffer) -> ToolDefinition | None:
+def _tool_in_error(text: str, offer: ToolOffer) -> ToolDefinition | None:
     """Return the tool that a provider's error names, by its place in the list or by its name."""
     if _ABOUT_A_TOOL.search(text) is None:
         return None

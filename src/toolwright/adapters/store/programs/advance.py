@@ -138,7 +138,7 @@ def write_plain(unit: Advance, sql: Statements, run: RunOp, append: Append) -> U
         for move in _moves(unit, sql):
             run(move)
     [save] = _saves(unit, sql)
-    [(asked,)] = run(save)
+    [(cancel_requested,)] = run(save)
     if unit.calls:
         run(_new_calls(unit, sql))
     if unit.messages:
@@ -147,7 +147,7 @@ def write_plain(unit: Advance, sql: Statements, run: RunOp, append: Append) -> U
         append(sql.insert_step, [STEPS.values(sql.insert_step)(unit.step)])
     if unit.events:
         append(sql.insert_event, _event_rows(unit, sql, ev))
-    answer = Committed(run_id=unit.run.id, posted=posted, cancel_requested=asked is not None)
+    answer = Committed(run_id=unit.run.id, posted=posted, cancel_requested=cancel_requested is not None)
     return UnitResult(answer, numbered(unit.events, ev, unit, unit.thread_id, unit.run.id, unit.run.agent))
 
 
@@ -176,12 +176,12 @@ def _saves(unit: Advance, sql: Statements) -> list[Op]:
     run = unit.run
     if _opens(unit):
         return [Op(sql.insert_run, RUNS.params(run), "duplicate")]
-    here: Params = {"id": run.id, "thread_id": unit.thread_id}
+    params: Params = {"id": run.id, "thread_id": unit.thread_id}
     if run.over and run.status != "cancelled":
-        return [Op(sql.find_open_run, here, "run"), Op(sql.end_run, RUNS.params(run), "cancel")]
+        return [Op(sql.find_open_run, params, "run"), Op(sql.end_run, RUNS.params(run), "cancel")]
     columns = SAVED_COLUMNS if unit.was is None else _changed_columns(unit.was, run)
     if not columns:
-        return [Op(sql.hold_run, here, "run")]
+        return [Op(sql.hold_run, params, "run")]
     save = sql.save_run(columns)
     return [Op(save, RUNS.values(save)(run), "run")]
 

@@ -78,12 +78,12 @@ class SqliteDriver:
 
     async def shrink(self) -> bool:
         """Give a piece of the free space back, between two commits of the writer; return whether there is more."""
-        asked: Shrinking = self._loop.create_future()
+        request: Shrinking = self._loop.create_future()
         if self._failed is None:
-            self._units.put(asked)
+            self._units.put(request)
         if self._failed is not None:  # before the put, or meanwhile
-            _end_shrinking(asked, False)
-        return await asked
+            _end_shrinking(request, False)
+        return await request
 
     async def close(self) -> None:
         self._hand_over()
@@ -133,21 +133,21 @@ class SqliteDriver:
                     self._shrinking.append(turn)  # after these units
         return group
 
-    def _shrink(self, asked: Shrinking) -> None:
+    def _shrink(self, request: Shrinking) -> None:
         try:
             more = free_pages(self._connection)
         except sqlite3.Error as error:  # a lock of another program: it is tried again in an hour
             log.debug("Free space could not be returned to the system: %s", error)
             more = False
         with suppress(RuntimeError):  # as below
-            self._loop.call_soon_threadsafe(_end_shrinking, asked, more)
+            self._loop.call_soon_threadsafe(_end_shrinking, request, more)
 
     def _end_shrinking(self) -> None:
         """Answer those who have asked for a piece after the last unit."""
         self._waiting(maxsize)
         with suppress(RuntimeError):  # as above
-            for asked in self._shrinking:
-                self._loop.call_soon_threadsafe(_end_shrinking, asked, False)
+            for request in self._shrinking:
+                self._loop.call_soon_threadsafe(_end_shrinking, request, False)
 
     def _commit(self, units: list[Unit]) -> list[Outcome]:
         """Return one synced commit for all; when an error has ended the transaction, each unit on its own."""

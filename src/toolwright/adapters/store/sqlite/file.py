@@ -52,8 +52,8 @@ def free_pages(connection: sqlite3.Connection) -> bool:
     if free <= RESERVE:
         return False
     connection.execute(f"PRAGMA incremental_vacuum({min(PIECE, free - RESERVE)})").fetchall()  # a row a page
-    left = _number(connection, "freelist_count")
-    if RESERVE < left < free:
+    remaining = _number(connection, "freelist_count")
+    if RESERVE < remaining < free:
         return True
     connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # which makes the file itself shorter
     return False

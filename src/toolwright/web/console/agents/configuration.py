@@ -77,13 +77,13 @@ class PromptPreview:
         await self._visit.act(self._show(getattr(event, "value", _HOME) or None))
 
     async def _show(self, space_id: str | None) -> None:
-        told = await self._visit.runtime.prompts.of(self._agent.id, space_id, self._user_id)
+        preview = await self._visit.runtime.prompts.of(self._agent.id, space_id, self._user_id)
         self._place.clear()
         with self._place:
-            plain_text(f"{len(told.prompt)} characters", "p", "quiet small")
-            if not told.prompt:
+            plain_text(f"{len(preview.prompt)} characters", "p", "quiet small")
+            if not preview.prompt:
                 nothing("The prompt is empty")
-            for part in told.sections:
+            for part in preview.sections:
                 with box("div", "section"):
                     plain_text(f"{part.name}, after the messages" if part.changes else part.name, "h3")
                     code(part.text)
@@ -259,8 +259,8 @@ class Configuration:
             layers = [each.env for each in active.voices]
             types = {name: var.type for env in layers for layer in env for name, var in layer.items()}
             _names("Env", types)
-            for tool, own in active.tool_env.items():
-                _names(f"Env of {tool}", {name: var.type for name, var in own.items()})
+            for tool, values in active.tool_env.items():
+                _names(f"Env of {tool}", {name: var.type for name, var in values.items()})
             _names(
                 "Tenvs", {name: "secret" if name in active.secret_tenvs else "text" for name in active.tenvs}
             )
@@ -268,12 +268,12 @@ class Configuration:
             _names("Set by users in their threads", dict.fromkeys(self._agent.user_env, ""))
 
 
-def fact(name: str, told: object) -> None:
+def fact(name: str, value: object) -> None:
     """Render a term and its value in a list of facts, or nothing if there is no value."""
-    if told is None or told == "":
+    if value is None or value == "":
         return
     plain_text(name, "dt")
-    plain_text(str(told), "dd")
+    plain_text(str(value), "dd")
 
 
 HOME_TOOLS: Mapping[HomeTools, str] = {
@@ -313,10 +313,10 @@ LONGEST_EDITED: Final = 200_000  # characters: a page sends all of them with eac
 class StoredConfiguration:
     """Editor of a configuration. Values are not shown, and are unchanged unless new ones are entered."""
 
-    def __init__(self, visit: Visit, shown: AgentView) -> None:
+    def __init__(self, visit: Visit, view: AgentView) -> None:
         self._visit = visit
-        self._agent = shown.agent
-        self._config = shown.config
+        self._agent = view.agent
+        self._config = view.config
 
     async def draw(self) -> None:
         """Draw it."""

@@ -87,11 +87,11 @@ class ItemList(Generic[T]):
     ) -> None:
         """Ask for the fields of the schema, save them, and re-read the list."""
 
-        async def take(entered: JSONObject) -> None:
+        async def submit(entered: JSONObject) -> None:
             await save(entered)
             await self.show(offset)
 
-        fill_in(self._visit, title, schema, take, values=values, label=label, done=done, hint=hint)
+        fill_in(self._visit, title, schema, submit, values=values, label=label, done=done, hint=hint)
 
     def delete(
         self, question: str, label: str, drop: Callable[[], Awaitable[object]], *, done: str, hint: str = ""
@@ -336,17 +336,17 @@ class Blocks:
         await self._items.draw("Blocks", read, self._show, empty=empty, new=("New block", self._new))
 
     def _show(self, block: Block) -> None:
-        own = agent_of_keeper(block.agent_id) == self._agent.id
+        is_own = agent_of_keeper(block.agent_id) == self._agent.id
         with box("li", "item"), box("div", "fill stack"):
             with box("div", "row"):
                 plain_text(block.label, "span", "title")
-                if not own:
+                if not is_own:
                     badge("another agent's")
                 elif block.is_shared:
                     badge("shared", "busy")
                 when(block.updated_at, "quiet small")
                 box("span", "fill")
-                if own:
+                if is_own:
                     self._buttons(block)
                 else:
                     link("Its owner", f"/agents/{block.agent_id}?tab=memory", "small")

@@ -73,7 +73,7 @@ class _People:
             icon_action("delete", f"Delete {brief(name, 60)}", partial(self._delete, person, name))
 
     def _edit(self, person: Entity | None) -> None:
-        async def take(entered: JSONObject) -> None:
+        async def save(entered: JSONObject) -> None:
             fields = cast(
                 "EntityFields", {name: text or None for name, text in entered.items()}
             )  # by the schema
@@ -87,7 +87,7 @@ class _People:
         if person is not None:
             values = {"display_name": person.display_name or "", "external_id": person.external_id or ""}
         title, done = ("New person", "The person was created.") if person is None else ("Person", "Saved.")
-        fill_in(self._visit, title, _PERSON, take, values=values, done=done)
+        fill_in(self._visit, title, _PERSON, save, values=values, done=done)
 
     def _delete(self, person: Entity, name: str) -> None:
         async def go() -> None:

@@ -361,11 +361,11 @@ class RunList:
         for agent_id in {each.agent for each in runs} - {*self._names}:
             self._names[agent_id] = await agent_name(self._visit, agent_id)
         self._rows.show({each.id: each for each in runs[:PAGE]})
-        self._draw_rest(empty=not runs, more=len(runs) > PAGE)
+        self._draw_footer(empty=not runs, more=len(runs) > PAGE)
         with self._broken.clear():
             draw_broken(runs)
 
-    def _draw_rest(self, *, empty: bool, more: bool) -> None:
+    def _draw_footer(self, *, empty: bool, more: bool) -> None:
         with self._empty.clear():
             if empty and {*self._visit.query} - {"page"}:
                 nothing("No matching runs.", "Remove a filter.")

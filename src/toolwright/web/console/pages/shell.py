@@ -87,11 +87,11 @@ async def _count(visit: Visit, unread: TextElement, pending: TextElement) -> Non
         await asyncio.sleep(LOOK_AGAIN)
 
 
-def _show(shown: TextElement, count: int, what: str) -> None:
+def _show(element: TextElement, count: int, what: str) -> None:
     text = "" if count == 0 else f"{MOST}+" if count > MOST else str(count)
-    if shown.text != text:
-        shown.text = text
-        shown.props["title"] = f"{count} {what}" if count else ""
+    if element.text != text:
+        element.text = text
+        element.props["title"] = f"{count} {what}" if count else ""
 
 
 def _show_keys(visit: Visit) -> None:

@@ -127,8 +127,8 @@ class ThreadView:
         run = await last_run_of(self._visit, await self._visit.runtime.threads.get(self._thread.id))
         with self._failure.clear():
             if run is not None and run.status == "failed":
-                with box("div", "error row section") as told:
-                    told.props["role"] = "alert"
+                with box("div", "error row section") as row:
+                    row.props["role"] = "alert"
                     plain_text(joined(run.error_code or "", run.error or "The run failed."))
                     run_link(run.id)
                     action("Retry the run", lambda: retry(self._visit, run.id), icon="replay")
@@ -208,15 +208,15 @@ async def _draw_list(visit: Visit) -> None:
     threads = await read_short(
         read, PAGE + 1, (page - 1) * PAGE, lambda thread: changed(thread, arguments=None)
     )
-    shown = all_of(threads)[:PAGE]
-    if not shown:
+    page_threads = all_of(threads)[:PAGE]
+    if not page_threads:
         nothing("No threads yet.", "In a thread you talk to one agent.")
         return
-    names = {each.answering: await agent_name(visit, each.answering) for each in shown}
-    titles = [await title_of(visit, each) for each in shown]
-    statuses = [await status_of(visit, each, await last_run_of(visit, each)) for each in shown]
+    names = {each.answering: await agent_name(visit, each.answering) for each in page_threads}
+    titles = [await title_of(visit, each) for each in page_threads]
+    statuses = [await status_of(visit, each, await last_run_of(visit, each)) for each in page_threads]
     with box("div", "list"):
-        for thread, title, status in zip(shown, titles, statuses, strict=True):
+        for thread, title, status in zip(page_threads, titles, statuses, strict=True):
             _draw_thread(visit, thread, title, names[thread.answering], status)
     pager(visit, "/threads", page, more=len(threads) > PAGE)
 
@@ -244,16 +244,16 @@ async def ask_for_thread(visit: Visit) -> None:
     if visit.is_service:
         agents = all_of(await visit.runtime.agents.list(MOST_AGENTS))
         names = {each.id: brief(each.name, 100) for each in agents}
-    asked = visit.query.get("agent", "")
+    preset = visit.query.get("agent", "")
     dialog = ui.dialog()
     dialog.on("hide", dialog.delete)
     with dialog, ui.card().classes("dialog"), box("div", "stack"):
         plain_text("New thread", "h2")
         if names:
-            chosen = next((key for key, name in names.items() if asked in (key, name)), next(iter(names)))
+            chosen = next((key for key, name in names.items() if preset in (key, name)), next(iter(names)))
             agent: ui.select | ui.input = ui.select(names, value=chosen, label="Agent", with_input=True)
         else:
-            agent = ui.input("Agent", value=asked)
+            agent = ui.input("Agent", value=preset)
         agent.props("outlined dense")
         message = ui.textarea("First message").props("outlined dense autogrow autofocus")
 

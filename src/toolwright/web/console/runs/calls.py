@@ -63,13 +63,13 @@ def line_of(row: Call, *, for_service: bool) -> CallLine:
         run_id=row.run_id,
         thread_id=row.thread_id,
     )
-    word = "error" if error is not None and row.status in ("done", "resolved") else row.status
+    status = "error" if error is not None and row.status in ("done", "resolved") else row.status
     facts = joined(
         span(row.started_at, row.completed_at), f"attempt {row.attempts}" if row.attempts > 1 else ""
     )
     return CallLine(
         call=call,
-        status=CALL_WORDS.get(row.status, word) if word == row.status else word,
+        status=CALL_WORDS.get(row.status, status) if status == row.status else status,
         facts=facts,
         links=_links(row),
         child_id=child_id_of(row.id) if row.has_child else None,

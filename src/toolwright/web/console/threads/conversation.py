@@ -49,7 +49,7 @@ async def draw_prompt(visit: Visit, thread: Thread) -> None:
     """Render the prompt that precedes the conversation, in its parts; for services only."""
     check_service(visit)
     try:
-        told = await visit.runtime.prompts.of(thread.answering, thread.space_id)
+        preview = await visit.runtime.prompts.of(thread.answering, thread.space_id)
     except ToolwrightError as error:
         nothing("The prompt cannot be shown.", error.message)
         return
@@ -59,7 +59,7 @@ async def draw_prompt(visit: Visit, thread: Thread) -> None:
         "p",
         "quiet",
     )
-    for part in told.sections:
+    for part in preview.sections:
         with box("section", "section"):
             with box("div", "row"):
                 plain_text(part.name, "h2")
@@ -109,13 +109,13 @@ class Composer:
             multiple=True,
             auto_upload=True,
             max_file_size=most,
-            on_upload=self._take,
+            on_upload=self._add_file,
             on_rejected=lambda: complain(f"A file may have at most {size(most)}."),
         )
         upload.on("failed", lambda: complain("The file was not uploaded. Choose it again."), args=[])
         return upload.classes("hidden")  # the button beside it opens its dialog
 
-    async def _take(self, event: UploadEventArguments) -> None:
+    async def _add_file(self, event: UploadEventArguments) -> None:
         """Add a file from the browser."""
         total = sum(len(each.content) for each in self._files) + event.file.size()
         if len(self._files) >= MOST_FILES or total > MOST_BYTES:
@@ -282,8 +282,8 @@ class Conversation:
 
     async def _refresh_calls(self, messages: Sequence[Message]) -> None:
         """Read the calls of these messages: which of them wait for somebody, and which people are to see."""
-        made = [call.id for message in messages for call in message.calls[:PAGE]]
-        for call_id in made[-MOST_READ:]:
+        call_ids = [call.id for message in messages for call in message.calls[:PAGE]]
+        for call_id in call_ids[-MOST_READ:]:
             try:
                 await self.show_call(await self._visit.permits.call(self._visit.caller, call_id))
             except NotFound:
@@ -406,7 +406,7 @@ class Conversation:
             icon_action("push_pin", label, lambda: self._visit.act(turn()))
 
     def _draw_call(self, message: Message, call: MessageCall, answer: Message | None) -> None:
-        shown = ShownCall(
+        shown_call = ShownCall(
             id=call.id,
             name=call.name,
             args=arguments_json(call.arguments),
@@ -414,7 +414,7 @@ class Conversation:
             run_id=message.run_id,
             thread_id=self._thread_id,
         )
-        line = CallLine(call=shown, status="running")
+        line = CallLine(call=shown_call, status="running")
         if call.id in self._alone:
             self._alone.pop(call.id)[1].clear()
         if answer is not None:

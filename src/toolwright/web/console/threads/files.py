@@ -95,12 +95,12 @@ async def draw_files_of(visit: Visit, thread_id: str) -> None:
     """Render a page of files, by path."""
     files = all_of(await visit.runtime.files.list(thread_id))
     page = page_of(visit.query)
-    shown = files[(page - 1) * PAGE : page * PAGE]
-    if not shown:
+    page_files = files[(page - 1) * PAGE : page * PAGE]
+    if not page_files:
         nothing("No files in this thread.", "Files are attached to messages or written by tools.")
         return
     with box("div", "list"):
-        for file in shown:
+        for file in page_files:
             _draw_file(visit, thread_id, file)
     pager(visit, thread_path(thread_id), page, more=len(files) > page * PAGE)
 

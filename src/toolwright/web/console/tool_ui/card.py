@@ -77,9 +77,9 @@ def component_of(facts: CallFacts, tool_uis: Mapping[str, ToolUI]) -> Draw | Dra
     name = facts.call.name
     if facts.terms is not None:
         return draw_approval
-    own = tool_uis.get(name)
-    if own is not None:
-        drawing = own.component
+    tool_ui = tool_uis.get(name)
+    if tool_ui is not None:
+        drawing = tool_ui.component
         return drawing if callable(drawing) else SHIPPED[drawing]
     if name == ELICIT:
         return draw_question
@@ -156,12 +156,12 @@ class CallCard:
         if facts is None or not isinstance(done, int | float) or facts.call.status in ("complete", "error"):
             return
         text = payload.get("text")
-        told = (
+        state = (
             done,
             total if isinstance(total, int | float) else None,
             text if isinstance(text, str) else "",
         )
-        self._facts = changed(facts, call=changed(facts.call, progress=told))
+        self._facts = changed(facts, call=changed(facts.call, progress=state))
         self._draw_soon()
 
     async def show(self, facts: CallFacts) -> None:
@@ -242,9 +242,9 @@ class CallCard:
     async def _draw_failed(self, facts: CallFacts, place: Element, error: Exception) -> None:
         if place.is_deleted:
             return
-        fault = brief(type(error).__name__, 100)
+        error_type = brief(type(error).__name__, 100)
         with place.clear():
-            plain_text(f"The component of this tool failed ({fault}). See the log.", "div", "error")
+            plain_text(f"The component of this tool failed ({error_type}). See the log.", "div", "error")
             await draw_plain(self._visit, facts, self.submit)
             if is_open(facts.call):
                 self._draw_answer(facts, aside=False)

@@ -136,9 +136,11 @@ def read_table(described: JSON) -> Table | None:
     return None
 
 
-def _table(named: JSON, rows: list[JSON]) -> Table | None:
+def _table(declared: JSON, rows: list[JSON]) -> Table | None:
     columns = (
-        [_column(at, each) for at, each in enumerate(named[:MOST_COLUMNS])] if isinstance(named, list) else []
+        [_column(at, each) for at, each in enumerate(declared[:MOST_COLUMNS])]
+        if isinstance(declared, list)
+        else []
     )
     if not columns:
         objects: list[JSONObject] = [each for each in rows[:_LOOKED_AT] if isinstance(each, dict)]
@@ -242,12 +244,12 @@ async def draw_file(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 def draw_attachments(call: ShownCall, *, pictures: bool = True) -> None:
     """Render the attachments, with pictures for images unless only a list is wanted."""
-    shown: Sequence[AttachmentRef] = call.attachments[:MOST_SHOWN]
-    for each in shown:
+    visible: Sequence[AttachmentRef] = call.attachments[:MOST_SHOWN]
+    for each in visible:
         url = None if call.thread_id is None else file_url(call.thread_id, each.path, call.id)
         _draw(each, url, as_picture=pictures and is_picture(each))
-    if len(call.attachments) > len(shown):
-        plain_text(f"And {len(call.attachments) - len(shown)} more.", "p", "quiet small")
+    if len(call.attachments) > len(visible):
+        plain_text(f"And {len(call.attachments) - len(visible)} more.", "p", "quiet small")
 
 
 def is_picture(attachment: AttachmentRef) -> bool:
@@ -257,8 +259,10 @@ def is_picture(attachment: AttachmentRef) -> bool:
 
 def inline_image(described: JSON) -> str | None:
     """Return the `data:` URL of a picture, of a type in which no script can be, or None."""
-    given = [described.get(name) for name in _INLINE] if isinstance(described, dict) else [described]
-    texts = [each for each in given if isinstance(each, str) and len(each) <= LARGEST_INLINE * 4 // 3 + 64]
+    candidates = [described.get(name) for name in _INLINE] if isinstance(described, dict) else [described]
+    texts = [
+        each for each in candidates if isinstance(each, str) and len(each) <= LARGEST_INLINE * 4 // 3 + 64
+    ]
     return next((each for each in texts if each.startswith("data:") and _RASTER.fullmatch(each)), None)
 
 
@@ -299,7 +303,7 @@ class Progress:
     """Progress of a call: `share` is from 0 to 1, or None if unknown."""
 
     share: float | None
-    said: str
+    label: str
     text: str
 
 
@@ -326,7 +330,7 @@ def draw_bar(progress: Progress) -> None:
             if progress.share is not None:
                 bar.props["aria-valuenow"] = round(progress.share * 100)
                 done.style(f"width: {progress.share:.1%}")
-        plain_text(progress.said, "div", "quiet small")
+        plain_text(progress.label, "div", "quiet small")
 
 
 def read_progress(call: ShownCall) -> Progress | None:
@@ -348,10 +352,10 @@ def _progress(done: float, total: float | None, text: str) -> Progress:
     if total is None and 0 <= done <= 1:
         total = 1.0
     if total is None or total <= 0:
-        return Progress(share=None, said=f"{done:g}", text=text)
+        return Progress(share=None, label=f"{done:g}", text=text)
     share = min(max(done / total, 0.0), 1.0)
-    said = f"{share:.0%}" if total in (1.0, 100.0) else f"{done:g} of {total:g}"
-    return Progress(share=share, said=said, text=text)
+    amount = f"{share:.0%}" if total in (1.0, 100.0) else f"{done:g} of {total:g}"
+    return Progress(share=share, label=amount, text=text)
 
 
 def _number(number: JSON) -> float | None:
