@@ -81,7 +81,7 @@ class UnreadAnswers:
             self.remove(most, oldest)
 
     def remove(self, caller: str, block: Holder) -> bool:
-        """Count the answer no more. Return False if it has made room before."""
+        """Stop counting the answer. Return False if it was aborted before."""
         held = self._held.get(caller, {})
         if block not in held:
             return False

@@ -44,7 +44,7 @@ SCHEMES: Mapping[str, Mapping[str, str]] = {
 
 
 def _keys(request: Request) -> tuple[str | None, str | None]:
-    """Return the secret and the public key of the request; an empty one is none."""
+    """Return the secret and the public key of the request. Empty keys count as missing."""
     return request.headers.get(_KEY) or None, request.headers.get(_PUBLIC) or None
 
 
@@ -104,7 +104,7 @@ async def identified(request: Request, serving: Serving, key: str | None, public
 
 
 def _let_in(request: Request, caller: Caller) -> Caller:
-    """Return the caller, who is known from now on to the access log. Raises `Forbidden` if the route needs more."""
+    """Return the caller, and record them for the access log. Raises `Forbidden` if the route requires more rights."""
     request.scope[CALLER] = caller.label
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     caller.check_scope(scope_of(request.method, path))
@@ -123,16 +123,16 @@ def address_of(connection: HTTPConnection) -> str | None:
 
 
 Service = Annotated[Caller, Depends(_service)]
-"""A service: all rights."""
+"""A service, with all rights."""
 
 Known = Annotated[Caller, Depends(_caller)]
-"""A service, or a person: what a person may do is for `Serving.permits` to say."""
+"""A service or a person. `Serving.permits` decides what a person may do."""
 
 Follower = Annotated[Caller, Depends(_follower)]
-"""A known caller, also by a stream token: for streams only."""
+"""A service or a person, also by a stream token; for streams only."""
 
 StreamingService = Annotated[Caller, Depends(_streaming_service)]
-"""A service, also by a stream token that it made: for streams only."""
+"""A service, also by a stream token that it created; for streams only."""
 
 _SECRET: Mapping[str, list[str]] = {"secretKey": []}
 _PERSON: Mapping[str, list[str]] = {"publicKey": [], "personToken": []}

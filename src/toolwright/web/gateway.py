@@ -1,4 +1,4 @@
-"""Builds the gateway: a FastAPI application over a runtime."""
+"""HTTP gateway: builds the FastAPI application over a runtime."""
 
 import asyncio
 import inspect

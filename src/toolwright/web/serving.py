@@ -61,4 +61,4 @@ Here = Annotated[Serving, Depends(_gateway_parts)]
 """The gateway's own parts."""
 
 AtWork = Annotated[Runtime, Depends(_runtime)]
-"""The runtime behind the gateway."""
+"""The runtime of the gateway."""

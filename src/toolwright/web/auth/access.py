@@ -285,7 +285,7 @@ class _Keys:
         self._keys = [key.encode("utf-8", "surrogateescape") for key in keys]
 
     def find(self, key: str) -> int | None:
-        """Return the place of the key, None if it is none of them."""
+        """Return the index of the key, or None if it is not in the list."""
         sent = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
         same = [hmac.compare_digest(sent, each) for each in self._keys]  # all of them: no early end
         return same.index(True) if any(same) else None

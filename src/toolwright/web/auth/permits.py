@@ -166,7 +166,7 @@ class Permits:
             raise _no_run(run_id)
 
     async def visible_run(self, caller: Caller, run_id: str) -> tuple[Run, Sight]:
-        """Return the run, and how much of it the caller may see. Raises `NotFound` for one of which that is nothing."""
+        """Return the run, and how much of it the caller may see. Raises `NotFound` if they may see nothing of it."""
         run = await self._runtime.runs.get(run_id)
         if caller.kind == "service":
             return run, "whole"

@@ -1,4 +1,4 @@
-"""Browsing: views for services alone, tabs with links of their own, and long lists a page at a time."""
+"""Browsing: access for services only, tabs with their own links, and paged lists."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
@@ -55,7 +55,7 @@ def folded(visit: Visit, summary: str, content: JSON) -> None:
 async def read_short(
     read: Callable[[int, int], Awaitable[Sequence[T]]], limit: int, offset: int, short: Callable[[T], T]
 ) -> Rows[T]:
-    """So many rows, each made short as it is read: however large they are, few of them are held at once."""
+    """Read up to `limit` rows in small batches and shorten each, so that few large rows are in memory at once."""
     rows = list[T]()
     broken = list[BrokenRow]()
     while len(rows) + len(broken) < limit:

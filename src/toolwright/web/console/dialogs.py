@@ -105,11 +105,11 @@ _SEND: Final = """(event) => {
     [field.sentText, field.sentAt] = [field.value, now];
     emit(field.value);
 }"""
-"""A constant. A second Enter, pressed before the field was emptied, is none."""
+"""A constant script. A second Enter, pressed before the field was emptied, is ignored."""
 
 
 def message_field(placeholder: str, send: Callable[[str], Awaitable[object]]) -> ui.textarea:
-    """Return the field; `send` gets the text as it was typed, which may be before the server knows of the last key."""
+    """Return the field. `send` gets the text from the browser, which the server's own copy may lag behind."""
 
     async def typed(event: GenericEventArguments) -> None:
         if isinstance(event.args, str):

@@ -62,7 +62,7 @@ def _host() -> FastAPI:
 
 
 ENGINE = Engine(_host)
-"""The one of this process, as NiceGUI's own application is one."""
+"""The engine of this process. There is one, because NiceGUI has one application per process."""
 
 
 PAUSE = 0.05  # seconds in which events are gathered before they are drawn
@@ -123,7 +123,7 @@ async def poll(
 async def _draw_all(
     subscription: Following, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
 ) -> None:
-    """Draw batches until the reader raises, or the backlog is too large: then it is discarded."""
+    """Render batches until the reader raises, or the backlog is too large and is discarded."""
     waiting: list[Event] = []
     some = asyncio.Event()
 

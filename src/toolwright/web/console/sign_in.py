@@ -278,7 +278,7 @@ class Form:
 
 
 async def form_of(request: Request) -> Form:
-    """Return the form that the page sends. Raises `InvalidRequest` if it is none."""
+    """Return the form that the page sends. Raises `InvalidRequest` if the body is not this form."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

@@ -66,7 +66,7 @@ def _app_toolset(visit: Visit, name: str) -> Toolset:
 
 
 def path_of(name: str, agent_id: str | None = None) -> str:
-    """Return the path of a tool's page. A name that a path cannot contain unchanged is put into the query."""
+    """Return the path of a tool's page. A name that a path cannot contain is put into the query."""
     place = "/tools" if agent_id is None else f"/tools/{quote(agent_id, safe='')}"
     return f"{place}/{name}" if _PLAIN.fullmatch(name) else f"{place}/-?name={quote(name, safe='')}"
 
@@ -97,7 +97,7 @@ def hints(tool: Tool) -> None:
 
 
 async def draw_outcome(call: Call, result: ToolResult | None) -> None:
-    """Draw it; of a call that was cancelled there may be none."""
+    """Render the result or error of a call, if it has one."""
     if result is None:
         plain_text("There is no result.", "p", "quiet")
         return
@@ -131,12 +131,12 @@ class Progress:
 
     @property
     def over(self) -> bool:
-        """Return whether nothing changes any more."""
+        """Return whether the call has ended."""
         return self.call is not None and is_over(self.call.status)
 
     @property
     def request_id(self) -> str | None:
-        """The request for values that its run waits with."""
+        """The open request for variables of the call's run, or None."""
         waiting = self.run.waiting if self.run is not None and self.run.status == "waiting" else None
         request_id = (waiting or {}).get("requestId")
         return request_id if isinstance(request_id, str) else None
@@ -310,7 +310,7 @@ class ToolTester:
         self._arguments: JSONObject = {}
 
     def draw(self) -> None:
-        """Draw the form; the call's result is shown below it."""
+        """Render the form. The call's result is shown below it."""
         with box("section", "section stack"):
             plain_text("Call this tool", "h2")
             if self._agent_id is not None:

@@ -117,7 +117,7 @@ class Presence:
 log = logging.getLogger("toolwright.web")
 
 SCOPE: Final = "toolwright.console"
-"""The name in a request's scope of what its page needs: the site and the session."""
+"""The key in a request's scope that holds the console and the session for its page."""
 LOOK_AGAIN: Final = 15.0  # seconds between two checks of the visitor's access
 OVER: Final = "Your session has expired. Sign in again."
 
@@ -131,7 +131,7 @@ class ConsoleApp:
     tool_uis: Mapping[str, ToolUI] = field(default_factory=dict[str, ToolUI])
     presence: Presence
     speakers: dict[str, str] = field(default_factory=dict[str, str])
-    """The entity for whom a service speaks, by its session."""
+    """The entity that a service speaks as, by session."""
     visits: "set[Visit]" = field(default_factory=lambda: set[Visit]())
 
     async def knows(self, session: Session) -> bool:
@@ -201,7 +201,7 @@ class Visit:
 
     @property
     def is_service(self) -> bool:
-        """Return whether they have all rights."""
+        """Return whether the visitor has all rights."""
         return self.session.caller.kind == "service"
 
     @property
@@ -211,7 +211,7 @@ class Visit:
 
     @property
     def permits(self) -> Permits:
-        """Permits on the runtime: to be asked before anything is read or done for the caller."""
+        """Access checks of the runtime. Use them before reading or changing anything for the caller."""
         return self.site.serving.permits
 
     @property
@@ -360,7 +360,7 @@ class View:
         task.add_done_callback(self._tasks.discard)
 
     def at_end(self, end: Callable[[], object]) -> None:
-        """Call it when another view is shown, or the page is gone."""
+        """Register a function to call when another view is shown or the page has closed."""
         self._at_end.append(end)
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ class ToolCalls:
                 raise
 
     async def begin(self, context: Context, params: CallToolRequestParams) -> dict[str, Any]:
-        """Make the call for a host of 2025-11-25 that asks for a task: it is one as soon as it is a row."""
+        """Create the call for a host of 2025-11-25 that requests a task, which exists once the row does."""
         await self._require_tool(context, params)
         app_calls = self._parts.runtime.app_calls
         call = app_calls.new()
@@ -172,7 +172,7 @@ class _CallFollower:
         return self._clock.time() - self._began
 
     async def _now(self, row: Call, *, must_check: bool) -> Answer | None:
-        """Return the answer that the row allows, None as long as there is none."""
+        """Return the answer that the row's status allows, or None while there is none."""
         if is_over(row.status):
             return await self._result(row)
         if must_check and row.status != "created":

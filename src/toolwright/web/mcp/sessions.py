@@ -306,14 +306,14 @@ class SessionAddresses:
         return started.is_set() or not has_caller
 
     async def _until_lost(self, session_id: str, url: str) -> None:
-        """Return when the process at that URL neither says any more that it has the session, nor answers."""
+        """Return once the process at that URL neither announces the session nor answers."""
         while True:
             await asyncio.sleep(LOOK_EVERY)
             if self.find(session_id) != url and not await self._lives(url):
                 return
 
     async def _lives(self, url: str) -> bool:
-        """Return whether the process at that URL answers: where a broker is away, it is not heard otherwise."""
+        """Return whether the process at that URL answers, since without a broker its announcements do not arrive."""
         assert self._client is not None, "a request is passed on with it"
         try:
             await self._client.get(f"{url.rstrip('/')}/live", timeout=CONNECT)

@@ -129,7 +129,7 @@ class ToolPages:
         self._rendered: dict[int, ListToolsResult] = {}
 
     def page(self, cursor: str | None) -> ListToolsResult:
-        """Return one page. Raises `MCPError` for a cursor that is none of ours."""
+        """Return one page. Raises `MCPError` for an unknown cursor."""
         first = 0 if cursor is None else _place(cursor, len(self._listed))
         if first not in self._rendered:
             last = first + PAGE

@@ -1,4 +1,4 @@
-"""Queries, headers and their fields: what a route does not know is refused, as an unknown field of a body is."""
+"""Validation of queries and headers: unknown parameters are rejected, like unknown fields of a body."""
 
 import re
 from collections.abc import Iterator
@@ -69,23 +69,23 @@ def _short_keys(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 Words = Annotated[str, AfterValidator(_storable)]
-"""Text that every journal can keep."""
+"""Text that every journal can store."""
 
 Name = Annotated[Words, Field(max_length=MAX_NAME)]
 """A name, a label or another short text."""
 
 Reference = Annotated[Words, Field(max_length=MAX_ID)]
-"""Name of something else: its id, or a name that serves as one."""
+"""Reference to another object: its id or name."""
 
 Description = Annotated[Words, Field(max_length=MAX_DESCRIPTION)]
-"""A text that says what something is."""
+"""A description."""
 
 Metadata = Annotated[
     dict[str, JsonValue],
     AfterValidator(_short_keys),
     Field(json_schema_extra={"propertyNames": {"maxLength": MAX_NAME}}),
 ]
-"""Data that programs keep beside something, by short keys."""
+"""Data of the application, by short keys."""
 
 Id = Annotated[Words, Path(description="The id.")]
 
@@ -106,7 +106,7 @@ async def _space_id(
 
 
 SpaceId = Annotated[str | None, Depends(_space_id)]
-"""A space that a query names, under any of its names."""
+"""The space in a query, under any of the parameter's names."""
 
 Person = Annotated[
     Words | None,
@@ -126,14 +126,14 @@ Limit = Annotated[
 Offset = Annotated[int, Query(ge=0, le=10**9, description="Number of items to skip.")]
 
 EventId = Annotated[str, AfterValidator(_event_id)]
-"""An event's id, in digits; one that is too long to be any is larger than all."""
+"""An event's id, in digits. An id that is too long counts as larger than all."""
 
 
 _ONE = re.compile(r"bytes=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", re.IGNORECASE)
 
 
 class Unsatisfiable(Exception):
-    """The part lies behind the end."""
+    """The requested range begins after the end of the file."""
 
 
 def part_of(size: int, path: str | None) -> slice | None:

@@ -1,4 +1,4 @@
-"""Tool calls that wait for somebody outside, and their results."""
+"""Routes of tool calls that wait for a person or an external worker, and their results."""
 
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -37,7 +37,7 @@ class CallList(ListShape):
 
 
 class SubmittedResult(Shape):
-    """A result that was handed in."""
+    """Confirmation of a submitted result."""
 
     success: Literal[True]
     agent_entity_id: str | None
@@ -87,7 +87,7 @@ class Submission(Form):
 
 
 class ClaimRequest(Form):
-    """Who claims a call, and for how many milliseconds."""
+    """The worker that claims a call, and its lease in milliseconds."""
 
     worker: Annotated[Words, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
     lease_ms: Annotated[int, Field(ge=round(LEASES[0] * 1000), le=round(LEASES[1] * 1000))]
@@ -104,9 +104,9 @@ async def list_calls(
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
-    """Tool calls, the oldest first; those that are open unless asked otherwise.
+    """List tool calls, oldest first; by default the open ones.
 
-    A person sees those of their threads, and visible ones in spaces they are a member of.
+    A person sees the calls of their threads, and visible calls in spaces of which they are a member.
     """
     calls = await serving.runtime.calls.list(
         status=status or OPEN,
@@ -122,7 +122,7 @@ async def list_calls(
 
 @router.get("/calls/{call_id}", responses=answers(CallAnswer, "The call.", errors=(404,)))
 async def get_call(caller: Known, serving: Here, call_id: Id) -> Answer:
-    """One tool call, whatever its status; a person sees those of their own threads."""
+    """Get a tool call of any status. A person sees the calls of their own threads."""
     return answer({"call": call_json(await serving.permits.call(caller, call_id))})
 
 
@@ -134,7 +134,7 @@ async def get_call(caller: Known, serving: Here, call_id: Id) -> Answer:
 async def submit_result(
     caller: Known, serving: Here, run_id: Id, submission: Annotated[Submission, Depends(reads(Submission))]
 ) -> Answer:
-    """Hand in the result of an open call, exactly once.
+    """Submit the result of an open call. Each call accepts one result.
 
     A call that waits for an approval is answered with `{approved, args?, reason?}` as its result.
     """
@@ -150,7 +150,7 @@ async def submit_result(
     responses=answers(CallAnswer, "The cancelled call.", errors=(404, 409)),
 )
 async def cancel_call(_: Service, serving: Here, call_id: Id) -> Answer:
-    """Take an open call back: its agent reads the error `Tool call cancelled`."""
+    """Cancel an open call. Its agent receives the error `Tool call cancelled`."""
     return answer({"call": call_json(await serving.runtime.calls.cancel(call_id))})
 
 
@@ -164,7 +164,7 @@ async def claim_call(
 ) -> Answer:
     """Claim an open call for a worker before it is executed; the same worker renews its lease in the same way.
 
-    Once the lease is over, others may claim it only if its tool is read-only or idempotent.
+    After the lease has expired, other workers may claim the call only if its tool is read-only or idempotent.
     """
     call = await serving.runtime.calls.claim(call_id, claim.worker, claim.lease_ms / 1000)
     return answer({"call": call_json(call)})

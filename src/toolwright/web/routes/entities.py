@@ -1,4 +1,4 @@
-"""Entities, the people who may call and the app's agents, and their front-ends."""
+"""Routes of entities (the people who may call, and the app's agents) and of their registered clients."""
 
 from typing import Annotated, Literal
 
@@ -25,7 +25,7 @@ router = noun("/api/entities", "entities")
 
 
 class EntityAnswer(Shape):
-    """One entity."""
+    """An entity."""
 
     entity: Entity
 
@@ -45,7 +45,7 @@ class EntityChange(Form):
 
     @property
     def fields(self) -> EntityFields:
-        """The given fields."""
+        """Return the fields that the request has."""
         values: EntityFields = {}
         if "external_id" in self.model_fields_set:
             values["external_id"] = self.external_id
@@ -72,7 +72,7 @@ class NewEntity(EntityChange):
 async def create_entity(
     _: Service, runtime: AtWork, new: Annotated[NewEntity, Depends(reads(NewEntity))]
 ) -> Answer:
-    """A human; where the externalId is known, that one, with the fields given."""
+    """Register a human, or update the one with that externalId."""
     registration = await runtime.entities.register(**new.fields)
     return answer({"entity": entity_json(registration.entity)}, 201 if registration.created else 200)
 
@@ -81,13 +81,13 @@ async def create_entity(
 async def list_entities(
     _: Service, runtime: AtWork, limit: Limit = PageLimit(50), offset: Offset = 0
 ) -> Answer:
-    """The agents in the order of their declaration, then the humans, the oldest first."""
+    """List the agents in the order of their declaration, then the humans, oldest first."""
     return listed("entities", await runtime.entities.list(limit, offset), entity_json)
 
 
 @router.get("/{entity_id}", responses=answers(EntityAnswer, "The entity.", errors=(404,)))
 async def get_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
-    """One entity."""
+    """An entity."""
     return answer({"entity": entity_json(await runtime.entities.get(entity_id))})
 
 
@@ -105,7 +105,7 @@ async def change_entity(
 
 @router.delete("/{entity_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
-    """Delete a human: their tokens open nothing any more, their threads stay."""
+    """Delete a human. Their tokens are no longer accepted; their threads are kept."""
     await runtime.entities.delete(entity_id)
     return answer({"success": True})
 
@@ -118,7 +118,7 @@ async def delete_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
 async def set_entity_env(
     _: Service, runtime: AtWork, entity_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
 ) -> Answer:
-    """Set values for all threads of a human, secrets unless said otherwise, or take them away with null."""
+    """Set variables for all threads of a human, as secrets by default, or delete them with null."""
     return answer(env_names(await runtime.entities.set_env(entity_id, read_env(new.env))))
 
 
@@ -169,14 +169,14 @@ async def register_client(
 async def list_clients(
     caller: Known, serving: Here, entity_id: EntityId = None, limit: Limit = PageLimit(50), offset: Offset = 0
 ) -> Answer:
-    """Registered front-ends, the oldest first; a person's are their own."""
+    """List registered clients, oldest first. A person sees their own."""
     clients = await serving.runtime.clients.list(owner_of_listed(caller, entity_id), limit, offset)
     return listed("clients", clients, client_json)
 
 
 @clients_router.delete("/{client_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_client(caller: Known, serving: Here, client_id: Id) -> Answer:
-    """Take a front-end off the list."""
+    """Delete a registered client."""
     await serving.permits.client(caller, client_id)
     await serving.runtime.clients.delete(client_id)
     return answer({"success": True})

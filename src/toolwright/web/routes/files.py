@@ -1,4 +1,4 @@
-"""Files of threads: listed, and downloaded so that no browser runs them."""
+"""Routes that list the files of threads, and download them so that no browser executes them."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -30,7 +30,7 @@ class FileList(ListShape):
 
 
 SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
-"""Types that a browser may show in place; all others it saves: in none of these can a script be."""
+"""Content types that a browser may display, because they cannot contain scripts. All others are downloaded."""
 
 _BYTES: dict[str, Any] = {  # a part of an OpenAPI document
     "description": "The bytes of the file.",
@@ -44,7 +44,7 @@ FilePath = Annotated[Words, Path(description="The file's path, with or without a
 async def list_files(
     caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
 ) -> Answer:
-    """The thread's files, by path."""
+    """List the thread's files by path."""
     await serving.permits.thread(caller, thread_id)
     files = await serving.runtime.files.list(thread_id)
     return listed("files", sliced(files, limit, offset), file_json)
@@ -69,7 +69,7 @@ async def get_file(
     range_header: Annotated[str | None, Header(alias="range", include_in_schema=False)] = None,
     if_range: Unlisted = None,
 ) -> Response:
-    """The bytes of a file, or of one part of it (`Range: bytes=0-99`)."""
+    """Download a file, or one part of it (`Range: bytes=0-99`)."""
     await serving.permits.thread(caller, thread_id)
     file = await serving.runtime.files.get(thread_id, path)
     headers = _headers(file)
@@ -94,7 +94,7 @@ async def get_file(
 
 @router.head("/{path:path}", response_class=Response, include_in_schema=False)
 async def describe_file(caller: Known, serving: Here, thread_id: Id, path: FilePath) -> Response:
-    """The headers of a download; the bytes are not read."""
+    """Get the headers of a download, without reading the content."""
     await serving.permits.thread(caller, thread_id)
     file = await serving.runtime.files.get(thread_id, path)
     return Response(headers={**_headers(file), "Content-Length": str(file.size)})
@@ -108,7 +108,7 @@ async def _and_then(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator
 
 
 def _headers(file: FileRow) -> dict[str, str]:
-    """Headers of a file, so that a browser runs nothing of somebody else's."""
+    """Return headers that keep a browser from executing the file."""
     inline = file.mime_type in SHOWN
     charset = "; charset=utf-8" if file.mime_type.startswith("text/") else ""
     name = quote(file.name, safe="")

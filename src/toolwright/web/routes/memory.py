@@ -1,4 +1,4 @@
-"""The memory of agents: core blocks, who reads them, and archival passages."""
+"""Routes of the memory of agents: blocks, the agents they are shared with, and archival passages."""
 
 from typing import Annotated, Literal
 
@@ -42,7 +42,7 @@ class BlockAnswer(Shape):
 
 
 class PassageList(ListShape):
-    """Passages, the newest first, or as they were found."""
+    """Passages, newest first, or by rank if they were searched for."""
 
     passages: list[Passage]
 
@@ -54,7 +54,7 @@ class PassageAnswer(Shape):
 
 
 class Linked(Shape):
-    """The reader reads the block."""
+    """Confirmation that the reader can read the block, or no longer can."""
 
     success: Literal[True]
 
@@ -85,7 +85,7 @@ async def list_blocks(
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
-    """The blocks that the agent reads, its own and those that it is linked to, by label."""
+    """List the blocks that the agent reads, its own and those shared with it, by label."""
     return listed("blocks", await runtime.blocks.list(agent_id, limit, offset, user_id=user_id), block_json)
 
 
@@ -93,7 +93,7 @@ async def list_blocks(
 async def get_block(
     _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
 ) -> Answer:
-    """The agent's own block of that label, else the one that it is linked to."""
+    """Get the agent's own block of that label, or the one shared with it."""
     return answer({"block": block_json(await runtime.blocks.get(agent_id, label, user_id=user_id))})
 
 
@@ -110,7 +110,7 @@ async def write_block(
     new: Annotated[NewBlock, Depends(reads(NewBlock))],
     user_id: Person = None,
 ) -> Answer:
-    """Write a block of the agent's own: a new label makes a new one, else the content is replaced."""
+    """Create the agent's block of that label, or replace its content."""
     return answer(
         {
             "block": block_json(
@@ -124,7 +124,7 @@ async def write_block(
 async def delete_block(
     _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
 ) -> Answer:
-    """Take a block of the agent's own away, also from those who are linked to it."""
+    """Delete a block of the agent, also for the agents it is shared with."""
     await runtime.blocks.drop(agent_id, label, user_id=user_id)
     return answer({"success": True})
 
@@ -134,7 +134,7 @@ async def delete_block(
     responses=answers(Linked, "The agent can read the block.", errors=(404,)),
 )
 async def link_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> Answer:
-    """Link another agent to a block of this agent."""
+    """Share a block of this agent with another agent."""
     await runtime.blocks.link(agent_id, label, reader_id)
     return answer({"success": True})
 
@@ -144,7 +144,7 @@ async def link_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, l
     responses=answers(Deleted, "The agent can no longer read the block.", errors=(404,)),
 )
 async def unlink_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> Answer:
-    """Remove another agent's link to a block of this agent, if it exists."""
+    """Stop sharing a block of this agent with another agent."""
     await runtime.blocks.unlink(agent_id, label, reader_id)
     return answer({"success": True})
 
@@ -162,7 +162,7 @@ async def list_passages(
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
-    """The agent's passages, the newest first; those that a query finds by their rank."""
+    """List the agent's passages, newest first, or search them, best match first."""
     if q is None:
         return listed(
             "passages", await runtime.passages.list(agent_id, limit, offset, user_id=user_id), passage_json
@@ -194,7 +194,7 @@ async def store_passage(
 async def get_passage(
     _: Service, runtime: AtWork, agent_id: Id, passage_id: Id, user_id: Person = None
 ) -> Answer:
-    """One passage of the agent."""
+    """Get a passage of the agent."""
     return answer(
         {"passage": passage_json(await runtime.passages.get(agent_id, passage_id, user_id=user_id))}
     )
@@ -204,6 +204,6 @@ async def get_passage(
 async def delete_passage(
     _: Service, runtime: AtWork, agent_id: Id, passage_id: Id, user_id: Person = None
 ) -> Answer:
-    """Take a passage away."""
+    """Delete a passage."""
     await runtime.passages.drop(agent_id, passage_id, user_id=user_id)
     return answer({"success": True})

@@ -1,4 +1,4 @@
-"""Routes for those who operate a server: whether it is able to work, and its figures."""
+"""Routes for operators: health, readiness, liveness and metrics."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -52,9 +52,9 @@ async def ready(serving: Here) -> Answer:
 
 @health_router.get("/live", responses={200: {"model": Health, "description": "This process is alive."}})
 async def live(serving: Here) -> Answer:
-    """Return that this process answers, whatever its database does; open to everyone.
+    """Check whether this process answers, regardless of its database; open to everyone.
 
-    One that does not is to be restarted; one without a database recovers by itself.
+    Restart a process that does not answer. A process without a database recovers by itself.
     """
     return answer({"status": "ok", "version": serving.options.version})
 
@@ -82,7 +82,7 @@ async def _answer(serving: Serving, check: Callable[[], Awaitable[None]]) -> Ans
     | failures(404),
 )
 async def metrics(_: Service, serving: Here) -> Response:
-    """Calls, runs, tokens and what waits, in Prometheus' text format."""
+    """Get metrics of calls, runs, tokens and queues in the Prometheus text format."""
     telemetry = serving.runtime.telemetry
     text = None if telemetry is None else await asyncio.to_thread(telemetry.exposition)
     if text is None:

@@ -1,4 +1,4 @@
-"""Runs: read, cancelled, retried, and their events."""
+"""Routes of runs and their events."""
 
 from typing import Annotated, Literal
 
@@ -40,7 +40,7 @@ class RunAnswer(Shape):
 
 
 class FullRunAnswer(Shape):
-    """One run, whole, or what the caller may see of it."""
+    """A run with all its fields, or the fields that the caller may see."""
 
     run: Run | RunProgress
     broken: Absent[list[BrokenItem]] = None
@@ -78,7 +78,7 @@ async def list_runs(
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
-    """Runs, the newest first, without their steps."""
+    """List runs, newest first, without their steps."""
     runs = await serving.runtime.runs.list(
         status=status, agent=agent_id, thread_id=thread_id, limit=limit, offset=offset
     )
@@ -87,7 +87,7 @@ async def list_runs(
 
 @router.get("/{run_id}", responses=answers(FullRunAnswer, "The run.", errors=(404,)))
 async def get_run(caller: Known, serving: Here, run_id: Id) -> Answer:
-    """One run with its steps and what was said in them."""
+    """Get a run with its steps and their messages."""
     run, sight = await serving.permits.visible_run(caller, run_id)
     if sight == "status":
         return answer({"run": run_status_json(run)})
@@ -102,7 +102,7 @@ async def get_run(caller: Known, serving: Here, run_id: Id) -> Answer:
 async def list_prompts(
     caller: Known, serving: Here, run_id: Id, limit: Limit = PageLimit(20), offset: Offset = 0
 ) -> Answer:
-    """The requests sent to models at each step of the run, in order, rebuilt from the journal."""
+    """List the requests sent to models at each step of the run, in order, rebuilt from the journal."""
     await serving.permits.run(caller, run_id)
     prompts = await serving.runtime.sent_prompts.of_run(run_id, limit, offset)
     whole, message = reads_system_text(caller), caller.presentation.message
@@ -118,7 +118,7 @@ async def list_run_events(
     limit: Limit = PageLimit(500),
     offset: Offset = 0,
 ) -> Answer:
-    """The run's recorded events, in order."""
+    """List the run's recorded events, in order."""
     await serving.permits.run(caller, run_id)
     run = await serving.runtime.runs.get(run_id)
     events = await serving.runtime.events.list(Topic(kind="run", id=run_id), int(after), limit, offset)
@@ -131,7 +131,7 @@ async def list_run_events(
     "/{run_id}/cancel", responses=answers(RunAnswer, "The run, which is being cancelled.", errors=(404, 409))
 )
 async def cancel_run(caller: Known, serving: Here, run_id: Id) -> Answer:
-    """Ask the run to stop."""
+    """Cancel the run."""
     await serving.permits.run(caller, run_id)
     return answer({"run": run_json(await serving.runtime.runs.cancel(run_id))})
 

@@ -49,7 +49,7 @@ Emoji = Annotated[
 
 
 class NewSpaceMessage(Form):
-    """A message to say."""
+    """A message to post."""
 
     content: Content
     entity_id: Reference | None = Field(
@@ -62,7 +62,7 @@ class NewSpaceMessage(Form):
 
 
 class NewContent(Form):
-    """Another text for a message."""
+    """The new text of a message."""
 
     content: Content
 
@@ -88,7 +88,7 @@ async def say(
     space_id: Id,
     new: Annotated[NewSpaceMessage, Depends(reads(NewSpaceMessage))],
 ) -> Answer:
-    """Say something in a space; the other agents in it are woken. Who speaks in a public one joins it."""
+    """Post a message in a space, which starts runs of its other agents. In a public space the author joins it."""
     await serving.permits.space(caller, space_id)
     spaces = serving.runtime.spaces
     author = speaker(caller, new.entity_id)
@@ -115,7 +115,7 @@ async def list_space_messages(
         Place, Query(alias="beforeSeq", description="Only messages before this seq, the last ones.")
     ] = None,
 ) -> Answer:
-    """Messages in order; the newest page where no place is given."""
+    """List messages in order; by default the newest page."""
     await serving.permits.in_space(caller, space_id)
     messages = await serving.runtime.spaces.messages(space_id, limit, after, before)
     return listed("messages", messages, _json, newest=after is None)
@@ -129,14 +129,14 @@ async def list_space_messages(
 async def edit_message(
     caller: Known, serving: Here, message_id: Id, change: Annotated[NewContent, Depends(reads(NewContent))]
 ) -> Answer:
-    """Change the text of a message of one's own; a service's are all."""
+    """Edit one's own message. A service can edit every message."""
     await serving.permits.own_message(caller, message_id)
     return answer({"message": _json(await serving.runtime.spaces.edit(message_id, change.content))})
 
 
 @router.delete("/messages/{message_id}", responses=answers(Deleted, "Deleted.", errors=(403, 404)))
 async def delete_message(caller: Known, serving: Here, message_id: Id) -> Answer:
-    """Delete a message of one's own; a service's are all."""
+    """Delete one's own message. A service can delete every message."""
     await serving.permits.own_message(caller, message_id)
     await serving.runtime.spaces.erase(message_id)
     return answer({"success": True})
@@ -150,7 +150,7 @@ async def delete_message(caller: Known, serving: Here, message_id: Id) -> Answer
 async def react(
     caller: Known, serving: Here, message_id: Id, new: Annotated[NewReaction, Depends(reads(NewReaction))]
 ) -> Answer:
-    """React to a message; the same reaction stands once."""
+    """Add a reaction to a message. Repeating a reaction has no effect."""
     await serving.permits.message(caller, message_id)
     entity = await serving.runtime.entities.find(speaker(caller, new.entity_id))
     return answer(
@@ -166,7 +166,7 @@ async def react(
 async def unreact(
     caller: Known, serving: Here, message_id: Id, old: Annotated[NewReaction, Depends(reads(NewReaction))]
 ) -> Answer:
-    """Take a reaction back."""
+    """Remove a reaction."""
     await serving.permits.message(caller, message_id)
     entity = await serving.runtime.entities.find(speaker(caller, old.entity_id))
     removed = await serving.runtime.spaces.unreact(message_id, entity.id, old.emoji)

@@ -1,4 +1,4 @@
-"""Live streams of threads, runs and spaces, and the tokens that open them."""
+"""Routes of live streams of threads, runs and spaces, and of the tokens that open them."""
 
 from typing import Annotated, Any
 
@@ -46,7 +46,7 @@ After = Annotated[int | None, Depends(_resume_after)]
 
 @router.get("/threads/{thread_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
 async def stream_thread(caller: Follower, serving: Here, after: After, thread_id: Id) -> EventStream:
-    """Events of a thread."""
+    """Stream the events of a thread."""
     await serving.permits.thread(caller, thread_id)
     thread = await serving.runtime.threads.get(thread_id)
     ids = _ids(entity_id_of(thread.agent), threadId=thread_id)
@@ -55,7 +55,7 @@ async def stream_thread(caller: Follower, serving: Here, after: After, thread_id
 
 @router.get("/runs/{run_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
 async def stream_run(caller: Follower, serving: Here, after: After, run_id: Id) -> EventStream:
-    """Events of a run; the stream continues after the run has finished."""
+    """Stream the events of a run. The stream continues after the run has finished."""
     await serving.permits.run(caller, run_id)
     run = await serving.runtime.runs.get(run_id)
     ids = _ids(entity_id_of(run.agent), threadId=run.thread_id, runId=run_id)
@@ -64,7 +64,7 @@ async def stream_run(caller: Follower, serving: Here, after: After, run_id: Id) 
 
 @router.get("/spaces/{space_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
 async def stream_space(caller: Follower, serving: Here, after: After, space_id: Id) -> EventStream:
-    """Events of a space."""
+    """Stream the events of a space."""
     await serving.permits.space(caller, space_id)
     ids = _ids(None, spaceId=space_id, smartSpaceId=space_id)
     return EventStream(serving, caller, Topic(kind="space", id=space_id), after, ids)
@@ -79,7 +79,7 @@ async def stream_spaces(
         Names, Query(description="`s4` for channels: `message_created`, `agent_typing`, `agent_done`.")
     ] = "s3",
 ) -> EventStream:
-    """Events of all spaces: a person sees those of their own spaces and of public ones."""
+    """Stream the events of all spaces. A person sees those of their own spaces and of public ones."""
     return EventStream(serving, caller, Topic(kind="spaces", id=""), after, {}, names=names)
 
 
@@ -91,7 +91,7 @@ async def stream_tools(
         list[Words] | None, Query(description="Names of tools, also separated by commas.")
     ] = None,
 ) -> EventStream:
-    """Calls for outside workers: all that are open and unclaimed, then each as it comes. Claim it first."""
+    """Stream calls for external workers: all open, unclaimed calls, then new ones. Claim a call before executing it."""
     names = [name for each in tools or () for name in each.split(",") if name] or None
     offers = serving.runtime.offers
     topic = Topic(kind="tools", id="")
@@ -108,6 +108,6 @@ tokens_router = noun("/api/stream-tokens", "streams")
 
 @tokens_router.post("", responses=answers(StreamToken, "The token."))
 async def create_stream_token(caller: Known, serving: Here) -> Answer:
-    """A token that opens one stream within a minute, as `?token=`, for the one who asks for it."""
+    """Create a token that opens one stream within a minute, as `?token=`, with the caller's rights."""
     token, expires_at = serving.tokens.issue(caller)
     return answer({"token": token, "expiresAt": expires_at.isoformat()})

@@ -1,4 +1,4 @@
-"""Threads and their messages."""
+"""Routes of threads, their messages, compactions and variables."""
 
 from typing import Annotated, Literal, cast
 
@@ -30,20 +30,20 @@ from toolwright.wire.shape import Absent, Shape
 from toolwright.wire.thread import Child, Compaction, Thread, child_json, compaction_json, thread_json
 
 MOST_LISTED = 1_000
-"""Most items of a body's lists; how many files a message may have is told in other words where they are kept."""
+"""Maximum length of lists in a body. Another check limits the files of a message, with its own error."""
 
 router = noun("/api/threads", "threads")
 
 
 class InvalidTenv(Shape):
-    """A tenv of a wrong type; its value is not repeated."""
+    """A tenv of the wrong type. Its value is not repeated, because it can be secret."""
 
     name: str
     message: str
 
 
 class ThreadRefused(ErrorShape):
-    """A thread that would not bring what its tools need: every missing name, and every one of a wrong type."""
+    """A rejected thread: the names of the tenvs that are missing, and those of the wrong type."""
 
     missing: Absent[list[str]] = None
     invalid: Absent[list[InvalidTenv]] = None
@@ -69,7 +69,7 @@ class ThreadList(ListShape):
 
 
 class ChildList(ListShape):
-    """The threads that one has made, the oldest first."""
+    """The children of a thread, oldest first."""
 
     children: list[Child]
 
@@ -156,7 +156,7 @@ class NewMessage(Form):
 async def create_thread(
     caller: Known, serving: Here, new: Annotated[NewThread, Depends(reads(NewThread))]
 ) -> Answer:
-    """A new thread of an agent; a person's is theirs."""
+    """Create a thread of an agent. A person owns the threads they create."""
     owner = owner_of_new(caller, new.user_id)
     await serving.permits.agent(caller, new.agent_id)
     stored_only(read_env(new.env))
@@ -181,7 +181,7 @@ async def list_threads(
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
-    """Threads, the oldest first; a person's own."""
+    """List threads, oldest first. A person sees their own."""
     threads = await serving.runtime.threads.list(user_id, limit, offset, among=caller.users)
     return listed("threads", threads, thread_json)
 
@@ -201,7 +201,7 @@ async def get_thread(caller: Known, serving: Here, thread_id: Id) -> Answer:
 async def rename_thread(
     caller: Known, serving: Here, thread_id: Id, new: Annotated[NewName, Depends(reads(NewName))]
 ) -> Answer:
-    """Set the name of a thread; null removes it. A child is named by its parent."""
+    """Set the name of a thread; null removes it. The name of a child cannot be changed."""
     await serving.permits.thread(caller, thread_id)
     return answer({"thread": thread_json(await serving.runtime.threads.rename(thread_id, new.name))})
 
@@ -228,7 +228,7 @@ async def delete_thread(
 async def list_children(
     caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
 ) -> Answer:
-    """The threads that this one has made, the oldest first, and how they stand."""
+    """List the children of the thread with their status, oldest first."""
     await serving.permits.thread(caller, thread_id)
     children = await serving.runtime.threads.children(thread_id, limit, offset)
     return listed("children", children, child_json)
@@ -243,7 +243,7 @@ async def list_children(
 async def send_message(
     caller: Known, serving: Here, thread_id: Id, new: Annotated[NewMessage, Depends(reads(NewMessage))]
 ) -> Answer:
-    """Send a message: it joins the running run, or starts one."""
+    """Send a message, which joins the current run or starts one."""
     await serving.permits.thread(caller, thread_id)
     files = [
         unchecked(
@@ -264,7 +264,7 @@ async def list_messages(
     limit: Limit = PageLimit(100),
     offset: Offset = 0,
 ) -> Answer:
-    """The thread's messages, the oldest first; one that no run has read yet is not among them."""
+    """List the thread's messages, oldest first. A message that no run has read yet is not included."""
     await serving.permits.thread(caller, thread_id)
     messages = await serving.runtime.threads.messages(thread_id, limit, offset, run_id=run_id)
     return listed("messages", messages, caller.presentation.message)
@@ -296,7 +296,7 @@ async def unpin_message(caller: Known, serving: Here, thread_id: Id, message_id:
 async def list_compactions(
     caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
 ) -> Answer:
-    """The compactions of the thread's conversations, with their summaries, oldest first."""
+    """List the compactions of the thread's conversations with their summaries, oldest first."""
     await serving.permits.thread(caller, thread_id)
     rows = await serving.runtime.threads.compactions(thread_id, limit, offset)
     return listed("compactions", rows, compaction_json)
@@ -310,7 +310,7 @@ async def list_compactions(
 async def edit_summary(
     caller: Known, serving: Here, thread_id: Id, new: Annotated[NewSummary, Depends(reads(NewSummary))]
 ) -> Answer:
-    """Put a text in place of the summary of what is left out: the next steps are shown it."""
+    """Replace the summary of the omitted messages. The next steps use it."""
     await serving.permits.thread(caller, thread_id)
     row = await serving.runtime.threads.edit_summary(thread_id, new.text, new.side, by=caller.label)
     return answer({"compaction": compaction_json(row)})
@@ -329,7 +329,7 @@ async def remove_summary(
         Query(description="The side whose summary it is, for an agent with two sides."),
     ] = None,
 ) -> Answer:
-    """Leave no message out any more: the next steps are shown the whole conversation, until it is too long again."""
+    """Delete the compaction. The next steps include all messages, until the conversation is too long again."""
     await serving.permits.thread(caller, thread_id)
     row = await serving.runtime.threads.remove_summary(thread_id, side, by=caller.label)
     return answer({"compaction": compaction_json(row)})
@@ -343,9 +343,9 @@ async def remove_summary(
 async def set_env(
     caller: Known, serving: Here, thread_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
 ) -> Answer:
-    """Set values of the thread, or take them away with null; plain text is of the declared type, else a secret.
+    """Set variables of the thread, or delete them with null. Plain text gets the declared type, or is a secret.
 
-    A person may set only what the agent lists in its `user_env`, and what an open request of a run there asks for.
+    A person may set only the names in the agent's `user_env`, and those of an open request of a run in the thread.
     """
     await serving.permits.thread(caller, thread_id)
     thread = await serving.runtime.threads.get(thread_id)

@@ -1,6 +1,6 @@
-"""Requests for values: what a parked run, or a child that cannot begin yet, waits for (S0 §6).
+"""Routes of requests for variables that a suspended run or a deferred child needs (S0 §6).
 
-`/threads/…` without `/api` leads here too: so S0 spells it.
+`/threads/…` without `/api` works too, as in S0.
 """
 
 from typing import Annotated, cast
@@ -31,7 +31,7 @@ class VariablesMissing(ErrorShape):
     responses=answers(VariablesWanted, "The requested variables.", errors=(404,)),
 )
 async def get_variables(caller: Known, serving: Here, thread_id: Id, request_id: Id) -> Answer:
-    """The requested variables, and those that are still missing."""
+    """Get the requested variables, and those that are still missing."""
     await serving.permits.request(caller, thread_id, request_id)
     request = await serving.runtime.requests.get(thread_id, request_id)
     missing: list[JSON] = [*request.missing]
@@ -65,7 +65,7 @@ async def give_variables(
     request_id: Id,
     new: Annotated[NewEnv, Depends(reads(NewEnv))],
 ) -> Answer:
-    """Give values that were asked for, and no others; plain text is of the type that was asked for."""
+    """Set the requested variables, and no others. Plain text gets the requested type."""
     await serving.permits.request(caller, thread_id, request_id)
     env = cast("Given", new.env)  # read where it is answered
     done = await serving.runtime.requests.answer(thread_id, request_id, env)

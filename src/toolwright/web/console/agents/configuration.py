@@ -37,7 +37,7 @@ _HOME: Final = ""  # no space: where the agent is
 
 
 class PromptPreview:
-    """Preview of an agent's prompt: in its active space, or as if it were in a space."""
+    """Preview of an agent's prompt, in its active space or in a selected one."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._visit = visit
@@ -45,7 +45,7 @@ class PromptPreview:
         self._user_id = user_id
 
     async def draw(self) -> None:
-        """Draw it, with a choice of spaces."""
+        """Render the prompt and a selection of spaces."""
         with box("section", "section"):
             plain_text("Prompt", "h2")
             plain_text(
@@ -94,14 +94,14 @@ MOST_SHOWN: Final = 100  # tools of one server
 
 
 class Servers:
-    """The servers are asked once the rest of the page is there: one that is down takes its time."""
+    """Status of the agent's MCP servers, read after the rest of the page, since a server that is down is slow."""
 
     def __init__(self, visit: Visit, agent: Agent) -> None:
         self._visit = visit
         self._agent = agent
 
     def draw(self) -> None:
-        """Draw them as soon as they have answered."""
+        """Render the section, and fill it when the servers have answered."""
         with box("section", "section"):
             plain_text("MCP servers", "h2")
             self._place = box("div", "stack section")
@@ -173,7 +173,7 @@ class Configuration:
         self._agent = agent
 
     async def draw(self) -> None:
-        """Draw it; of one that no longer fits the app, why."""
+        """Render the configuration, or the reason why it no longer fits the app."""
         agent = self._agent
         self._facts(agent)
         try:
@@ -231,7 +231,7 @@ class Configuration:
                 code(prompt.prompt)
 
     async def _all_tools(self, place: Element) -> None:
-        """Read once the rest is there: MCP servers among them may take their time."""
+        """Render the tools after the rest of the page, since MCP servers can be slow."""
         try:
             tools = [*await tools_of(self._visit, self._agent.id)]
         except ToolwrightError as error:
@@ -298,7 +298,7 @@ def model_name(model: object) -> str:
 
 
 def _names(title: str, types: Mapping[str, str]) -> None:
-    """Names of values, and which of them are secrets."""
+    """Render names of values, and mark the secrets."""
     if not types:
         return
     plain_text(title, "h3")
@@ -319,7 +319,7 @@ class StoredConfiguration:
         self._config = view.config
 
     async def draw(self) -> None:
-        """Draw it."""
+        """Render the editor."""
         written = await in_thread_if_large(self._config, json_text, self._config)
         with box("section", "section stack"):
             plain_text("Stored configuration", "h2")
@@ -357,7 +357,7 @@ class StoredConfiguration:
             raise InvalidRequest("Not saved. See the errors below the configuration.") from error
 
     async def _read(self, text: str) -> JSON:
-        """Return the configuration with the values that it leaves as they are, as the route reads it."""
+        """Return the entered configuration with the unchanged values, validated like a request."""
         options = self._visit.site.serving.options
         try:
             most = CONFIG_VALUES * options.max_json_values

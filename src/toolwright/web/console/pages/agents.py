@@ -42,7 +42,7 @@ _KINDS: Final[dict[InboxStatus, str]] = {
 
 
 class Inbox:
-    """The events of an agent's home thread, the oldest first."""
+    """The events of an agent's home thread, oldest first."""
 
     def __init__(self, visit: Visit, agent: Agent) -> None:
         self._visit = visit
@@ -50,7 +50,7 @@ class Inbox:
         self._inboxes = visit.runtime.inboxes
 
     async def draw(self) -> None:
-        """Draw them."""
+        """Render the events."""
         with box("section", "section"):
             plain_text("Inbox", "h2")
             plain_text(
@@ -164,7 +164,7 @@ async def _draw_tab(visit: Visit, view: AgentView, tab: str) -> None:
 
 
 async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> None:
-    """Links to the agent's own, and to what it keeps for each person; nothing if it keeps nothing for people."""
+    """Render links to the agent's own data and to its data for each person, or nothing if there is none for people."""
     people = list(await visit.runtime.minds.people(agent.id))[:MOST_OWNERS]
     if user_id is not None and user_id not in people:
         people.append(user_id)

@@ -82,7 +82,7 @@ _NAMED: Final = 5  # approvers
 
 @value
 class Filter:
-    """Which of them are wanted, by an agent's id and a space's; None for all."""
+    """Selection of calls by an agent's id and a space's; None selects all."""
 
     agent: str | None = None
     space_id: str | None = None
@@ -90,14 +90,14 @@ class Filter:
 
 @value
 class Page:
-    """Some of the calls that wait; `next` is where the next page begins, None at the end."""
+    """A page of waiting calls; `next` is the first row of the next page, or None at the end."""
 
     calls: Sequence[Call]
     next: int | None = None
 
 
 async def read_page(visit: Visit, selection: Filter, first: int = 0, most: int = PAGE) -> Page:
-    """Return a page of them, oldest first, from the row `first` on."""
+    """Return a page of waiting calls, oldest first, from the row `first` on."""
     calls: list[Call] = []
     place = first
     for _ in range(_ROUNDS):
@@ -127,7 +127,7 @@ async def count_calls(visit: Visit) -> int:
 
 
 async def read_again(visit: Visit, call: Call) -> Call | None:
-    """Return the call as it is now, as the visitor sees it, or None if they do not (any more)."""
+    """Return the current call as the visitor sees it, or None if they cannot see it."""
     if visit.is_service:
         try:
             return await visit.runtime.calls.get(call.id)
@@ -189,7 +189,7 @@ async def _name_of(visit: Visit, person: str) -> str:
 
 
 LOOK_AGAIN: Final = 2.0
-"""Seconds between two looks at the journal: invisible calls of all threads have no events that one could follow."""
+"""Seconds between two polls: there is no stream of the invisible calls of all threads."""
 MOST_OVER: Final = 25  # calls that were answered while the view is shown, and that it still shows
 _SPACES = Topic(kind="spaces", id="")
 
@@ -255,7 +255,7 @@ class _Pending:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Show what waits now."""
+        """Show the current pending items."""
         async with self._looking:
             page = await read_page(self._visit, self._selection, self._first)
             waiting = {call.id: call for call in page.calls}
@@ -363,7 +363,7 @@ class _Pending:
 
 
 def path_of(selection: Filter, first: int = 0) -> str:
-    """Return the path of that part of the list."""
+    """Return the path of a page of the list."""
     query = {"agent": selection.agent, "space": selection.space_id, "from": str(first) if first else None}
     parameters = {name: each for name, each in query.items() if each}
     return f"/pending?{urlencode(parameters)}" if parameters else "/pending"

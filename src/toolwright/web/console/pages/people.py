@@ -1,4 +1,4 @@
-"""People: who may use the app, what they are called, and the values that hold in their threads."""
+"""Page of people: their names, external ids, and variables for their threads."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -37,7 +37,7 @@ _FIELDS: Final = (
 
 
 async def draw_list(visit: Visit) -> None:
-    """People, the oldest first."""
+    """Render people, oldest first."""
     check_service(visit)
     await _People(visit).draw()
 
@@ -108,7 +108,7 @@ class _People:
 
 
 class _Values:
-    """The names of a person's values, and a form to set one. Values are never sent to the page."""
+    """Names of a person's variables, and a form to set one. Values are never sent to the page."""
 
     def __init__(self, visit: Visit, person_id: str) -> None:
         self._visit = visit

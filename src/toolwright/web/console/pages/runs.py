@@ -1,4 +1,4 @@
-"""Pages of runs, with the prompts that their models were sent."""
+"""Pages of runs, with the prompts that were sent to models."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -60,7 +60,7 @@ MOST_MESSAGES: Final = 200  # of a prompt that are drawn, the newest
 
 
 async def draw_prompts(visit: Visit, run: Run) -> None:
-    """Render what the models were sent, a page of steps at a time."""
+    """Render the requests that were sent to models, a page of steps at a time."""
 
     async def read(limit: int, offset: int) -> Sequence[SentPrompt]:
         await visit.permits.run(visit.caller, run.id)
@@ -182,7 +182,7 @@ class RunView:
         self._empty = box("div")
 
     async def draw(self) -> None:
-        """Draw it, and keep it as it is."""
+        """Render the page, and keep it up to date."""
         topic = Topic(kind="run", id=self._run_id)
         work = follow(self._visit, topic, read=self._read, draw=self._update, lost=self._lost.set_visibility)
         await self._show_head()
@@ -255,7 +255,7 @@ async def _draw_status(visit: Visit, run: Run) -> None:
 
 
 PAGE: Final = 50
-"""Seconds between two looks: no topic tells of all runs, and one query of a page costs less than following them all."""
+"""Seconds between two polls: no topic has the events of all runs, and querying a page is cheaper than following all."""
 STATUSES: Final[Mapping[str, RunStatus]] = {each: each for each in get_args(RunStatus)}
 
 
@@ -322,7 +322,7 @@ def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
 
 
 class RunList:
-    """A page of them, kept as they are."""
+    """A page of runs, kept up to date."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -337,7 +337,7 @@ class RunList:
         self._more: bool | None = None
 
     async def draw(self) -> None:
-        """Draw the page, and keep looking."""
+        """Render the page, and poll for changes."""
         await self._read()
         self._visit.view.run(poll(self._read, LOOK_AGAIN, self._lost.set_visibility))
 

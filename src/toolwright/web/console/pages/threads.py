@@ -73,7 +73,7 @@ async def draw_thread(visit: Visit, thread_id: str) -> None:
 
 
 class ThreadView:
-    """The conversation, live, and where one writes."""
+    """The live conversation, and the field for a new message."""
 
     def __init__(self, visit: Visit, thread: Thread, head: ThreadHead) -> None:
         self._visit = visit
@@ -84,7 +84,7 @@ class ThreadView:
         self._place = box("div")
 
     async def draw(self) -> None:
-        """Draw it, and keep it as it is."""
+        """Render the page, and keep it up to date."""
         user = "You" if self._thread.user_id in self._visit.caller.user_ids else "User"
         names = Names(user=user, agent=await agent_name(self._visit, self._thread.answering))
         with self._place:
@@ -115,7 +115,7 @@ class ThreadView:
         await self._draw_failure()
 
     async def _show_open_calls(self) -> None:
-        """Show the questions of the open run: a handler's question is part of no message."""
+        """Show the questions of the open run: no message contains a handler's question."""
         run_id = (await self._visit.runtime.threads.get(self._thread.id)).run_id
         if run_id is not None:
             sight = self._visit.caller.sight
@@ -272,7 +272,7 @@ async def ask_for_thread(visit: Visit) -> None:
 
 
 async def begin(visit: Visit, agent: str, message: str) -> str:
-    """Create a thread, a person's for themselves, and send the first message if there is one; the thread's id."""
+    """Create a thread and send the first message, if any. Returns the thread's id. A person owns their threads."""
     if not agent:
         raise InvalidRequest("Enter an agent's name.")
     owner = owner_of_new(visit.caller, None)

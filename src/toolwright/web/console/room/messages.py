@@ -1,4 +1,4 @@
-"""The messages of a room."""
+"""The messages on the page of a space."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -70,7 +70,7 @@ def room_message(row: MessageView) -> RoomMessage:
 
 
 MOST_DRAWN: Final = 200
-"""Messages on the page at once: further ones take the place of those at the other end."""
+"""Most messages on the page: further ones replace those at the other end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class MessageActions:
 
 @dataclass(slots=True)
 class _Row:
-    """A message on the page, and its parts that change."""
+    """A message on the page, and its changing parts."""
 
     message: RoomMessage
     frame: MessageFrame
@@ -115,21 +115,21 @@ class MessageList:
 
     @property
     def first(self) -> RoomMessage | None:
-        """The oldest message that is drawn."""
+        """The oldest message on the page."""
         return next((row.message for row in self._rows.values()), None)
 
     @property
     def newest_seq(self) -> int:
-        """The place of the newest message that is drawn."""
+        """The seq of the newest message on the page, or 0."""
         return max([row.message.seq or 0 for row in self._rows.values()], default=0)
 
     def get(self, message_id: str) -> RoomMessage | None:
-        """Return the message with that id, if it is drawn."""
+        """Return the message with that id, or None if it is not on the page."""
         row = self._rows.get(message_id)
         return None if row is None else row.message
 
     async def draw_all(self, messages: Sequence[RoomMessage]) -> None:
-        """Draw these messages only."""
+        """Replace all messages on the page by these."""
         self.is_cut = False
         self._rows.clear()
         self._list.clear()
@@ -138,7 +138,7 @@ class MessageList:
             await asyncio.sleep(0)  # others have their turn
 
     async def draw_before(self, messages: Sequence[RoomMessage]) -> None:
-        """Draw earlier messages before the others, and remove the newest beyond the maximum."""
+        """Insert earlier messages before the others, and remove the newest beyond the maximum."""
         later = [*self._rows.values()]
         self._rows.clear()
         for index, message in enumerate(messages):
@@ -153,7 +153,7 @@ class MessageList:
             self.is_cut = True
 
     async def put(self, message: RoomMessage) -> None:
-        """Draw the current state of a message; a new one at the end."""
+        """Show the current state of a message. A new one is appended."""
         self._names[message.entity_id] = message.author
         row = self._rows.get(message.id)
         if row is None:
@@ -170,7 +170,7 @@ class MessageList:
         await self._draw_body(row)
 
     async def stream(self, message: RoomMessage) -> None:
-        """Draw a message that is still streaming."""
+        """Show a message that is still streaming."""
         if self.is_cut:
             return
         row = self._rows.get(message.id)

@@ -20,7 +20,7 @@ MOST_AGENTS: Final = 100_000  # which stand before the people in the journal's l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """A member of a space, as it is shown."""
+    """A member of a space for display."""
 
     entity_id: str
     name: str

@@ -167,7 +167,7 @@ class Room:
             self._composer = Composer(visit, self._post, self._edit)
 
     async def draw(self) -> None:
-        """Draw the space, and keep it as it is."""
+        """Render the space, and keep it up to date."""
         await self._composer.draw()
         speaker_id = self._visit.speaker_id
         if speaker_id is not None:
@@ -227,7 +227,7 @@ class Room:
         ui.run_javascript("toolwright.toEnd()")
 
     async def _draw_events(self, events: Sequence[Event]) -> None:
-        """Draw new events in order; of streams only the last state of a batch."""
+        """Show new events in order; of each stream only the last state in a batch."""
         streams = {
             str(each.payload.get("streamId")): index
             for index, each in enumerate(events)
@@ -290,7 +290,7 @@ class Room:
         self._visit.view.close()
 
     async def _put(self, payload: Any) -> None:  # as above
-        """Draw the current state of a message; one that was too large for its event is read."""
+        """Show the current state of a message. One that was too large for its event is read from the journal."""
         message = payload["message"]
         if payload.get("truncated"):
             try:
@@ -322,7 +322,7 @@ class Room:
         )
 
     async def _stream_call(self, event: Event) -> None:
-        """Draw a visible call whose arguments are still streaming, unless it exists already."""
+        """Show a visible call whose arguments are still streaming, unless it is on the page already."""
         payload: Any = event.payload  # as above
         drawn = self._messages.get(message_id_of(payload["streamId"]))
         if drawn is not None and (drawn.call or {}).get("status") != "streaming":

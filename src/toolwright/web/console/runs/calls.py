@@ -90,7 +90,7 @@ def with_progress(line: CallLine, payload: JSONObject) -> CallLine:
 
 
 async def draw_call(visit: Visit, line: CallLine) -> None:
-    """Draw a call as it is: arguments, progress, files, and its result or error."""
+    """Render the current state of a call: arguments, progress, files, and its result or error."""
     call = line.call
     with box("div", "row small"):
         for content, path in line.links:
@@ -130,7 +130,7 @@ def draw_files(thread_id: str, refs: Sequence[AttachmentRef]) -> None:
 
 
 async def shown_json(content: JSON) -> str:
-    """JSON as it is shown: of one that is long its beginning, and how long it is."""
+    """Return JSON for display. Long JSON is cut, with its length."""
     return await in_thread_if_large(content, _cut_json, content)
 
 

@@ -175,7 +175,7 @@ class CallFold:
 
     @property
     def nested(self) -> Element:
-        """The element for the calls that this one has made."""
+        """The element for the child calls of this one."""
         if self._nested is None:
             with self._element:
                 self._nested = box("div", "nested")
@@ -183,11 +183,11 @@ class CallFold:
 
     @property
     def is_deleted(self) -> bool:
-        """Return whether it is not on the page any more."""
+        """Return whether the element was removed from the page."""
         return self._element.is_deleted
 
     async def show(self, line: CallLine) -> None:
-        """Draw it again if something of it has changed."""
+        """Render the call again if it has changed."""
         if line != self.line:
             self._details.classes(remove=self.line.call.status, add=line.call.status)
             self.line = line
@@ -197,7 +197,7 @@ class CallFold:
         await self.draw_component()
 
     async def draw_component(self) -> None:
-        """Draw the call as its tool's component does, where people are to see it or somebody is to answer it."""
+        """Render the call with its tool's component if it is visible or waits for an answer."""
         row = self.line.row
         if row is None or (self._card is None and not _is_shown(row, self._visit)):
             return
@@ -266,14 +266,14 @@ class Timeline:
         self._views: dict[int, StageView] = {}
 
     async def draw(self) -> None:
-        """Draw the newest page."""
+        """Render the newest page."""
         self._views.clear()
         self._list.clear()
         await self._add(self._course.numbers[-PAGE:])
         self._draw_earlier()
 
     async def refresh(self) -> None:
-        """Draw new steps, and new calls in existing ones."""
+        """Render new steps, and new calls of existing steps."""
         numbers = await self._course.refresh()
         calls = await self._course.new_calls()
         newest = max(self._views, default=-1)
@@ -354,7 +354,7 @@ class StageView:
             self._more = box("div")
 
     async def draw(self, stage: Stage) -> None:
-        """Draw the whole step."""
+        """Render the whole step."""
         self.draw_head(stage)
         turns = Turns()
         for call in stage.calls:
@@ -379,7 +379,7 @@ class StageView:
                 _draw_message(self._course.run.thread_id, message)
 
     async def show(self, call: Call) -> None:
-        """Draw the current state of the call."""
+        """Render the current state of the call."""
         await self._put(call)
         self._draw_more()
 

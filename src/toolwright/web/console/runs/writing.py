@@ -16,7 +16,7 @@ from toolwright.web.console.widgets import box, plain_text
 
 _STREAMS: Final = frozenset({"message.delta", "tool.streaming"})
 Progress: TypeAlias = Callable[[str, JSONObject], Awaitable[object]]
-"""Is told how far a call is: its id, and the payload of its `tool.progress`."""
+"""Handler of a call's progress: gets its id and the payload of its `tool.progress`."""
 
 
 class Writing:
@@ -56,7 +56,7 @@ class Writing:
                 self.clear()
 
     async def draw(self, event: Event) -> None:
-        """Draw a part that has grown: `message.delta`, or `tool.streaming`."""
+        """Append streamed text from a `message.delta` or `tool.streaming` event."""
         stream_id = event.payload.get("streamId")
         if not isinstance(stream_id, str):
             return

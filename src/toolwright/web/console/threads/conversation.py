@@ -170,7 +170,7 @@ MOST_READ: Final = (
 )
 DEEPEST: Final = 10  # calls that are made by one another
 MOST_DRAWN: Final = 200
-"""Messages on the page at once: further ones take the place of those at the other end."""
+"""Most messages on the page: further ones replace those at the other end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -232,7 +232,7 @@ class Conversation:
         self._draw_earlier(there_may_be=_is_cut(messages))
 
     async def refresh(self) -> None:
-        """Draw new messages at the end, unless the visitor is reading far above it."""
+        """Append new messages, unless the visitor is reading earlier ones."""
         async with self._drawing:
             await self._draw_new()
 
@@ -258,7 +258,7 @@ class Conversation:
             await fold.show(line_of(call, for_service=self._visit.is_service))
 
     async def _fold_below(self, call: Call) -> CallFold | None:
-        """Draw what a call that is drawn asks somebody: a question or an approval, which stands in no message."""
+        """Render a call's question or approval, which is part of no message."""
         if call.status not in OPEN or not asks_somebody(call):
             return None
         above = call
@@ -281,7 +281,7 @@ class Conversation:
             await fold.progress(payload)
 
     async def _refresh_calls(self, messages: Sequence[Message]) -> None:
-        """Read the calls of these messages: which of them wait for somebody, and which people are to see."""
+        """Read the calls of these messages that wait for an answer or are visible."""
         call_ids = [call.id for message in messages for call in message.calls[:PAGE]]
         for call_id in call_ids[-MOST_READ:]:
             try:
@@ -297,7 +297,7 @@ class Conversation:
         return messages
 
     async def _draw(self, messages: Sequence[Message], place: int | None = None) -> None:
-        """Draw messages after all others, or from that position on."""
+        """Render messages after all others, or from that position on."""
         answers = {each.call_id: each for each in messages if each.role == "tool"}
         answers |= {call_id: answer for call_id, (answer, _) in self._alone.items()}
         turns = Turns()
@@ -388,7 +388,7 @@ class Conversation:
         return row
 
     def _draw_pin(self, place: Element, message: Message) -> None:
-        """Draw whether the message is pinned, and the button that pins or unpins it."""
+        """Render the message's pin, with a button that changes it."""
 
         async def turn() -> None:
             await self._visit.permits.thread(self._visit.caller, self._thread_id)

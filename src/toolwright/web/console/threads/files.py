@@ -1,4 +1,4 @@
-"""The files and the values of a thread."""
+"""The files and the variables of a thread."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -34,7 +34,7 @@ class ThreadValues:
         self._names = box("div")
 
     async def draw(self) -> None:
-        """Draw them, and the form."""
+        """Render the values and the form."""
         await self._draw_names()
         settable = None if self._visit.is_service else await self._user_env()
         with box("section", "card stack section"):

@@ -39,7 +39,7 @@ MOST_CHILDREN: Final = 50  # of one thread; its own page has them all
 MOST_ABOVE: Final = 20
 LONGEST_TITLE: Final = 60  # characters of the first words
 LOOK_AGAIN: Final = 2.0
-"""Seconds between two looks: a thread's events tell of its children, not of theirs."""
+"""Seconds between two polls: a thread's events include its children, but not further descendants."""
 
 
 async def ancestors(visit: Visit, thread: Thread) -> list[Thread]:
@@ -56,7 +56,7 @@ async def ancestors(visit: Visit, thread: Thread) -> list[Thread]:
 
 
 async def draw_ancestors(visit: Visit, thread: Thread) -> None:
-    """Links to the threads above it."""
+    """Render links to the parent threads."""
     above = await ancestors(visit, thread)
     if not above:
         return
@@ -97,7 +97,7 @@ async def waits_for_answer(visit: Visit, run: Run) -> bool:
 async def status_of(visit: Visit, thread: Thread, run: Run | None) -> str:
     """Return the status of the thread: `waiting` if its open run waits, `failed` if its newest run has failed.
 
-    A run waits also while a call of it waits for somebody outside.
+    A run also waits while one of its calls waits for an external answer.
     """
     status = thread.child_status
     if run is None or thread.is_over:
@@ -108,7 +108,7 @@ async def status_of(visit: Visit, thread: Thread, run: Run | None) -> str:
 
 
 class FamilyTree:
-    """The threads below one, live."""
+    """The live tree of a thread's descendants."""
 
     def __init__(self, visit: Visit, thread_id: str) -> None:
         self._visit = visit
@@ -117,7 +117,7 @@ class FamilyTree:
         self._drawn: list[tuple[int, Thread, int]] | None = None
 
     async def draw(self) -> None:
-        """Draw it, and keep looking."""
+        """Render the tree, and poll for changes."""
         await self._refresh()
         self._visit.view.run(poll(self._refresh, LOOK_AGAIN))
 
@@ -254,7 +254,7 @@ class ThreadHead:
         self._about = box("div", "row small about-thread")
 
     async def draw(self) -> None:
-        """Draw the current state."""
+        """Render the current state."""
         visit = self._visit
         await visit.permits.thread(visit.caller, self._thread.id)
         thread = await visit.runtime.threads.get(self._thread.id)

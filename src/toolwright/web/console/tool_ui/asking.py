@@ -77,7 +77,7 @@ _LONGEST: Final = 200  # characters
 
 @value
 class Option:
-    """Something that can be chosen."""
+    """An option of a choice."""
 
     label: str
     value: JSON

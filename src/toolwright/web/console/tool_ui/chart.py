@@ -55,7 +55,7 @@ class Chart:
 
 @value
 class _Row:
-    """A series as it was found."""
+    """A series as it was read."""
 
     name: str
     kind: ChartKind

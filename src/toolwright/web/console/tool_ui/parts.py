@@ -40,7 +40,7 @@ class CallFacts:
 
 
 async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
-    """Return facts of a call that the visitor may see; its arguments and result are shown as they are in this row."""
+    """Return the facts of a call from its row, which the visitor may see."""
     result = _result_of(row)
     owns, attachments = await _reads_thread(visit, row), _attachments(result)
     has_files = owns or await _has_files(visit, row, attachments)
@@ -195,7 +195,7 @@ async def _agent_of(visit: Visit, row: Call) -> str | None:
 
 
 async def _schema_of(visit: Visit, row: Call) -> JSONObject | None:
-    """Return the input schema of the call's tool, or None where it is not known (any more)."""
+    """Return the input schema of the call's tool, or None if the tool is unknown."""
     try:
         active = None if row.agent is None else await visit.runtime.agents.usable(row.agent)
     except ToolwrightError:
@@ -207,7 +207,7 @@ async def _schema_of(visit: Visit, row: Call) -> JSONObject | None:
 
 
 Draw: TypeAlias = Callable[[Visit, CallFacts, Submit], Awaitable[None]]
-"""Draws what a card shows of a call, below its head."""
+"""Renders the body of a call's card."""
 MOST_ITEMS: Final = 200  # of one list or object that is shown as JSON
 _MOST_FACTS: Final = 40
 _SHORT: Final = 2_000  # characters of a value among others
@@ -275,7 +275,7 @@ async def value_block(whole: JSON) -> None:
 
 
 def facts_block(values: Mapping[str, JSON]) -> None:
-    """Names and values."""
+    """Render names and values as a list of facts."""
     with box("dl", "facts"):
         for name, each in values.items():
             plain_text(brief(name, 100), "dt")
@@ -295,7 +295,7 @@ def _fact(each: JSON) -> None:
 
 
 async def arguments(call: ShownCall, *, but: tuple[str, ...] = ()) -> None:
-    """Render the arguments, as far as they are known."""
+    """Render the arguments received so far."""
     args = call.args
     if isinstance(args, dict):
         args = {name: each for name, each in args.items() if name not in but}

@@ -48,7 +48,7 @@ async def draw_json(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 def draw_answer(call: ShownCall, submit: Submit) -> None:
-    """Render a field for the result of an open call, JSON or text, or for the reason why there is none."""
+    """Render a field for the result of an open call, as JSON or text, or for an error."""
     field = ui.textarea().props('outlined dense autogrow hide-bottom-space input-class="mono"')
     field.props["label"] = "Result: text, or JSON"
     field.props["maxlength"] = 200_000
@@ -253,7 +253,7 @@ def draw_attachments(call: ShownCall, *, pictures: bool = True) -> None:
 
 
 def is_picture(attachment: AttachmentRef) -> bool:
-    """Return whether a browser may show it in place."""
+    """Return whether a browser may display the file."""
     return attachment.mime_type.startswith("image/") and attachment.mime_type in SHOWN
 
 
