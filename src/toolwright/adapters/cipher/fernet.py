@@ -88,7 +88,7 @@ class KeyFileCipher:
         try:
             keys = self._path.read_text(encoding="ascii").split()
         except FileNotFoundError:
-            return FernetCipher(())
+            return FernetCipher(())  # not cached: another process can create the file
         except (OSError, UnicodeDecodeError) as error:
             raise CannotSeal(sentence(f"The key file {str(self._path)!r} cannot be read: {error}")) from error
         if not keys:
@@ -107,8 +107,8 @@ def _make(path: Path) -> None:
         ) as draft:  # made with mode 0600
             draft.write(Fernet.generate_key() + b"\n")
             draft.flush()
-            os.fsync(draft.fileno())
-            with contextlib.suppress(FileExistsError):
+            os.fsync(draft.fileno())  # before it gets its name: a crash must not leave an empty key file
+            with contextlib.suppress(FileExistsError):  # another process has created it: its key counts
                 os.link(draft.name, path)
                 _sync_folder(path.parent)
                 log.warning(

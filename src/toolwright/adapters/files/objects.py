@@ -28,11 +28,11 @@ from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.text import brief, sentence
 
 ASIDE = "#0"
-"""The ending of bytes that are moved aside: no writer of parts begins with 0."""
+"""Suffix of a file that is being removed. Writers number their parts from 1, so none has this suffix."""
 
 
 def renew(path: Path) -> bool:
-    """Make the file young; false if it is not there."""
+    """Set the file's modification time to now. Return False if the file does not exist."""
     try:
         os.utime(path)
     except FileNotFoundError:
@@ -54,8 +54,8 @@ def remove_old(path: Path, before: float) -> bool:
         if path.stat().st_mtime >= before:
             return False
         aside = path.with_name(path.name + ASIDE)
-        path.rename(aside)
-        if aside.stat().st_mtime >= before:
+        path.rename(aside)  # from here on a writer creates the file anew instead of renewing it
+        if aside.stat().st_mtime >= before:  # it was renewed between the first check and the rename
             with suppress(FileExistsError):  # it was written again in the meantime
                 os.link(aside, path)
             aside.unlink()
@@ -129,13 +129,13 @@ class ObjectFiles:
         key = _key(digest)
         try:
             while not (await self._create(key, content) or await self._renew(key, content)):
-                continue  # it was there, and was removed before it could be made young again
+                continue  # it existed, but was removed before its time could be renewed
         except _FAULTS as error:
             raise StoreError(f"The file store cannot be written: {_first_line(error)}") from error
         return digest
 
     async def _create(self, key: str, content: bytes) -> bool:
-        """Return whether the object is new, and on the disk."""
+        """Write the object to the disk if it does not exist. Return whether it was written."""
         try:
             await obstore.put_async(self._store(), key, content, mode="create", use_multipart=False)
         except _THERE:
@@ -145,7 +145,7 @@ class ObjectFiles:
         return True
 
     async def _renew(self, key: str, content: bytes) -> bool:
-        """Make an object young that is there; false if it is not. In a bucket that takes writing it again."""
+        """Renew the time of an existing object; return False if it does not exist. A bucket needs a second write."""
         if self._folder is not None:
             return await asyncio.to_thread(renew, self._folder / key)
         try:
@@ -238,13 +238,13 @@ class ObjectFiles:
 
 
 def open_folder(folder: Path) -> ObjectFiles:
-    """Return files in a folder, which is made, for its owner alone, when the first one is written."""
+    """Return files in a folder, which is created with the first file, readable by its owner only."""
 
-    def made() -> LocalStore:
+    def created() -> LocalStore:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return LocalStore(folder)
 
-    return ObjectFiles(made, folder)
+    return ObjectFiles(created, folder)
 
 
 def open_bucket(url: str) -> ObjectFiles:

@@ -103,7 +103,7 @@ class Connection:
                 while self._listed.number == 0 and self._fault is None:
                     await self._next_change()
         except TimeoutError:
-            pass
+            pass  # the step goes on with the status `connecting` instead of waiting for a slow server
         view = await self._view(server)
         if self._fault is None:
             return view
@@ -158,6 +158,7 @@ class Connection:
         try:
             yield
         except asyncio.CancelledError:
+            # The server can still ask for this call; `_caller` must not take its question for another thread's.
             self._given_up[caller.thread_id] = self._clock()
             raise
         finally:
@@ -195,16 +196,19 @@ class Connection:
                 reason = "it closed the connection"
             except asyncio.CancelledError:
                 raise
-            except BaseException as error:
+            except (
+                BaseException
+            ) as error:  # the SDK's task groups raise groups of any errors; the task must live on
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     raise
                 reason = error_line(error)
+            # A session that was established resets the back-off: its end is a new failure.
             failures = 1 if self._session is not None else failures + 1
             self._down(reason)
             self._wanted.clear()
             try:
                 async with asyncio.timeout(nth(failures - 1)):
-                    await self._wanted.wait()
+                    await self._wanted.wait()  # a caller ends the back-off early
             except TimeoutError:
                 pass
 
@@ -218,7 +222,7 @@ class Connection:
         async with asyncio.timeout(CONNECT_TIMEOUT) as limit:
             async with open_session(self.target, self._open_client, callbacks) as session:
                 await self._read_list(session)
-                limit.reschedule(None)
+                limit.reschedule(None)  # the timeout is for connecting only; the session itself has no limit
                 self._session = session
                 self._notify_changes()
                 watch = asyncio.create_task(self._watch(session), name="mcp-list-changes")
@@ -260,7 +264,7 @@ class Connection:
             try:
                 async with listen(session.client, tools_list_changed=True) as changes:
                     if failures:
-                        self._stale.set()
+                        self._stale.set()  # a change could have been missed while the stream was down
                     failures = 0
                     async for _ in changes:
                         self._stale.set()
@@ -302,7 +306,7 @@ class Connection:
 
     def _notify_changes(self) -> None:
         self._changed.set()
-        self._changed = asyncio.Event()
+        self._changed = asyncio.Event()  # a new one, so that every waiter wakes exactly once per change
 
     async def _next_change(self) -> None:
         await self._changed.wait()

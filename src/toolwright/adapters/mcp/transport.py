@@ -315,6 +315,7 @@ async def stdio_streams(
             raise McpUnavailable(f"its process has ended, with the exit code {process.returncode}") from error
         raise
     finally:
+        # Shielded: a second cancellation would leave the process and its children running.
         ending = asyncio.ensure_future(_end(process, tasks))
         try:
             await asyncio.shield(ending)
@@ -380,6 +381,7 @@ async def _read(
                     return
                 buffer.clear()
                 if isinstance(message, SessionMessage):
+                    # The session has ended; reading continues, since a process with a full pipe cannot end.
                     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                         await incoming.send(message)
                 elif message is not None and junk < MOST_JUNK:
@@ -430,7 +432,7 @@ async def _log_errors(name: str, process: asyncio.subprocess.Process, clean: Cal
 
 
 async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]]) -> None:
-    """Close its input, wait, ask it to end, wait, kill it; and whatever it has left of its session."""
+    """Close its input, then send SIGTERM, then SIGKILL to its process group, with a grace period before each."""
     tasks[1].cancel()
     if process.stdin is not None:
         process.stdin.close()
@@ -439,7 +441,9 @@ async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[Non
         if not await _ended(process, END_GRACE):
             _signal(process, signal.SIGTERM)
             await _ended(process, END_GRACE)
-        _signal(process, signal.SIGKILL)
+        _signal(
+            process, signal.SIGKILL
+        )  # to the group: also if the process has ended, its children can be left
         await _ended(process, REAPED)
     finally:
         for task in (*tasks, drain):
@@ -465,5 +469,6 @@ async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    # Gone already, or (on macOS) a group of zombies only.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)

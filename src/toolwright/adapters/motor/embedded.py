@@ -128,6 +128,7 @@ class EmbeddedMotor:
         if self._lock.held:
             pause = await self._claim_due()
             await self._start_drains()
+        # Not only on notifications: wake-ups of other processes and lost notifications are found by the sweep.
         await self._pause(pause)
 
     async def _try_lock(self) -> None:
@@ -167,7 +168,7 @@ class EmbeddedMotor:
         remaining = set(tasks)
         for _ in range(PATIENCE):
             for task in remaining:
-                task.cancel()
+                task.cancel()  # repeatedly, since user code can swallow a cancellation
             if remaining:
                 _, remaining = await asyncio.wait(remaining, timeout=1.0)
         for task in remaining - self._stubborn:  # drains can be ended from two places, each waits
@@ -214,7 +215,7 @@ class EmbeddedMotor:
         if thread_id in self._queued or thread_id in self._solo:
             return
         if self._not_before.get(thread_id, 0.0) > self._clock.monotonic():
-            return
+            return  # its wake-up stays in the journal, where a later search finds it
         self._queued.add(thread_id)
         self._ready.append(thread_id)
         self._stirred.set()
@@ -242,7 +243,9 @@ class EmbeddedMotor:
         if unknown:
             try:
                 self._owners |= await self._store.owners(unknown)
-            except StoreError as error:
+            except (
+                StoreError
+            ) as error:  # they share one queue then: less fair, but nothing waits for the database
                 self._fails(error)
         for _ in ready:  # others may have been appended in the meantime
             thread_id = self._ready.popleft()
@@ -323,9 +326,9 @@ class EmbeddedMotor:
             if verdict == "again":
                 self._again.add(thread_id)
         except StoreError as error:
-            self._outage.failed(error)
+            self._outage.failed(error)  # logged once for all threads, not once per thread
             self._back_off(thread_id)
-        except Exception:
+        except Exception:  # entry point of a worker: one thread's failure must not end the others
             delay = self._failed(thread_id)
             log.exception("Processing of the thread %s failed. It is retried in %.0f s.", thread_id, delay)
 

@@ -158,12 +158,12 @@ class LeaseMotor(EmbeddedMotor):
 
     async def _try_lock(self) -> None:
         if self._refused and self._clock.monotonic() < self._join_at:
-            return
+            return  # the cause is a setting, so the node does not retry at every turn
         try:
             await super()._try_lock()
         except DefinitionError as error:
             if not self._joined_as:
-                raise
+                raise  # before the first join it is an error of the start; later the process keeps serving
             if error.message != self._refused:
                 log.warning("This process cannot join the cluster again: %s", error.message)
             self._refused, self._join_at = error.message, self._clock.monotonic() + REFUSED
@@ -249,7 +249,9 @@ class LeaseMotor(EmbeddedMotor):
                 self._enqueue(thread_id)
         now = self._clock.now()
         try:
-            await self._free_released()
+            await (
+                self._free_released()
+            )  # first, so that other nodes get these threads without waiting for the claim
             await self._claim()
             await self._compare()
             coming = await self._store.next_due(now)
@@ -317,7 +319,7 @@ class LeaseMotor(EmbeddedMotor):
                 if released - excess:
                     self._has_more |= await self._leases.free(released - excess)
             except StoreError:
-                self._released |= released
+                self._released |= released  # for the next attempt
                 raise
             self._excess -= excess
 

@@ -9,7 +9,7 @@ from toolwright.core.text import sentence
 
 
 class NoLock:
-    """For a journal that only one process can see: always to be had."""
+    """Lock of a journal that only one process can access: it is always acquired."""
 
     def __init__(self) -> None:
         self.held = False
@@ -68,6 +68,7 @@ def give_to_owner(descriptor: int, database: Path) -> None:
 
 def _lock(path: Path, database: Path) -> int | None:
     try:
+        # O_CLOEXEC: a child process that inherited the descriptor would hold the lock after this one has ended.
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         give_to_owner(file, database)
     except OSError as error:

@@ -40,7 +40,7 @@ class Undo:
         self.keep(self._tables.space_events)
         try:
             return apply(unit, self._tables)
-        except BaseException:
+        except BaseException:  # also an interrupt in the middle would leave half a unit
             for back in reversed(self._back):
                 back()
             raise
