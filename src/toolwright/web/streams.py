@@ -142,7 +142,7 @@ class EventStream(StreamingResponse):
             first: list[bytes] = []
             try:
                 events = await stack.enter_async_context(self._follow(self._topic, self._after))
-            except Reset:
+            except Reset:  # the id is too old or unknown: the reader is told, and follows from now on
                 events = await stack.enter_async_context(self._follow(self._topic, None))
                 first.append(self._notice("reset"))
             begins: JSONObject = {} if events.start is None else {"after": str(events.start)}
@@ -215,7 +215,7 @@ class EventStream(StreamingResponse):
                     if self._topic.kind == "space" and self._eyes.is_hidden(self._topic.id):
                         self._over = True
                         return
-        except StoreError as error:
+        except StoreError as error:  # the reader reconnects with its last id
             log.info("The stream of the %s %s ended early: %s", self._topic.kind, self._topic.id, error)
 
     def _frame(self, event: Event) -> bytes:

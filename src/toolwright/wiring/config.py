@@ -93,7 +93,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _broken(name: str, error: BaseException) -> DefinitionError:
-    """Return the error of a module's own fault: where it is and what it says, without the frames of others."""
+    """Return the error that a module raised, with the place in its own code."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -160,7 +160,7 @@ class AgentEntry(Form):
 
 
 class EntityEntry(Form):
-    """Somebody, known by the `externalId`."""
+    """A person, identified by the `externalId`."""
 
     type: Literal["human"]
     external_id: Annotated[Words, Field(max_length=LONGEST_EXTERNAL_ID)]
@@ -337,9 +337,9 @@ def _agents(config: ConfigFile) -> Iterator[Agent]:
 
 
 async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
-    """Bring the journal to what the file says. Raises `DefinitionError` with the path of what cannot be.
+    """Apply the file to the journal. Raises `DefinitionError` with the path of an entry that cannot be applied.
 
-    Spaces are looked at before anything is written: a member that is nobody changes nothing.
+    Spaces are validated before anything is written, so an unknown member changes nothing.
     """
     place = ""
     try:

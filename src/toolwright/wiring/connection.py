@@ -161,7 +161,7 @@ class Connection(H11Protocol):
         return not is_responding
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP as all errors are."""
+        """Answer a request that is not valid HTTP with an error in the usual form."""
         refusal = answer({"error": msg, "code": InvalidRequest.code}, 400, {"connection": "close"})
         head = h11.Response(status_code=400, headers=refusal.raw_headers, reason=b"Bad Request")
         for event in (head, h11.Data(data=bytes(refusal.body)), h11.EndOfMessage()):

@@ -53,7 +53,7 @@ async def revision(settings: Settings, *, locks: bool = False) -> str | None:
 async def upgrade(settings: Settings) -> str:
     """Bring the database to the newest revision and return it; an SQLite file is made if need be.
 
-    One that a newer version has migrated is left as it is.
+    A database migrated by a newer version is unchanged.
     """
     path = settings.sqlite_path
     if path is not None:

@@ -254,7 +254,7 @@ def _mcp(app: App) -> OpenPart:
 
 
 def _scripts(settings: Settings) -> frozenset[str] | None:
-    """Return any where every caller is of this machine; else the one that the operator has chosen."""
+    """Return any free port if every caller is on this machine, or the port that the operator has chosen."""
     return frozenset({settings.model or ""}) if settings.keyed else None
 
 

@@ -49,7 +49,7 @@ class NamedModels:
         return cached
 
     def _wrap(self, model: object) -> Model:
-        """Return a model object of pydantic-ai, kept beside its wrapping so that its id stays its own."""
+        """Return the wrapper of a pydantic-ai model. The model is kept with it, so that its id is not reused."""
         if id(model) not in self._wrapped:
             adapter = import_module("toolwright.adapters.models.providers.model")
             self._wrapped[id(model)] = (model, adapter.PydanticAIModel(model))

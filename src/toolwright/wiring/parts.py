@@ -279,7 +279,7 @@ async def _living(store: Store, clock: Clock) -> list[Node]:
 
 
 def warn_without_work(settings: Settings) -> None:
-    """Log that this process executes no runs, and which one does."""
+    """Log that this process executes no runs, and why."""
     if not settings.work:
         log.warning(
             "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on this database do."
@@ -310,7 +310,7 @@ def _cluster_clock(database_url: str) -> ClusterClock:
 
 
 def clock_of(settings: Settings) -> Clock:
-    """Return the clock of the settings' runtime: one that its gateway goes by as well."""
+    """Return the clock that the settings' runtime and its gateway share."""
     return SystemClock() if settings.cluster is None else _cluster_clock(settings.database_url)
 
 
@@ -385,7 +385,7 @@ async def node_errors(
 def alike(settings: Settings) -> str:
     """Return the settings that all processes of a cluster should have alike, as a node shows them.
 
-    Of the secret keys these are two bytes of a digest, which tell nothing of them.
+    The secret keys are represented by two bytes of a digest, which reveal nothing.
     """
     broker = "postgres" if settings.cluster == "postgres" else "nats"
     secrets = sha256("\0".join(sorted(settings.secret_keys)).encode()).hexdigest()[:4]
@@ -393,7 +393,7 @@ def alike(settings: Settings) -> str:
 
 
 def node_notes(living: Sequence[Node], settings: Settings) -> list[str]:
-    """Return in what the living nodes are set otherwise than this process: it works, but not all that it could."""
+    """Return the settings in which living nodes differ from this process, and the limitations that follow."""
     notes: dict[str, str] = {}
     own_settings = alike(settings).split(",")
     for node in living:
@@ -457,7 +457,7 @@ def key_file(settings: Settings) -> Path | None:
 
 
 def check_exists(database: Path) -> None:
-    """Raise `NotFound` if there is no such database yet, where making an empty one would help nobody."""
+    """Raise `NotFound` if the database does not exist, for commands to which an empty one is of no use."""
     if not database.is_file():
         raise NotFound(f"There is no database {str(database)!r}: name it in TOOLWRIGHT_DATABASE_URL.")
 

@@ -98,12 +98,12 @@ _ORIGIN = re.compile(
 )  # as browsers send it
 Names = Annotated[tuple[str, ...], NoDecode]
 SECRETS = ("database_url", "encryption_keys", "secret_keys", "jwt_secret", "sentry_dsn")
-"""Settings that hold a secret: each can stand in a file instead, which `TOOLWRIGHT_<NAME>_FILE` names."""
+"""Settings that hold a secret. Each can be read from a file, which `TOOLWRIGHT_<NAME>_FILE` names."""
 _LARGEST_SECRET = 64 * 1024  # bytes of such a file
 
 
 class _SecretFiles(PydanticBaseSettingsSource):
-    """Values of settings that stand in files, as Docker and Kubernetes mount secrets."""
+    """Settings source: values read from files, as Docker and Kubernetes mount secrets."""
 
     def __call__(self) -> dict[str, Any]:  # the values of settings, which are validated afterwards
         """Read the files that the environment names, but for settings given in Python."""
@@ -258,7 +258,7 @@ class Settings(BaseSettings):
 
     @property
     def executes_in_cluster(self) -> bool:
-        """Return whether the process executes runs beside others."""
+        """Return whether the process is one of several that execute runs."""
         return self.cluster is not None and self.work
 
     @property
@@ -522,7 +522,7 @@ def _has_ports(url: str) -> bool:
 
 
 def _is_safe(url: str) -> bool:
-    """Return whether nobody between can put their own keys into the answer."""
+    """Return whether the URL is protected against replaced keys: HTTPS, or this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -539,9 +539,9 @@ FOREVER = "forever"
 
 
 def read_duration(text: str) -> timedelta | None:
-    """Return the duration that a text says (`30d`, `12h`, `90m`, `45s` or seconds), None for `forever`.
+    """Parse a duration (`30d`, `12h`, `90m`, `45s` or seconds). Returns None for `forever`.
 
-    Raises `ValueError`, which says what a duration looks like.
+    Raises `ValueError` with examples of durations.
     """
     if text.strip().lower() == FOREVER:
         return None

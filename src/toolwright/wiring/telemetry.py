@@ -115,7 +115,7 @@ def _warn_about_missing_extra() -> None:
 
 
 def _is_set_up() -> bool:
-    """Return whether the program has set OpenTelemetry up itself; what is not loaded it has not."""
+    """Return whether the program has configured OpenTelemetry itself. If the API is not imported, it has not."""
     signals = {
         "trace": ("get_tracer_provider", "TracerProvider"),
         "metrics": ("get_meter_provider", "MeterProvider"),

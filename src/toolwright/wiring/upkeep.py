@@ -50,7 +50,7 @@ class Backup:
 
 
 async def back_up(settings: Settings, target: Path, *, force: bool) -> Backup:
-    """Copy the settings' journal to `target`. What is there is replaced only with `force`.
+    """Copy the settings' journal to `target`. An existing backup is replaced only with `force`.
 
     Raises `InvalidRequest` for a journal that is no file, `AlreadyExists` for what is in the way, `StoreError` for what
     cannot be read or written.
@@ -185,7 +185,7 @@ def _write_key(path: Path, content: bytes) -> None:
 
 
 async def _place(target: Path, partial: Path, *, has_key: bool) -> None:
-    """Move the parts to their places, the database last. One that is there must be nobody's who serves it."""
+    """Move the parts to their places, the database last. An existing database must not be in use."""
     lock, was_there = FileLock(target), beside(target, "lock").exists()
     if not await lock.acquire():
         raise AlreadyExists(f"A process is serving {str(target)!r}. Stop it, or name another file.")

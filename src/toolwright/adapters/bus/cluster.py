@@ -131,6 +131,7 @@ class ClusterBus(MemoryBus):
     @contextmanager
     def subscribe(self, topic: Topic, types: Collection[str] | None = None) -> Generator[QueueFollower]:
         key = topic.kind, topic.id
+        # Before the subscriber reads the journal, so that the window without notifications is as short as possible.
         if not _includes(_types_of(self._followers.get(key, ())), types):
             self._queue(_interest(key, types))
         with super().subscribe(topic, types) as follower:
@@ -187,6 +188,7 @@ class ClusterBus(MemoryBus):
         return bool(self._elsewhere) and any(self._is_followed(key, None) for key in keys)
 
     def _queue(self, message: Message) -> None:
+        # Beyond the limit messages are dropped: the next refresh sends the state again, and followers poll.
         if len(self._messages) < MOST_WAITING:
             self._messages.append(message)
             self._has_messages.set()
@@ -200,6 +202,7 @@ class ClusterBus(MemoryBus):
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(self._next_part() - _now(), 0.0)):
                     await self._has_messages.wait()
+                    # Messages that arrive during the pause go into the same batch.
                     await asyncio.sleep(max(sent + self._relay.pause - _now(), 0.0))
             if self._next_part() <= _now():
                 self._queue_part()

@@ -107,7 +107,7 @@ def _phrase(status: int) -> str:
 
 
 def _value(text: str, values: int) -> JSON:
-    """Return the JSON that a text is; the text where it is none, or none that can be kept."""
+    """Parse the text as JSON. Returns the text itself if it is not JSON, or JSON that cannot be stored."""
     try:
         return parse_json(text, values=values)
     except TooManyValues as error:
@@ -117,7 +117,7 @@ def _value(text: str, values: int) -> JSON:
 
 
 def _text(content: bytes, kind: str, charset: str) -> str | None:
-    """Return the content as text, or None if it is none."""
+    """Return the content as text, or None if it is not text."""
     if _JSON.fullmatch(kind) or _TEXT.fullmatch(kind) or charset:
         return content.decode(_codec(charset), "replace").removeprefix("\ufeff")
     try:

@@ -54,7 +54,7 @@ class Ask:
     content_type: str = "application/json"
 
     def encoded(self) -> list[tuple[bytes, bytes]]:
-        """Return all headers as they are sent; the tool's own go before ours of the same name."""
+        """Return all headers to send. The tool's own headers override ours of the same name."""
         own_names = {name.lower() for name, _ in self.headers}
         rest = [(name, text) for name, text in self.ours if name.lower() not in own_names]
         if self.content is not None:
@@ -78,7 +78,7 @@ class Answer:
 
 
 def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) -> Ask:
-    """Return the request as it is sent. A URL's user and password become its authorization.
+    """Return the request to send. A URL's user and password become its authorization.
 
     The boundary of a form's parts is derived from `key`: the same request is sent as the same bytes.
     """
@@ -228,7 +228,7 @@ def _reason(error: httpcore.ConnectError) -> str:
 def redirected(ask: Ask, status: int, location: str) -> Ask:
     """Return the next request: 303, and 301 or 302 after a POST, become a GET; no credentials go to another origin.
 
-    Raises `HttpFailure` for a place that is none, or that is not spoken to over HTTP.
+    Raises `HttpFailure` for a location that is not a URL, or not an HTTP URL.
     """
     try:
         url = ask.url.join(location)

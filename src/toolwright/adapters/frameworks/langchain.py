@@ -120,7 +120,7 @@ def _check_arguments(native: BaseTool) -> None:
 
 
 def _invented(native: BaseTool) -> set[str]:
-    """Return the fields that LangChain makes of `*args` and `**kwargs` in a signature, and does not pass on."""
+    """Return the fields that LangChain derives from `*args` and `**kwargs` in a signature, and does not pass on."""
     form = cast("object", native.get_input_schema())
     if not (isinstance(form, type) and issubclass(form, BaseModel)):
         return set()
@@ -191,7 +191,7 @@ def _schema_of(native: BaseTool) -> JSONObject:
 
 
 def _parts(content: list[Any]) -> object:
-    """Return the blocks of a message as texts and images; as they are where one of them is neither."""
+    """Return the blocks of a message as texts and images, or unchanged if one of them is neither."""
     read = [_part(each) for each in content]
     return content if None in read else read
 

@@ -1,4 +1,4 @@
-"""One MCP server as it is connected to: kept, begun again with growing pauses, its list of tools kept up to date."""
+"""Connection to an MCP server: reconnects with back-off, and keeps the list of tools up to date."""
 
 import asyncio
 from collections import OrderedDict

@@ -65,7 +65,7 @@ class McpExecutor:
         self._connections = connections
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
-        """Return the result of the call, or the task that the server has made of it."""
+        """Return the result of the call, or the task that the server has created for it."""
         relation, tool = prepared.tool.relation, prepared.tool
         if not isinstance(relation, McpCall):
             return ToolResult.fail(f"Tool {tool.name!r} has no MCP server.", error_code="no_executor")

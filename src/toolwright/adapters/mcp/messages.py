@@ -19,7 +19,7 @@ TASKS = "io.modelcontextprotocol/tasks"
 
 
 class CreatedTask(types.Result):
-    """The answer to a call that goes on as a task (2026-07-28)."""
+    """The answer to a call that continues as a task (2026-07-28)."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -1,4 +1,4 @@
-"""The peer of a connection to an MCP server: what is said about it, its limits."""
+"""Peers of connections to MCP servers: error messages, limits, and the caller of each request."""
 
 import asyncio
 from collections.abc import Generator
@@ -56,7 +56,7 @@ def _parsing_error(message: str) -> str:
 
 
 MAX_MESSAGE = 36 * 1024 * 1024
-"""Bytes of one message: a file of 25 MiB as base64, and what is around it."""
+"""Most bytes of one message: a file of 25 MiB in base64, and the JSON around it."""
 AT_ONCE = 256 * 1024  # bytes that are counted on the event loop
 
 
@@ -118,12 +118,12 @@ class NoPeer:
 
 
 def nobody() -> types.ErrorData:
-    """Return the answer for a question whose call is unknown, or has no waiter any more."""
+    """Return the answer for a question whose call is unknown or has ended."""
     return types.ErrorData(code=types.INVALID_REQUEST, message="The call has ended: no one can be asked.")
 
 
 CALLER: ContextVar[Peer | None] = ContextVar("mcp_caller", default=None)
-"""Who has made the request that is sent, or whose answer is read: over HTTP the SDK carries contexts there and back."""
+"""The caller of the current request or answer. Over HTTP the SDK propagates contexts in both directions."""
 
 SESSION: ContextVar[str | None] = ContextVar("mcp_session", default=None)
 """The session of an earlier process in which a request is sent, instead of the connection's own."""

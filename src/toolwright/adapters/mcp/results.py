@@ -193,7 +193,7 @@ def _with_text(value: JSON, text: str) -> JSON:
 
 
 def _says_the_same(text: str, structured: JSON) -> bool:
-    """Return whether the text is the structured content, or a value of it, as JSON or as it is."""
+    """Return whether the text repeats the structured content or one of its values, as JSON or as plain text."""
     values = [structured, *(structured.values() if isinstance(structured, dict) else ())]
     if text in values:
         return True

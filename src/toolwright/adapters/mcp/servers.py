@@ -359,7 +359,7 @@ class McpConnections:
         self._sweeping: asyncio.Task[None] | None = None
 
     def connection(self, target: McpTarget) -> Connection:
-        """Return the connection to that target, which is begun if there is none."""
+        """Return the connection to that target. It is opened if it does not exist."""
         connection = self._by_key.get(target.key)
         if connection is None:
             if len(self._by_key) >= self._most:

@@ -87,7 +87,7 @@ END_TIMEOUT = 2.0  # seconds for the notice that a session has ended
 async def open_session(
     target: McpTarget, open_client: OpenClient, callbacks: Callbacks
 ) -> AsyncGenerator[OpenSession]:
-    """Yield a session that has begun. Raises `MCPError` or `OSError` where there is none to be had."""
+    """Yield an initialized session. Raises `MCPError` or `OSError` if none can be opened."""
     async with AsyncExitStack() as stack:
         over = asyncio.Event()
 

@@ -40,7 +40,7 @@ CONNECT_TIMEOUT = 10.0  # seconds
 CONNECTIONS = 1_000  # to one server, which may keep those of calls that were given up
 MOST_OF_AN_ERROR = 2_048  # bytes of the body of an error that are shown
 Lost: TypeAlias = Callable[[str | None], None]
-"""Is told that the server has lost the session, and the method of the message that it has not taken for that."""
+"""Called when the server has lost the session, with the method of the rejected message."""
 NO_SERVER = -32099  # the code of errors that no server has sent
 NOT_SENT = -32098  # that of requests that no server has been sent
 BROKEN_OFF = -32097  # that of requests that were sent, and whose answer did not come: their effect is unknown
@@ -229,7 +229,7 @@ def _kind(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 async def _http_error(answer: httpx2.Response, kind: str) -> httpx2.Response:
-    """Return the error that an answer means; one that is a message of the protocol as it is."""
+    """Return the error that an HTTP answer stands for. A protocol message is returned unchanged."""
     body = await _beginning(answer, MAX_MESSAGE if kind == "application/json" else MOST_OF_AN_ERROR)
     if kind == "application/json" and _is_message(body):
         return httpx2.Response(answer.status_code, headers={"content-type": kind}, content=bytes(body))
@@ -366,7 +366,7 @@ async def _read(
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
     clean: Callable[[str], str],
 ) -> None:
-    """Hand on the messages that the process writes, until it closes its output or writes one that is too large."""
+    """Pass on the messages that the process writes, until it closes its output or writes one that is too large."""
     assert process.stdout is not None, "it was started with pipes"
     buffer, junk = bytearray(), 0
     async with incoming:

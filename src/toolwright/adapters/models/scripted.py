@@ -56,14 +56,14 @@ class UsageForm(_Form):
 
 
 class CallForm(_Form):
-    """A call as it is written; `args` may be raw text, to script malformed JSON."""
+    """A scripted call; `args` can be raw text, to script malformed JSON."""
 
     name: str = Field(min_length=1)
     args: dict[str, JsonValue] | str = Field(default_factory=dict)
 
 
 class TurnForm(_Form):
-    """A turn as it is written; `value` is its `json`, which is null as well as absent."""
+    """A scripted turn; `value` is its `json`, which distinguishes null from absent."""
 
     text: str = ""
     value: JsonValue = Field(default=None, alias="json")  # pydantic's models have a method of that name
@@ -331,11 +331,11 @@ class ScriptedModel:
 
 
 TurnMaker: TypeAlias = Callable[[tuple[Message, ...]], object]
-"""Makes a turn, or what it is awaited from, of the messages that a model is told."""
+"""Function that returns a turn, or an awaitable of one, for the messages sent to a model."""
 
 
 class FunctionModel:
-    """Answers with what a function says: `fn(messages)` gives a turn in the form of `ScriptedModel`'s.
+    """Model that answers with a function: `fn(messages)` returns a turn in the form of `ScriptedModel`'s.
 
     `{"text": …}`, `{"calls": [{"name": …, "args": …}]}` and the other keys, but for `when`. The function may be
     async; a plain one is called on the event loop, and waits for nothing. What it raises ends the run as `failed`.
@@ -375,7 +375,7 @@ class FunctionModel:
         return self._window
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Stream the turn that the function makes of the request's messages.
+        """Stream the turn that the function returns for the request's messages.
 
         Raises:
             DefinitionError: what it makes is no turn.

@@ -140,7 +140,7 @@ class EmbeddedMotor:
             self._answers()
 
     async def _pause(self, seconds: float) -> None:
-        """Start drains as they are queued, for so many seconds. Statements in progress are not cut off at their end."""
+        """Start drains as they are queued, for so many seconds. Statements in progress are not interrupted."""
         now = asyncio.get_running_loop().time
         until = now() + seconds
         while True:
@@ -202,7 +202,7 @@ class EmbeddedMotor:
         return self._pause_until(coming, now)
 
     def _pause_until(self, coming: datetime | None, now: datetime) -> float:
-        """Return the seconds until the journal is to be asked again: at most until the next wake is due."""
+        """Return the seconds until the next search: at most until the next wake-up is due."""
         return self._sweep if coming is None else min(self._sweep, max(0.0, (coming - now).total_seconds()))
 
     def _note(self, wake: Wake) -> None:
@@ -278,7 +278,7 @@ class EmbeddedMotor:
         return fewest
 
     def _is_solitary(self) -> bool:
-        """Return whether a run is by itself: others may join it once it has lived for a while."""
+        """Return whether a run executes alone. After a while others may start."""
         if self._by_itself is not None and self._held_off_long():
             self._by_itself, self._holding_off = None, None
         return self._by_itself is not None
@@ -346,7 +346,7 @@ class EmbeddedMotor:
         self._stirred.set()
 
     def _leave_to_others(self, thread_id: str) -> None:
-        """Leave the thread to other processes; there are none where this one drains all."""
+        """Leave the thread to other processes. Does nothing if this process is the only one."""
 
     def _failed(self, thread_id: str) -> float:
         """Record a failure of the worker. Returns the seconds for which the thread is delayed."""

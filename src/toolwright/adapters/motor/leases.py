@@ -1,4 +1,4 @@
-"""The motor of a node in a cluster: it drains the threads that it has leased, beside other nodes on one journal."""
+"""Scheduler of a node in a cluster: processes the threads that this node has leased from the common journal."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -67,7 +67,7 @@ class Leases(Lock, Protocol):
         ...
 
     async def on_duty(self, name: str, seconds: float) -> bool:
-        """Return whether this node has the duty of that name, of which one node has each for so many seconds."""
+        """Return whether this node has the duty of that name. One node at a time has it, for so many seconds."""
         ...
 
 
@@ -144,7 +144,7 @@ class LeaseMotor(EmbeddedMotor):
         await self._end([each for each in (giving_back, self._watch) if each is not None])
 
     async def _give_back(self) -> None:
-        """While the motor stops, free threads without a drain at once, and each of the others when its drain ends."""
+        """While the scheduler stops, release threads without a drain at once, and the others when their drain ends."""
         while True:
             try:
                 await self._compare()
@@ -181,9 +181,9 @@ class LeaseMotor(EmbeddedMotor):
         self._joined_as = node
 
     async def _watch_leases(self) -> None:
-        """Note that the event loop turns, and stop the drains as soon as the leases are lost.
+        """Record that the event loop runs, and stop the drains as soon as the leases are lost.
 
-        Not in the motor's turn: a slow database can hold that up for long.
+        A task of its own, because a slow database can delay the scheduler's turn for long.
         """
         while True:
             await asyncio.sleep(LOOK)
@@ -223,13 +223,13 @@ class LeaseMotor(EmbeddedMotor):
         return delay
 
     def _skipped_threads(self) -> list[str]:
-        """Return the threads that are not to be leased; after a while they are tried again."""
+        """Return the threads to leave to other nodes. Each entry expires after a while."""
         now = self._clock.monotonic()
         self._others = {thread_id: until for thread_id, until in self._others.items() if until > now}
         return [*self._others]
 
     def _has(self, thread_id: str) -> bool:
-        """Return whether the thread is to be drained here, now or later; while the motor stops, whether it is now."""
+        """Return whether the thread is processed here, now or later. While stopping, only those in progress count."""
         if self._stopping:
             return thread_id in self._running
         places = (self._running, self._queued, self._requested, self._solo, self._not_before)
@@ -280,7 +280,7 @@ class LeaseMotor(EmbeddedMotor):
         await super()._start_drains()
 
     async def _claim(self) -> None:
-        """Lease wanted threads and due ones."""
+        """Lease requested threads and due ones."""
         locked = dict[str, None]()  # wanted again in the next turn
         while True:
             room = min(self._concurrency - len(self._running) - len(self._queued), MOST_AT_ONCE)
@@ -302,7 +302,7 @@ class LeaseMotor(EmbeddedMotor):
         self._requested |= locked
 
     def _refuse(self) -> None:
-        """Leave wanted threads to other nodes: the journal has them, and their number here would be unbounded."""
+        """Leave requested threads to other nodes. The journal has them, and a queue here would be unbounded."""
         for thread_id in self._requested:
             if thread_id not in self._not_before and thread_id not in self._from_elsewhere:
                 self._tell(thread_id)
@@ -324,7 +324,7 @@ class LeaseMotor(EmbeddedMotor):
             self._excess -= excess
 
     def _drop(self, names: Collection[str], leased: Collection[str]) -> None:
-        """Forget wanted threads, and also the failures of those not `leased` here, which another node has."""
+        """Remove requested threads, and the failures of those not `leased` here, which another node has."""
         for thread_id in names:
             self._requested.pop(thread_id, None)
             if thread_id not in leased:

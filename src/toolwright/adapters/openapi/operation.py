@@ -290,7 +290,7 @@ def _without_reference(reader: SchemaReader, schema: Node) -> JSON:
 def _can_be_flat(converted: JSON, used: Mapping[str, JSON], required: object) -> bool:
     """Return whether the properties of a body can be arguments of their own.
 
-    A body of which the document does not say whether it is required is, if one of its properties is.
+    If the document does not say whether a body is required, it is if one of its properties is.
     """
     if (
         not isinstance(converted, dict)

@@ -53,7 +53,7 @@ def read(value: object) -> JSON:
 
 
 def raised(message: str, source: str) -> str:
-    """Return the message of an error that was raised as it is, where Monty could only say that it cannot make it."""
+    """Return the message of an exception that the code raised but Monty could not construct."""
     if not message.startswith(_UNMADE):
         return message
     candidates = {f"{name}: {argument}" for name, argument in _EXCEPTION_CALL.findall(source)}

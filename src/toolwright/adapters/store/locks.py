@@ -1,4 +1,4 @@
-"""Lock beside the database: one process at a time drains a journal."""
+"""Lock file next to the database: only one process at a time executes the runs of a journal."""
 
 import fcntl
 import os
@@ -60,7 +60,7 @@ def beside(database: Path, ending: str) -> Path:
 
 
 def give_to_owner(descriptor: int, database: Path) -> None:
-    """Give an open file to the owner of the database if root has made it, so that the owner can open it too."""
+    """Give an open file to the owner of the database if root created it, so that the owner can open it too."""
     if os.geteuid() == 0 and database.exists():
         owner = database.stat()
         os.fchown(descriptor, owner.st_uid, owner.st_gid)

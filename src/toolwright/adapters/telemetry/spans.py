@@ -197,7 +197,7 @@ class WatchedModel:
 
 
 async def _next(events: AsyncGenerator[ModelEvent], context: Context) -> ModelEvent | None:
-    """Return the next event, with the span current only while the model works: between two events others go on."""
+    """Return the next event. The span is current only while the model works, since other tasks run between events."""
     token = attach(context)
     try:
         return await anext(events, None)
@@ -417,7 +417,7 @@ class RunSpans:
         self._calls[call.id] = CallSpan(self._instruments, parent, call, self._redact)
 
     def _end_call(self, call: Call, outcome: str | None = None) -> None:
-        """End its span, and those of calls within it that nobody has ended."""
+        """End its span, and those of calls within it that are still open."""
         self._begin(call)
         for below in [each.call for each in self._calls.values() if each.call.parent_id == call.id]:
             self._end_call(below, "waiting")
@@ -432,7 +432,7 @@ class RunSpans:
         return step
 
     def _end_within(self, call_id: str) -> int | None:
-        """End the last step within the call; its number, None if there is none."""
+        """End the last step within the call. Returns its number, or None if there is none."""
         step = self._steps_within.pop(call_id, None)
         if step is None:
             return None

@@ -133,7 +133,7 @@ class OpenTelemetry:
         return None if self._exposition is None else self._exposition()
 
     async def close(self) -> None:
-        """Begin to hand over what is there; the end of the process waits for that, and not long."""
+        """Start flushing pending telemetry. The end of the process waits for it, for a limited time."""
         if self._ends:
             _HANDOVER.begin(self._ends)
 

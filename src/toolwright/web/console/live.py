@@ -96,7 +96,7 @@ async def follow(
                 await read()
                 lost(False)
                 await _draw_all(subscription, eyes, draw_to_session)
-        except Reset:
+        except Reset:  # more events than the subscription holds: read everything again
             continue
         except Unauthorized:
             visit.sign_in()

@@ -35,9 +35,9 @@ from toolwright.web.mcp.tasks import (
 )
 from toolwright.web.mcp.tools import Context, McpParts, is_modern, knows_tasks, unknown
 
-LOOK_AGAIN = 2.0  # seconds without news after which the row is read all the same
-LOOK_ABROAD = 0.25  # the same while another process leads the runs
-SETTLE = 0.25  # seconds in which the last event of a call arrives, once its row is final
+LOOK_AGAIN = 2.0  # seconds without an event after which the row is read anyway
+LOOK_ABROAD = 0.25  # the same while another process executes the runs, whose events can be lost
+SETTLE = 0.25  # seconds to wait for the last event of a call after its row is final
 
 Answer = CallToolResult | InputRequiredResult | dict[str, Any]
 
@@ -61,9 +61,10 @@ class ToolCalls:
         with app_calls.watch(call) as watch:
             making = self._make(context, call, params)
             try:
-                await asyncio.shield(making)
+                await asyncio.shield(making)  # see `_make`
                 return await self._followed(context, tool, call, watch, params.input_responses)
             except asyncio.CancelledError:
+                # In a background task, since this one is cancelled and must not wait.
                 self._parts.begin(_cancel(app_calls, call, making))
                 raise
 
@@ -87,7 +88,7 @@ class ToolCalls:
         return tool
 
     def _make(self, context: Context, call: AppCall, params: CallToolRequestParams) -> "asyncio.Task[None]":
-        """Make it whatever becomes of the request: a call that was half made could not be cancelled."""
+        """Create the call in a task that outlives the request: a half-created call could not be cancelled."""
         caller = self._parts.caller(context)
         arguments = {} if params.arguments is None else params.arguments
         making = self._parts.runtime.app_calls.make(call, params.name, arguments, caller.entity_id)
@@ -157,6 +158,7 @@ class _CallFollower:
             events = await self._watch.next(self._pause())
             await self._relay.send(events)
             if not events:
+                # No row will ever exist if the run for the call's inbox event failed repeatedly.
                 if row is None and await self._runtime.app_calls.lost(self._call):
                     return error_result("The call could not be executed.")
                 await self._relay.beat(self._elapsed, f"{self._tool.name} has not finished yet")
@@ -187,6 +189,7 @@ class _CallFollower:
         return None
 
     async def _result(self, row: Call) -> Answer:
+        # The row can be final before its last events arrive: progress and log lines must precede the result.
         until = self._clock.time() + SETTLE
         while not self._relay.ended and self._runtime.is_only_driver and self._clock.time() < until:
             await self._relay.send(await self._watch.next(until - self._clock.time()))
@@ -222,7 +225,7 @@ class _CallFollower:
         return InputRequiredResult(input_requests=requests, request_state=self._call.id)
 
     def _pause(self) -> float:
-        """Seconds to wait for news."""
+        """Return the seconds to wait for the next event."""
         pause = min(LOOK_AGAIN, self._parts.beat) if self._runtime.is_only_driver else LOOK_ABROAD
         if knows_tasks(self._context):
             remaining = self._parts.patience - self._elapsed
@@ -231,7 +234,7 @@ class _CallFollower:
 
 
 async def _cancel(app_calls: AppCalls, call: AppCall, making: "asyncio.Task[None]") -> None:
-    """Cancel a call, once it is there."""
-    with suppress(ToolwrightError):
+    """Cancel a call after it was created."""
+    with suppress(ToolwrightError):  # there is no one left to answer, and the call may have ended by itself
         await making
         await app_calls.cancel(call)

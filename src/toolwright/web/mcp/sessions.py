@@ -31,9 +31,9 @@ _OWN = "p."
 
 
 class StateCodec:
-    """The SDK's codec over the journal's cipher: every process that has its keys reads what any of them has sealed.
+    """The SDK's codec over the journal's cipher, so that every process with its keys can read the states of all.
 
-    Where there are no keys, what one process has sealed only that one reads.
+    Without keys, only the process that sealed a state can read it.
     """
 
     def __init__(self, cipher: Cipher) -> None:
@@ -339,7 +339,9 @@ async def _pass_back(
         dropped = _HOP_BY_HOP | _MADE_HERE
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-        with suppress(httpx.TransportError):
+        with suppress(
+            httpx.TransportError
+        ):  # the process died in the middle: what it sent is passed on and ended
             async for piece in response.aiter_raw():
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -102,7 +102,7 @@ _OF_SOMETHING_ELSE: Final = re.compile(
     r"|completion tokens|output tokens|temperature|stop|metadata|key|quota|credits?|balance)\b",
     re.IGNORECASE,
 )
-"""Words for other things that can be too large: beside them `OTHER_WORDS` say nothing of the request's length."""
+"""Names of other things that can be too large. If a message has one, `OTHER_WORDS` do not mean the request's length."""
 _MORE_THAN_A_MINUTE: Final = re.compile(
     rf"request too large for .*?limit {_LIMIT}, requested {_ASKED}", re.IGNORECASE | re.DOTALL
 )

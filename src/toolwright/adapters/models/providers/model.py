@@ -56,12 +56,12 @@ ANTHROPIC_MAX_TOKENS = 16_384
 KEPT_ANSWERS = 64
 _READING = "reading the model's answer"
 _OFFLINE = frozenset({"function", "test"})
-"""The doubles of pydantic-ai, which ask nobody."""
+"""The test models of pydantic-ai, which send no requests."""
 _FLAGS_ERRORS = frozenset({"anthropic", "bedrock"})
 
 
 class PydanticAIModel:
-    """A model by name (`openai:gpt-5`, `anthropic:…`) or a pydantic-ai model, behind our seam.
+    """A model by name (`openai:gpt-5`, `anthropic:…`) or a pydantic-ai model, as our `Model` port.
 
     A passing fault (rate limit, overload, network, a stream that breaks off) is tried again, `max_attempts`
     in all; `AttemptStarted` then says that the answer begins again. A model by name imports its provider's SDK

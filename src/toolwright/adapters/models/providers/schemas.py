@@ -202,7 +202,7 @@ def _length(value: JSON) -> int:
 
 
 _TAKE_ANY = frozenset({"openai", "anthropic"})
-"""Providers that take JSON Schema as it is."""
+"""Providers that accept JSON Schema unchanged."""
 _CLOSED = frozenset({"anthropic", "bedrock"})
 """Providers that take closed schemas only."""
 _ANY_JSON = (

@@ -105,7 +105,7 @@ class ToolOffers:
         return True
 
     def native(self, tool: NativeTool) -> JSONObject:
-        """Return one tool as it is sent to OpenAI."""
+        """Return a tool in OpenAI's form."""
         function: JSONObject = {
             "name": tool.name,
             "description": tool.description or "",

@@ -321,7 +321,7 @@ _OWN_KEYS = frozenset(
     {f"{provider}_cache{part}" for provider in _PROVIDERS for part in _PARTS}
     | {"openai_prompt_cache_options", "openai_cache_instructions"}
 )
-"""Settings of one provider's cache, in the place of which pydantic-ai does not take `cache`."""
+"""Settings of one provider's cache, for which pydantic-ai does not accept `cache`."""
 
 
 class PromptCache:

@@ -207,7 +207,7 @@ class Mapping(Reader[T]):
         return f"None if {absent} else {write}(value.{field})"
 
     def _read(self, n: int, column: ColumnElement[Any], space: dict[str, object]) -> str:  # as above
-        """Return the code that makes the field of a column, empty if there is none."""
+        """Return the code that sets the field of a column, or an empty string if it has no field."""
         name, kind, lies = str(column.key), column.type, f"row[{n}]"
         field = self._names.get(name, name)
         if isinstance(kind, Json):

@@ -75,7 +75,7 @@ class ThreadRow:
         return row
 
     def value(self) -> Thread:
-        """Return the thread as it is now."""
+        """Return the current thread."""
         return changed(
             self.born,
             run_id=self.run_id,
@@ -233,7 +233,7 @@ class Tables:
         return [row for key, row in sorted(self.env.items()) if key[0] in owners]
 
     def children(self, thread_id: str) -> list[ThreadRow]:
-        """Return the threads that this one has made, oldest first."""
+        """Return the children of the thread, oldest first."""
         rows = [row for row in self.threads.values() if row.born.parent_id == thread_id]
         return sorted(rows, key=lambda row: (row.born.created_at, row.born.id))
 

@@ -46,7 +46,7 @@ class Undo:
             raise
 
     def add(self, back: Callable[[], object]) -> None:
-        """Add the undoing of one change."""
+        """Add a function that undoes one change."""
         self._back.append(back)
 
     def keep(self, value: object) -> None:
@@ -67,7 +67,7 @@ class Undo:
 
 
 class Recorded(MutableMapping[K, V]):
-    """A table whose changes can be taken back. What one gets of it by its key may be changed too."""
+    """A table whose changes can be undone, including changes of the rows read by key."""
 
     def __init__(self, rows: dict[K, V], undo: Undo, *, ordered: bool) -> None:
         self._rows = rows

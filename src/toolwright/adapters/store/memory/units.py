@@ -358,7 +358,7 @@ def _drop_entity(unit: DropEntity, tables: Tables) -> UnitResult:
 
 
 def _leave_spaces(unit: DropAgent | DropEntity, tables: Tables, before: Sequence[Effect] = ()) -> UnitResult:
-    """Return effects on spaces, and `before` these others, which end what is there of who leaves."""
+    """Return effects that remove a participant from its spaces, preceded by `before`, which end its open work there."""
     space_ids = sorted(space_id for space_id, entity_id in tables.members if entity_id == unit.entity_id)
     effects = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for one in space_ids]
     return UnitResult(Committed(), tuple(spaces.perform([*before, *effects], unit, tables).events))

@@ -1,4 +1,4 @@
-"""The units of a drain as programs: everything that moves a thread on, behind its fence."""
+"""Programs of a worker's units: everything that advances a thread, protected by its fencing token."""
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -44,7 +44,7 @@ FENCE = 0  # the number of the fence among the ops of an advance
 
 
 class Ops(NamedTuple):  # every commit of a drain makes one
-    """The ops of an advance but for its effects, and the numbers of those that return what is asked for."""
+    """The ops of an advance without its effects, and the positions of those whose rows are used."""
 
     all: list[Op]
     run: int
@@ -120,7 +120,7 @@ def _ops(unit: Advance, sql: Statements) -> Ops:
 
 
 def is_plain(unit: Advance) -> bool:
-    """Return whether the unit is a step of a run that goes on, with nothing but its messages, calls and events."""
+    """Return whether the unit is a step of a continuing run with only messages, calls and events."""
     if type(unit) is not Result and type(unit) is not Answer:
         return False
     written = unit.effects or unit.env or unit.files or unit.nested or unit.dropped or unit.edited

@@ -1,4 +1,4 @@
-"""Late results that nobody will read, as programs: whose they are, and how their calls end (see `engine`)."""
+"""Programs that cancel calls whose late results no agent will read (see `engine`)."""
 
 from collections.abc import Generator, Iterable, Sequence
 from itertools import groupby

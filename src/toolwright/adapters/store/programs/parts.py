@@ -92,7 +92,7 @@ def new_files(changes: Sequence[FileChange], sql: Statements) -> list[Op]:
 
 
 def write_files(thread_id: str, changes: Sequence[FileChange], sql: Statements) -> list[Op]:
-    """Return files that are written over what is there, or taken away."""
+    """Return ops that write or delete files."""
     ops: list[Op] = []
     for change in changes:
         if change.file is None:
@@ -103,7 +103,7 @@ def write_files(thread_id: str, changes: Sequence[FileChange], sql: Statements) 
 
 
 def write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
-    """Return values set, or taken away."""
+    """Return ops that set or delete values."""
     ops: list[Op] = []
     for change in changes:
         if change.row is None:

@@ -385,7 +385,7 @@ def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
 
 
 def _leave_spaces(unit: DropAgent | DropEntity, sql: Statements, before: Sequence[Effect] = ()) -> Program:
-    """Return effects on spaces, and `before` these others, which end what is there of who leaves."""
+    """Return effects that remove a participant from its spaces, preceded by `before`, which end its open work there."""
     rows = yield Op(sql.spaces.memberships, {"entity_id": unit.entity_id})
     effects = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for (one,) in rows]
     done = yield from perform([*before, *effects], unit, sql)

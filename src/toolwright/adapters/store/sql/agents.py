@@ -222,7 +222,7 @@ class AgentStatements:
         self._late_result_statements(answering, compiled)
 
     def _late_result_statements(self, answering: ColumnElement[str], compiled: Compiler) -> None:
-        """Statements for threads with pending calls, and to cancel calls that nobody hopes for."""
+        """Statements for threads with pending calls, and to cancel calls whose results are not needed."""
         pending, mine = text(IS_PENDING), string("agent_id")
         hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
         self.hoping = compiled(hoping.where(pending, answering == mine))
@@ -271,7 +271,7 @@ def _of_agent(keepers: Subquery) -> Rows:
 
 
 def _keepers(keepers: Subquery, part: ColumnElement[str]) -> Rows:
-    """Return the ids under which something is kept of which a part is the given text."""
+    """Return the ids of owners that contain the given text."""
     query = select(keepers.c.agent_id).where(part == string("part"))
     return query.order_by(keepers.c.agent_id).limit(number("limit"))
 
@@ -403,7 +403,7 @@ class SqlAgents:
 
 
 def _placed(rows: Sequence[Row]) -> list[tuple[int, Passage]]:
-    """Return passages with their places, which stand first; broken ones are left out."""
+    """Return passages with their place, which is the first column. Broken ones are skipped."""
     return [(int(row[0]), passage) for row in rows for passage in PASSAGES.each([row])]
 
 

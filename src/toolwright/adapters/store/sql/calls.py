@@ -26,7 +26,7 @@ from toolwright.core.threads.call import OPEN, Call, CallStatus, Route
 from toolwright.core.tools.tool import Kind
 
 ON_OFFER = "kind = 'external' AND completed_at IS NULL"
-"""Among which calls those are that outside workers may claim: a query that is to use the indexes says it so."""
+"""Condition of calls that external workers may claim. A query must repeat it exactly to use the indexes."""
 
 IN_PASSING: frozenset[CallStatus] = frozenset({"created", "running", "done"})
 BY_STATUS = "status NOT IN ('created', 'running', 'done')"

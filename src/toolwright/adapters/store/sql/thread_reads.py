@@ -54,7 +54,7 @@ def _page(statement: Rows) -> Rows:
 
 
 MOST = 2**63 - 1
-"""The last number: on SQLite whatever is none is more than all numbers, and neither an event's place nor a time."""
+"""Largest number. On SQLite values that are not numbers sort after all numbers, and must be excluded."""
 
 OWNERS = 100
 """Threads whose owners are read by one statement."""

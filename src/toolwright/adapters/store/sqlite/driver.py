@@ -77,7 +77,7 @@ class SqliteDriver:
         return await self._readers.snapshot(reading)
 
     async def shrink(self) -> bool:
-        """Give a piece of the free space back, between two commits of the writer; return whether there is more."""
+        """Return some free space to the system, between two commits of the writer. Returns whether there is more."""
         request: Shrinking = self._loop.create_future()
         if self._failed is None:
             self._units.put(request)
@@ -143,7 +143,7 @@ class SqliteDriver:
             self._loop.call_soon_threadsafe(_end_shrinking, request, more)
 
     def _end_shrinking(self) -> None:
-        """Answer those who have asked for a piece after the last unit."""
+        """Answer pending `shrink` requests after the last unit."""
         self._waiting(maxsize)
         with suppress(RuntimeError):  # as above
             for request in self._shrinking:

@@ -66,7 +66,7 @@ def is_shrinkable(path: Path) -> bool:
 
 
 def make_shrinkable(path: Path) -> None:
-    """Rewrite the file so that it gives free space back; needs as much space again, and nobody else at the file."""
+    """Rewrite the file so that it can shrink. Needs as much free space again, and exclusive access."""
     with closing(sqlite3.connect(path, timeout=NOTICE_SECONDS, isolation_level=None)) as connection:
         connection.execute(_SHRINKABLE)
         connection.execute("VACUUM")
