@@ -426,7 +426,7 @@ async def test_a_request_goes_to_no_process_that_has_not_signed_its_address_or_i
 async def test_a_request_to_a_frozen_process_ends_once_that_is_known_to_be_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(sessions, "CHECK_INTERVAL", 0.05)
     monkeypatch.setattr(sessions, "CONNECT", 0.5)
     reached = asyncio.Event()
 

@@ -188,7 +188,7 @@ class Deleted(Shape):
 
 Responses = dict[int | str, dict[str, Any]]  # as FastAPI spells them
 
-_WORDS: dict[int | str, str] = {
+_DESCRIPTIONS: dict[int | str, str] = {
     400: "Invalid body or query.",
     401: "No key or token, or a wrong or expired one.",
     403: "Not allowed.",
@@ -213,7 +213,7 @@ def answers(
 def failures(*errors: int) -> Responses:
     """Return the error answers of a route with authentication."""
     statuses: list[int | str] = [*sorted({400, 401, 403, 503, *errors}), "default"]
-    return {status: {"model": ErrorShape, "description": _WORDS[status]} for status in statuses}
+    return {status: {"model": ErrorShape, "description": _DESCRIPTIONS[status]} for status in statuses}
 
 
 T = TypeVar("T")
@@ -375,7 +375,7 @@ def status_of(error: type[errors.ToolwrightError]) -> int:
     return INTERNAL
 
 
-KEPT = 128  # frames: readers of the same events are seldom far apart
+MOST_FRAMES = 128  # frames: readers of the same events are seldom far apart
 
 Names: TypeAlias = Literal["s3", "s4"]
 """Whose names events have."""
@@ -400,7 +400,7 @@ class Frames:
         if entry is not None and (event.n is not None or entry[0] is event):
             return entry[1]
         encoded = self.encode_event(event)
-        if len(self._frames) >= KEPT:
+        if len(self._frames) >= MOST_FRAMES:
             del self._frames[next(iter(self._frames))]
         self._frames[key] = (event, encoded)
         return encoded

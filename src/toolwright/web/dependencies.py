@@ -125,10 +125,10 @@ def address_of(connection: HTTPConnection) -> str | None:
 Service = Annotated[Caller, Depends(_service)]
 """A service, with all rights."""
 
-Known = Annotated[Caller, Depends(_caller)]
+AnyCaller = Annotated[Caller, Depends(_caller)]
 """A service or a person. `Serving.permits` decides what a person may do."""
 
-Follower = Annotated[Caller, Depends(_follower)]
+StreamReader = Annotated[Caller, Depends(_follower)]
 """A service or a person, also by a stream token; for streams only."""
 
 StreamingService = Annotated[Caller, Depends(_streaming_service)]

@@ -132,7 +132,7 @@ def _hint(module: ModuleType, path: str) -> str:
     return f" Did you mean '{module.__name__}:{close[0]}'?" if close else ""
 
 
-Words = Annotated[str, Field(min_length=1)]
+NonEmptyText = Annotated[str, Field(min_length=1)]
 
 
 def _line(text: str) -> str:
@@ -148,7 +148,7 @@ def _space_id(text: str) -> str:
         raise ValueError(error.details[0]["message"]) from error
 
 
-Name = Annotated[Words, Field(max_length=LONGEST_NAME), AfterValidator(_line)]
+Name = Annotated[NonEmptyText, Field(max_length=LONGEST_NAME), AfterValidator(_line)]
 
 
 class AgentEntry(Form):
@@ -163,7 +163,7 @@ class EntityEntry(Form):
     """A person, identified by the `externalId`."""
 
     type: Literal["human"]
-    external_id: Annotated[Words, Field(max_length=LONGEST_EXTERNAL_ID)]
+    external_id: Annotated[NonEmptyText, Field(max_length=LONGEST_EXTERNAL_ID)]
     display_name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_line)] | None = None
 
 
@@ -174,7 +174,7 @@ class SpaceEntry(Form):
     name: Name
     kind: SpaceKind = "private"
     delivery: DeliveryOrder = "all"
-    members: list[Words] = Field(default_factory=list[Words])
+    members: list[NonEmptyText] = Field(default_factory=list[NonEmptyText])
 
     @property
     def key(self) -> str:

@@ -487,7 +487,7 @@ async def open_journal(
     return store, locks.PostgresLock(url)
 
 
-PAGE, MOST_TOLD = 500, 20  # agents
+PAGE, MOST_LOGGED = 500, 20  # agents
 
 
 async def warn_about_agents(runtime: Runtime, models: Models, default_model: str | None) -> None:
@@ -498,10 +498,10 @@ async def warn_about_agents(runtime: Runtime, models: Models, default_model: str
     count = 0
     async for problem in _unusable(runtime, models, default_model):
         count += 1
-        if count <= MOST_TOLD:
+        if count <= MOST_LOGGED:
             log.warning(problem)
-    if count > MOST_TOLD:
-        log.warning("%s more agents cannot run because their models cannot be used.", count - MOST_TOLD)
+    if count > MOST_LOGGED:
+        log.warning("%s more agents cannot run because their models cannot be used.", count - MOST_LOGGED)
 
 
 async def _unusable(runtime: Runtime, models: Models, default_model: str | None) -> AsyncGenerator[str]:

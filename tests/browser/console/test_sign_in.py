@@ -79,7 +79,7 @@ async def test_a_session_that_is_over_leads_back_to_where_one_was(context: Brows
 async def test_whatever_is_pressed_once_a_session_is_over_leads_to_the_sign_in(
     context: BrowserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visit, "LOOK_AGAIN", HOUR)  # it is the button that finds out
+    monkeypatch.setattr(visit, "POLL_INTERVAL", HOUR)  # it is the button that finds out
     async with house(tw.App()) as made:
         ada = await made.person("ada")
         await made.rt.spaces.create("Trip to Tokyo", id="trip", kind="public")

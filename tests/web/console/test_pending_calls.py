@@ -117,7 +117,7 @@ async def test_who_may_answer_is_said_in_words() -> None:
             await answerers(service, await named(service, name), "Trip")
             for name in ("confirmAction", "weigh", "refund")
         ]
-        assert told == ["everybody in Trip", "a service", "Ada, nobody"]
+        assert told == ["anyone in Trip", "a service", "Ada, nobody"]
 
 
 async def test_an_approval_in_a_persons_own_thread_is_counted_as_theirs_and_they_may_answer_it() -> None:

@@ -40,8 +40,8 @@ from toolwright.core.tools.http.execution import HttpExecution, HttpRequest, req
 from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.pipeline import PreparedCall, missing_variables_error
 
-_OF_A_HEAD = ("content-type", "content-length", "last-modified", "etag")
-MOST_OF_AN_ERROR = 2_048  # bytes of a body that an error result shows
+_HEAD_FIELDS = ("content-type", "content-length", "last-modified", "etag")
+MOST_ERROR_BODY = 2_048  # bytes of a body that an error result shows
 _JSON = re.compile(r"(application|text)/(json|[\w.+-]+\+json)")
 _TEXT = re.compile(
     r"text/.*|application/(xml|[\w.+-]+\+xml|yaml|x-yaml|javascript|x-www-form-urlencoded|x-ndjson)"
@@ -59,7 +59,7 @@ def result_of(answer: Answer, most: int, values: int, fields: Sequence[str] = ()
     if not 200 <= answer.status < 300:
         return _error(answer, most)
     if answer.method == "HEAD":
-        headers: JSONObject = {name: answer.headers[name] for name in _OF_A_HEAD if name in answer.headers}
+        headers: JSONObject = {name: answer.headers[name] for name in _HEAD_FIELDS if name in answer.headers}
         return ToolResult.ok({"status": answer.status, "headers": headers})
     if answer.status in (204, 205):
         return ToolResult.ok()
@@ -90,7 +90,7 @@ def _error(answer: Answer, most: int) -> ToolResult:
         )
     except HttpFailure:
         text = ""
-    shown_body = text.encode("utf-8", "replace")[:MOST_OF_AN_ERROR].decode("utf-8", "ignore")
+    shown_body = text.encode("utf-8", "replace")[:MOST_ERROR_BODY].decode("utf-8", "ignore")
     status_line = f"HTTP {answer.status}{_phrase(answer.status)}"
     return ToolResult.fail(
         f"{status_line}: {brief(text, len(shown_body))}" if text else status_line,

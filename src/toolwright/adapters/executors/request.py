@@ -36,7 +36,7 @@ class HttpFailure(Exception):
 
 MAX_REDIRECTS = 5
 CONNECT_TIMEOUT = 10.0  # seconds for each address, and for the handshake of TLS
-MOST_OF_AN_ERROR = 64 * 1024  # bytes that are read of an answer of which at most 2 KB are shown
+MOST_ERROR_BODY = 64 * 1024  # bytes that are read of an answer of which at most 2 KB are shown
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT}
 _ALLOW = "the operator may allow it with TOOLWRIGHT_HTTP_ALLOW"
@@ -200,7 +200,7 @@ class Exchange:
         headers = {name.decode("latin-1").lower(): text.decode("latin-1") for name, text in response.headers}
         if response.status in _REDIRECTS and "location" in headers:
             return Answer(method=method, status=response.status, headers=headers, content=b"", whole=True)
-        most = self._most if 200 <= response.status < 300 else min(self._most, MOST_OF_AN_ERROR)
+        most = self._most if 200 <= response.status < 300 else min(self._most, MOST_ERROR_BODY)
         content = bytearray()
         async for chunk in response.aiter_stream():
             content += chunk
@@ -256,7 +256,7 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 CONNECTIONS = 1_000
-KEPT_ALIVE = 20
+MOST_IDLE_CONNECTIONS = 20
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
@@ -308,7 +308,7 @@ def pool(dialer: Dialer, tls: ssl.SSLContext) -> httpcore.AsyncConnectionPool:
     return httpcore.AsyncConnectionPool(
         ssl_context=tls,
         max_connections=CONNECTIONS,
-        max_keepalive_connections=KEPT_ALIVE,
+        max_keepalive_connections=MOST_IDLE_CONNECTIONS,
         keepalive_expiry=5.0,
         network_backend=dialer,
     )

@@ -110,7 +110,7 @@ _FAULTS = (BaseError, OSError, ValueError)
 PROBE_BYTES = 32 * 1024  # as much as the journal's own probe: a disk may have room for less
 YOUNG = timedelta(minutes=5)  # far less than unreferenced bytes are kept
 _DIGEST = re.compile("[0-9a-f]{64}")
-_THERE = (AlreadyExistsError, FileExistsError, PreconditionError)
+_ALREADY_EXISTS = (AlreadyExistsError, FileExistsError, PreconditionError)
 
 
 class ObjectFiles:
@@ -138,7 +138,7 @@ class ObjectFiles:
         """Write the object to the disk if it does not exist. Return whether it was written."""
         try:
             await obstore.put_async(self._store(), key, content, mode="create", use_multipart=False)
-        except _THERE:
+        except _ALREADY_EXISTS:
             return False
         if self._folder is not None:
             await asyncio.to_thread(_sync, self._folder / key)

@@ -38,7 +38,7 @@ CONNECT_TIMEOUT = 30.0
 """Seconds for a session and its first list."""
 MOST_PAGES = 200  # of one list
 MOST_ENTRIES = 20_000  # of one list
-_READ_OF_INSTRUCTIONS = 10 * MOST_INSTRUCTIONS  # characters that are looked at for secrets
+_MOST_READ_INSTRUCTIONS = 10 * MOST_INSTRUCTIONS  # characters that are looked at for secrets
 LINGERS = 600.0
 """Seconds for which a server may still be busy with a call that was given up, and ask something for it."""
 MOST_VIEWS = 100  # of one list: agents with other options for the same server, those that asked last
@@ -281,7 +281,7 @@ class Connection:
         if self.redactor:
             entries = cast("list[JSON]", await asyncio.to_thread(self.redactor.json, entries))
         said_of_itself = self.redactor.text(
-            (session.client.instructions or "")[:_READ_OF_INSTRUCTIONS]
+            (session.client.instructions or "")[:_MOST_READ_INSTRUCTIONS]
         ).strip()
         self._listed = _Listed(
             next(self._numbers),

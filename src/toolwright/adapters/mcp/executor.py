@@ -36,7 +36,7 @@ log = logger("toolwright.mcp")
 
 MOST_ROUNDS = 30  # in which a server may ask something before it answers
 MOST_QUESTIONS = 20  # to people and to the model, in one call
-TASK_KEPT = 24 * 3600 * 1000  # milliseconds that a server is asked to keep a task
+TASK_TTL = 24 * 3600 * 1000  # milliseconds that a server is asked to keep a task
 TASK_LASTS = (
     7 * 24 * 3600.0
 )  # seconds until a task is given up whose server does not say how long it keeps it
@@ -177,7 +177,7 @@ class _Call:
             arguments=self._arguments,
             input_responses=answers,
             request_state=state,
-            task=types.TaskMetadata(ttl=TASK_KEPT) if as_task else None,
+            task=types.TaskMetadata(ttl=TASK_TTL) if as_task else None,
             _meta=meta,
         )
         # Not by `call_tool`, which would validate the result, and re-read the server's list for that.

@@ -28,7 +28,7 @@ from toolwright.adapters.mcp.messages import (
 from toolwright.adapters.mcp.peer import NoPeer, error_line, within
 from toolwright.adapters.mcp.results import content_of, parsed_answer, validated_result
 from toolwright.adapters.mcp.session import REQUEST_TIMEOUT, OpenSession
-from toolwright.adapters.mcp.transport import OF_OURS, SESSION_GONE, AllowedNetwork, Lost, client
+from toolwright.adapters.mcp.transport import OWN_CODES, SESSION_GONE, AllowedNetwork, Lost, client
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
@@ -93,7 +93,7 @@ async def written_prompt(connection: Connection, name: str, arguments: Mapping[s
             return await asyncio.to_thread(_text_of, connection, answer)
         except MCPError as error:
             message = connection.redactor.text(error_line(error))
-            if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OF_OURS):
+            if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OWN_CODES):
                 raise McpUnavailable(message) from error
             raise McpRefused(message) from error
         except (*_FAULTS, InvalidJSON, InvalidField) as error:
@@ -322,7 +322,7 @@ async def _task_request(
         message = brief(error.error.message, 500)
         if error.error.code == types.INVALID_PARAMS:
             raise McpTaskGone(message) from error
-        if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OF_OURS):
+        if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OWN_CODES):
             raise McpUnavailable(message) from error
         raise _Refused(message) from error
     except (ValidationError, RuntimeError, ValueError) as error:

@@ -38,7 +38,7 @@ from toolwright.core.tools.http.addresses import AddressRefused, AllowsAddress, 
 
 CONNECT_TIMEOUT = 10.0  # seconds
 CONNECTIONS = 1_000  # to one server, which may keep those of calls that were given up
-MOST_OF_AN_ERROR = 2_048  # bytes of the body of an error that are shown
+MOST_ERROR_BODY = 2_048  # bytes of the body of an error that are shown
 Lost: TypeAlias = Callable[[str | None], None]
 """Called when the server has lost the session, with the method of the rejected message."""
 NO_SERVER = -32099  # the code of errors that no server has sent
@@ -47,9 +47,9 @@ BROKEN_OFF = -32097  # that of requests that were sent, and whose answer did not
 SESSION_GONE = (
     -32096
 )  # that of requests in a session of an earlier process that the server does not know any more
-OF_OURS = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
+OWN_CODES = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
 SESSION_ID = "mcp-session-id"
-_NO_ANSWER_OF_ITS = frozenset(
+_GATEWAY_ERRORS = frozenset(
     {502, 504}
 )  # a gateway reports that the server it forwards to has disconnected, or is silent
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
@@ -230,12 +230,12 @@ def _kind(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 async def _http_error(answer: httpx2.Response, kind: str) -> httpx2.Response:
     """Return the error that an HTTP answer stands for. A protocol message is returned unchanged."""
-    body = await _beginning(answer, MAX_MESSAGE if kind == "application/json" else MOST_OF_AN_ERROR)
+    body = await _beginning(answer, MAX_MESSAGE if kind == "application/json" else MOST_ERROR_BODY)
     if kind == "application/json" and _is_message(body):
         return httpx2.Response(answer.status_code, headers={"content-type": kind}, content=bytes(body))
-    text = " ".join(bytes(body[:MOST_OF_AN_ERROR]).decode("utf-8", "replace").split())
+    text = " ".join(bytes(body[:MOST_ERROR_BODY]).decode("utf-8", "replace").split())
     status_line = f"it answers HTTP {answer.status_code}{_phrase(answer.status_code)}"
-    code = BROKEN_OFF if answer.status_code in _NO_ANSWER_OF_ITS else NO_SERVER
+    code = BROKEN_OFF if answer.status_code in _GATEWAY_ERRORS else NO_SERVER
     return _error_response(
         f"{status_line}: {brief(text, 200)}" if text else status_line, code, answer.status_code
     )

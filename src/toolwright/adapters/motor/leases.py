@@ -16,7 +16,7 @@ from toolwright.core.ports import Clock, Drain, Lock, Verdict
 
 log = logger("toolwright.motor")
 
-LOOK = 0.1  # seconds between two looks whether the leases are still held
+CHECK_INTERVAL = 0.1  # seconds between two looks whether the leases are still held
 OTHERS = 60.0  # seconds for which a thread is left to other nodes, since this one does not know its agent
 MOST_OTHERS = 5_000  # such threads that are not leased
 MOST_AT_ONCE = 50  # threads leased by one statement
@@ -186,7 +186,7 @@ class LeaseMotor(EmbeddedMotor):
         A task of its own, because a slow database can delay the scheduler's turn for long.
         """
         while True:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(CHECK_INTERVAL)
             self._leases.turned(len(self._running))
             if self._running and not self._leases.held:
                 await self._yield_drains()

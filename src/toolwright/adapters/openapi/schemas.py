@@ -29,7 +29,7 @@ _ONE = frozenset(
         "not", "if", "then", "else",
     }
 )  # fmt: skip
-_KEPT = frozenset(
+_KEPT_KEYWORDS = frozenset(
     {
         "type", "enum", "const", "required", "dependentRequired", "format", "pattern", "default", "minimum", "maximum",
         "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems",
@@ -212,7 +212,7 @@ class SchemaReader:
     def _plain(self, node: Mapping[str, Node]) -> JSONObject:
         converted: JSONObject = {}
         for keyword, each in node.items():
-            if keyword in _KEPT:
+            if keyword in _KEPT_KEYWORDS:
                 converted[keyword] = _json(each)
             elif keyword == "description" and isinstance(each, str):
                 converted[keyword] = brief(" ".join(each.split()), self.longest)

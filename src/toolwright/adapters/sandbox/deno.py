@@ -22,17 +22,17 @@ from toolwright.core.value import changed
 FLAGS = (
     "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock", "--no-code-cache", "--cached-only", "--quiet",
 )  # fmt: skip
-_OF_NODE = """_http_agent _http_common _http_outgoing _http_server _stream_duplex _stream_passthrough
+_NODE_MODULES = """_http_agent _http_common _http_outgoing _http_server _stream_duplex _stream_passthrough
 _stream_readable _stream_transform _stream_writable _tls_common _tls_wrap assert assert/strict async_hooks buffer
 child_process cluster console constants crypto dgram diagnostics_channel dns dns/promises domain events fs fs/promises
 http http2 https inspector inspector/promises module net os path path/posix path/win32 perf_hooks process punycode
 querystring readline readline/promises repl sqlite stream stream/consumers stream/promises stream/web string_decoder sys
 test test/reporters timers timers/promises tls trace_events tty url util util/types v8 vm wasi worker_threads zlib"""
-NODE_MODULES = tuple(_OF_NODE.split())
+NODE_MODULES = tuple(_NODE_MODULES.split())
 _TYPES = {"typescript": "application/typescript", "javascript": "text/javascript"}
 _DATA = 800 * 1000 * 1000  # bytes, of which V8 reserves most; enough for the heap that code has by default
 _SOURCE = re.compile(r"data:[\w/.+-]+;source=(\w+);base64,[A-Za-z0-9+/=.]*")
-_FRAME_OF_OURS = re.compile(r"\n {1,9}at [^\n]*(?:;source=runner;|\(?(?:ext|node|file):)[^\n]*")
+_INTERNAL_FRAME = re.compile(r"\n {1,9}at [^\n]*(?:;source=runner;|\(?(?:ext|node|file):)[^\n]*")
 _CLOSED = re.compile(r'Unsupported scheme "none" for module "none:[^"]*"\. Supported schemes:(?:\n - "\w+")*')
 _RUNNER = Path(__file__).with_name("runner.mjs")
 _STDERR = 16 * 1024  # bytes that are kept of what V8 says when it dies
@@ -137,7 +137,7 @@ class Names:
         """Return the text with the names that people know, and without our own frames."""
         if ":" not in text:
             return text
-        ours_gone = _FRAME_OF_OURS.sub("", _CLOSED.sub("No module of that name can be imported.", text))
+        ours_gone = _INTERNAL_FRAME.sub("", _CLOSED.sub("No module of that name can be imported.", text))
         return _SOURCE.sub(self._source_name, ours_gone).replace("code:main", self._filenames[0])
 
     def _source_name(self, match: re.Match[str]) -> str:

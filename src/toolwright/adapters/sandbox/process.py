@@ -14,8 +14,8 @@ from pathlib import Path
 
 _PREFIX = "toolwright-code-"
 _OTHERS = {"RLIMIT_FSIZE": 16 * 1024 * 1024, "RLIMIT_NOFILE": 64, "RLIMIT_CORE": 0}
-_LEFT = 3600.0  # seconds after which a folder is no longer used
-_LOOK = 0.02  # seconds between two looks at the memory
+_STALE_AFTER = 3600.0  # seconds after which a folder is no longer used
+_CHECK_INTERVAL = 0.02  # seconds between two looks at the memory
 _SLACK = 96 * 1024 * 1024  # bytes that the program itself may use later, in addition to the code's limit
 _PAGE = resource.getpagesize()
 
@@ -32,7 +32,7 @@ class Memory:
     async def watch(self) -> None:
         """Kill the process once it has too much. Ends with it."""
         while self._resident() <= self._most:  # noqa: ASYNC110 - the kernel sends no notification
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_CHECK_INTERVAL)
         self.exceeded = True
         kill(self._pid)
 
@@ -122,7 +122,7 @@ async def opened(
                 raise
 
 
-def sweep(age: float = _LEFT) -> None:
+def sweep(age: float = _STALE_AFTER) -> None:
     """Remove folders of that age whose owners died before they could.
 
     An owner can run in another container, where its process id means nothing: hence the age.

@@ -120,7 +120,7 @@ def _caught(
 
 CONCURRENT_CALLS = 32
 """Calls of host functions that are under way together; the process waits with more."""
-MOST_WORDS = 20_000  # characters of a message or stack
+MOST_TEXT = 20_000  # characters of a message or stack
 _KINDS = ("log", "call", "result", "error")
 _FIELDS = {
     "level": str,
@@ -243,7 +243,7 @@ class Talk:
 
 
 def _text(value: JSON) -> str:
-    return brief(str(value or ""), MOST_WORDS).encode(errors="replace").decode()
+    return brief(str(value or ""), MOST_TEXT).encode(errors="replace").decode()
 
 
 def _well_formed(message: JSONObject) -> bool:

@@ -27,7 +27,7 @@ COOKIE = "toolwright_session"
 LIFE = timedelta(hours=12)
 LINK_LIFE = timedelta(minutes=10)
 ROOM = 2_800  # bytes of a session: with its signature and in base64 they are a cookie that browsers keep
-_OF_TOKENS = frozenset(
+_TOKEN_CLAIMS = frozenset(
     {"iss", "aud", "exp", "nbf", "iat", "jti"}
 )  # claims about the token, not about the person
 LONGEST_COOKIE = 4_096  # characters
@@ -135,7 +135,7 @@ def _fitting_claims(claims: Mapping[str, JSON], room: int) -> JSONObject:
     """Return the claims about the person that fit into a cookie, the shortest first."""
     content: JSONObject = {}
     of_person = [
-        (len(_written({name: each})), name) for name, each in claims.items() if name not in _OF_TOKENS
+        (len(_written({name: each})), name) for name, each in claims.items() if name not in _TOKEN_CLAIMS
     ]
     for size, name in sorted(of_person):
         room -= size

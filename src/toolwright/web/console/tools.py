@@ -119,7 +119,7 @@ async def draw_outcome(call: Call, result: ToolResult | None) -> None:
             code(result.stack)
 
 
-LOOK_AGAIN: Final = 0.5  # seconds without news after which the row is read all the same
+POLL_INTERVAL: Final = 0.5  # seconds without news after which the row is read all the same
 
 
 @value
@@ -159,7 +159,7 @@ async def call_app_tool(
             yield progress
             if progress.over:
                 return
-            if not await watch.next(LOOK_AGAIN) and row is None and await app_calls.lost(call):
+            if not await watch.next(POLL_INTERVAL) and row is None and await app_calls.lost(call):
                 raise StoreError("The call could not be executed.")
 
 
@@ -172,7 +172,7 @@ async def call_agent_tool(
     try:
         done = False
         while not done:
-            await asyncio.wait([calling], timeout=LOOK_AGAIN)
+            await asyncio.wait([calling], timeout=POLL_INTERVAL)
             done = calling.done()
             if done:
                 await calling  # raises what it raised

@@ -118,7 +118,7 @@ log = logging.getLogger("toolwright.web")
 
 SCOPE: Final = "toolwright.console"
 """The key in a request's scope that holds the console and the session for its page."""
-LOOK_AGAIN: Final = 15.0  # seconds between two checks of the visitor's access
+POLL_INTERVAL: Final = 15.0  # seconds between two checks of the visitor's access
 OVER: Final = "Your session has expired. Sign in again."
 
 
@@ -307,7 +307,7 @@ class Visit:
 
     async def _stay(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(POLL_INTERVAL)
             if not self.site.sessions.is_open(self.session) or not await self.site.knows(self.session):
                 self.site.sessions.end(self.session)
                 self._view.close()  # a browser that does not leave gets no more updates

@@ -35,8 +35,8 @@ from toolwright.web.mcp.tasks import (
 )
 from toolwright.web.mcp.tools import Context, McpParts, is_modern, knows_tasks, unknown
 
-LOOK_AGAIN = 2.0  # seconds without an event after which the row is read anyway
-LOOK_ABROAD = 0.25  # the same while another process executes the runs, whose events can be lost
+POLL_INTERVAL = 2.0  # seconds without an event after which the row is read anyway
+REMOTE_POLL_INTERVAL = 0.25  # the same while another process executes the runs, whose events can be lost
 SETTLE = 0.25  # seconds to wait for the last event of a call after its row is final
 
 Answer = CallToolResult | InputRequiredResult | dict[str, Any]
@@ -76,7 +76,7 @@ class ToolCalls:
         with app_calls.watch(call) as watch:
             await asyncio.shield(self._make(context, call, params))
             while (row := await watch.row()) is None:
-                if not await watch.next(LOOK_AGAIN) and await app_calls.lost(call):
+                if not await watch.next(POLL_INTERVAL) and await app_calls.lost(call):
                     raise MCPError(INVALID_PARAMS, "The call could not be executed.")
         return {"task": legacy_task(row, "working", None)}
 
@@ -226,7 +226,7 @@ class _CallFollower:
 
     def _pause(self) -> float:
         """Return the seconds to wait for the next event."""
-        pause = min(LOOK_AGAIN, self._parts.beat) if self._runtime.is_only_driver else LOOK_ABROAD
+        pause = min(POLL_INTERVAL, self._parts.beat) if self._runtime.is_only_driver else REMOTE_POLL_INTERVAL
         if knows_tasks(self._context):
             remaining = self._parts.patience - self._elapsed
             return max(0.01, min(pause, remaining)) if remaining > 0 else pause

@@ -61,7 +61,7 @@ from toolwright.web.mcp.content import Prompts, Resources
 from toolwright.web.mcp.sessions import (
     FORWARDED,
     MOST,
-    MOST_OF_CALLER,
+    MOST_PER_CALLER,
     VALID,
     McpSessions,
     SessionAddresses,
@@ -229,7 +229,7 @@ class McpEndpoint:
         *,
         beat: float = BEAT,
         permissions: McpPermissions | None = None,
-        most_sessions: tuple[int, int] = (MOST_OF_CALLER, MOST),
+        most_sessions: tuple[int, int] = (MOST_PER_CALLER, MOST),
     ) -> None:
         self._serving = serving
         self._parts = McpParts(

@@ -27,7 +27,7 @@ from toolwright.web.mcp.tools import Context, McpParts, is_modern
 VALID = 3600.0
 """Seconds that a state may be brought back: as long as a question waits for its answer."""
 
-_OWN = "p."
+_LOCAL_PREFIX = "p."
 
 
 class StateCodec:
@@ -45,12 +45,12 @@ class StateCodec:
         try:
             return self._cipher.seal(payload.decode())[0]
         except CannotSeal:
-            return _OWN + self._own.seal(payload)
+            return _LOCAL_PREFIX + self._own.seal(payload)
 
     def unseal(self, token: str) -> bytes:
         """Decrypt a token. Raises `InvalidRequestState`."""
-        if token.startswith(_OWN):
-            return self._own.unseal(token.removeprefix(_OWN))
+        if token.startswith(_LOCAL_PREFIX):
+            return self._own.unseal(token.removeprefix(_LOCAL_PREFIX))
         try:
             return self._cipher.open(token).encode()
         except CannotUnseal as error:  # whose words are the operator's, who would look for a lost key
@@ -135,17 +135,17 @@ def session_of(context: Context) -> str | None:
     return None if context.request is None else context.request.headers.get("mcp-session-id")
 
 
-MOST_OF_CALLER = 250
+MOST_PER_CALLER = 250
 MOST = 1_000
 _HEADER = MCP_SESSION_ID_HEADER.encode()
 FORWARDED = "toolwright-forwarded"  # the header of a request that another process has passed on
 KEY = "mcp session "
-LOOK_EVERY = 1.0  # seconds
+CHECK_INTERVAL = 1.0  # seconds
 CONNECT = 5.0  # seconds to reach another process; an answer may take as long as it takes
 _HOP_BY_HOP = frozenset(
     [b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"]
 )
-_MADE_HERE = frozenset([b"date", b"server"])  # headers of an answer that this server makes itself
+_OWN_HEADERS = frozenset([b"date", b"server"])  # headers of an answer that this server makes itself
 
 
 @dataclass(slots=True, eq=False)
@@ -160,7 +160,7 @@ class McpSessions:
 
     end: Callable[[str, str], Awaitable[None]]
     addresses: "SessionAddresses"
-    most_of_caller: int = MOST_OF_CALLER
+    most_of_caller: int = MOST_PER_CALLER
     most: int = MOST
     _sessions: OrderedDict[str, _Session] = field(default_factory=OrderedDict[str, _Session])
     _opening: int = 0
@@ -308,7 +308,7 @@ class SessionAddresses:
     async def _until_lost(self, session_id: str, url: str) -> None:
         """Return once the process at that URL neither announces the session nor answers."""
         while True:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(CHECK_INTERVAL)
             if self.find(session_id) != url and not await self._lives(url):
                 return
 
@@ -336,7 +336,7 @@ async def _pass_back(
         return False
     started.set()
     try:
-        dropped = _HOP_BY_HOP | _MADE_HERE
+        dropped = _HOP_BY_HOP | _OWN_HEADERS
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
         with suppress(

@@ -68,16 +68,16 @@ def _short_keys(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return value
 
 
-Words = Annotated[str, AfterValidator(_storable)]
+StorableText = Annotated[str, AfterValidator(_storable)]
 """Text that every journal can store."""
 
-Name = Annotated[Words, Field(max_length=MAX_NAME)]
+Name = Annotated[StorableText, Field(max_length=MAX_NAME)]
 """A name, a label or another short text."""
 
-Reference = Annotated[Words, Field(max_length=MAX_ID)]
+Reference = Annotated[StorableText, Field(max_length=MAX_ID)]
 """Reference to another object: its id or name."""
 
-Description = Annotated[Words, Field(max_length=MAX_DESCRIPTION)]
+Description = Annotated[StorableText, Field(max_length=MAX_DESCRIPTION)]
 """A description."""
 
 Metadata = Annotated[
@@ -87,15 +87,17 @@ Metadata = Annotated[
 ]
 """Data of the application, by short keys."""
 
-Id = Annotated[Words, Path(description="The id.")]
+Id = Annotated[StorableText, Path(description="The id.")]
 
 
 async def _space_id(
-    space_id: Annotated[Words | None, Query(alias="spaceId", description="The space's id.")] = None,
+    space_id: Annotated[StorableText | None, Query(alias="spaceId", description="The space's id.")] = None,
     smart_space_id: Annotated[
-        Words | None, Query(alias="smartSpaceId", description="Same as spaceId.")
+        StorableText | None, Query(alias="smartSpaceId", description="Same as spaceId.")
     ] = None,
-    channel_id: Annotated[Words | None, Query(alias="channelId", description="Same as spaceId.")] = None,
+    channel_id: Annotated[
+        StorableText | None, Query(alias="channelId", description="Same as spaceId.")
+    ] = None,
 ) -> str | None:
     ids = {"spaceId": space_id, "smartSpaceId": smart_space_id, "channelId": channel_id}
     present = {name: each for name, each in ids.items() if each is not None}
@@ -109,7 +111,7 @@ SpaceId = Annotated[str | None, Depends(_space_id)]
 """The space in a query, under any of the parameter's names."""
 
 Person = Annotated[
-    Words | None,
+    StorableText | None,
     Query(
         alias="userId",
         min_length=1,

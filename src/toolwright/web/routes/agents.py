@@ -15,7 +15,7 @@ from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, 
 from toolwright.web.dependencies import Service
 from toolwright.web.options import GatewayOptions
 from toolwright.web.requests.body import Form, described, parse, reads
-from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Person, SpaceId, Words
+from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Person, SpaceId, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import (
@@ -231,7 +231,7 @@ class McpServers(Shape):
 
 
 McpThread = Annotated[
-    Words | None,
+    StorableText | None,
     Query(alias="threadId", description="The thread whose values are used to contact the servers."),
 ]
 
@@ -272,7 +272,7 @@ class InboxEventAnswer(Shape):
 
 
 ThreadId = Annotated[
-    Words | None,
+    StorableText | None,
     Query(alias="threadId", description="A thread of the agent. The default is its home thread."),
 ]
 

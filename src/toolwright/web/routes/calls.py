@@ -13,11 +13,11 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import CallStatus
 from toolwright.runtime.pending.pending import LEASES, LONGEST_NAME
 from toolwright.web.answers import Answer, ListShape, answer, answers, listed
-from toolwright.web.dependencies import Known, Service
+from toolwright.web.dependencies import AnyCaller, Service
 from toolwright.web.requests.body import Form, described, reads
-from toolwright.web.requests.query import Id, Limit, Offset, Reference, SpaceId, Words
+from toolwright.web.requests.query import Id, Limit, Offset, Reference, SpaceId, StorableText
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here
+from toolwright.web.serving import ServingDep
 from toolwright.wire.call import Call, agent_entity_id, call_json
 from toolwright.wire.shape import Shape
 
@@ -62,7 +62,7 @@ class Submission(Form):
 
     call_id: Reference
     result: JsonValue = None
-    error: Words | None = None
+    error: StorableText | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -89,17 +89,19 @@ class Submission(Form):
 class ClaimRequest(Form):
     """The worker that claims a call, and its lease in milliseconds."""
 
-    worker: Annotated[Words, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
+    worker: Annotated[StorableText, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
     lease_ms: Annotated[int, Field(ge=round(LEASES[0] * 1000), le=round(LEASES[1] * 1000))]
 
 
 @router.get("/calls", responses=answers(CallList, "The calls."))
 async def list_calls(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     status: Statuses = None,
-    run_id: Annotated[Words | None, Query(alias="runId")] = None,
-    agent_id: Annotated[Words | None, Query(alias="agentId", description="An agent's name or id.")] = None,
+    run_id: Annotated[StorableText | None, Query(alias="runId")] = None,
+    agent_id: Annotated[
+        StorableText | None, Query(alias="agentId", description="An agent's name or id.")
+    ] = None,
     space_id: SpaceId = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
@@ -121,7 +123,7 @@ async def list_calls(
 
 
 @router.get("/calls/{call_id}", responses=answers(CallAnswer, "The call.", errors=(404,)))
-async def get_call(caller: Known, serving: Here, call_id: Id) -> Answer:
+async def get_call(caller: AnyCaller, serving: ServingDep, call_id: Id) -> Answer:
     """Get a tool call of any status. A person sees the calls of their own threads."""
     return answer({"call": call_json(await serving.permits.call(caller, call_id))})
 
@@ -132,7 +134,10 @@ async def get_call(caller: Known, serving: Here, call_id: Id) -> Answer:
     openapi_extra=described(Submission),
 )
 async def submit_result(
-    caller: Known, serving: Here, run_id: Id, submission: Annotated[Submission, Depends(reads(Submission))]
+    caller: AnyCaller,
+    serving: ServingDep,
+    run_id: Id,
+    submission: Annotated[Submission, Depends(reads(Submission))],
 ) -> Answer:
     """Submit the result of an open call. Each call accepts one result.
 
@@ -149,7 +154,7 @@ async def submit_result(
     "/calls/{call_id}/cancel",
     responses=answers(CallAnswer, "The cancelled call.", errors=(404, 409)),
 )
-async def cancel_call(_: Service, serving: Here, call_id: Id) -> Answer:
+async def cancel_call(_: Service, serving: ServingDep, call_id: Id) -> Answer:
     """Cancel an open call. Its agent receives the error `Tool call cancelled`."""
     return answer({"call": call_json(await serving.runtime.calls.cancel(call_id))})
 
@@ -160,7 +165,7 @@ async def cancel_call(_: Service, serving: Here, call_id: Id) -> Answer:
     openapi_extra=described(ClaimRequest),
 )
 async def claim_call(
-    _: Service, serving: Here, call_id: Id, claim: Annotated[ClaimRequest, Depends(reads(ClaimRequest))]
+    _: Service, serving: ServingDep, call_id: Id, claim: Annotated[ClaimRequest, Depends(reads(ClaimRequest))]
 ) -> Answer:
     """Claim an open call for a worker before it is executed; the same worker renews its lease in the same way.
 

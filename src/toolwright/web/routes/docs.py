@@ -17,7 +17,7 @@ from toolwright.web.answers import Answer, answer
 from toolwright.web.dependencies import SCHEMES, WAYS, identified
 from toolwright.web.requests.body import DEFINITIONS
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here, Serving
+from toolwright.web.serving import Serving, ServingDep
 
 Part = dict[str, Any]  # of an OpenAPI document
 
@@ -113,7 +113,7 @@ HEADERS = {
 _FILES = StaticFiles(directory=Path(__file__).parents[1] / "swagger_ui")
 
 
-async def _local(request: Request, serving: Here) -> Serving:
+async def _local(request: Request, serving: ServingDep) -> Serving:
     """Without keys, validate the caller as on all routes. With keys, allow everyone."""
     serving.access.check_local(request.headers, None if request.client is None else request.client.host)
     return serving

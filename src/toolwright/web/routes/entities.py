@@ -11,15 +11,15 @@ from toolwright.core.spaces.space import EntityFields
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.web.answers import Answer, Deleted, EnvNames, ListShape, answer, answers, listed
 from toolwright.web.auth.permits import owner_of_listed, speaker
-from toolwright.web.dependencies import Known, Service
+from toolwright.web.dependencies import AnyCaller, Service
 from toolwright.web.requests.body import Form, NewEnv, described, env_names, reads
-from toolwright.web.requests.query import Id, Limit, Metadata, Name, Offset, Reference, Words
+from toolwright.web.requests.query import Id, Limit, Metadata, Name, Offset, Reference, StorableText
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import AtWork, Here
+from toolwright.web.serving import AtWork, ServingDep
 from toolwright.wire.shape import Shape
 from toolwright.wire.space import Entity, FrontEnd, client_json, entity_json
 
-ExternalId = Annotated[Words, Field(min_length=1, max_length=LONGEST_EXTERNAL_ID)]
+ExternalId = Annotated[StorableText, Field(min_length=1, max_length=LONGEST_EXTERNAL_ID)]
 
 router = noun("/api/entities", "entities")
 
@@ -137,7 +137,7 @@ class ClientList(ListShape):
     clients: list[FrontEnd]
 
 
-EntityId = Annotated[Words | None, Query(alias="entityId", description="Only those of this entity.")]
+EntityId = Annotated[StorableText | None, Query(alias="entityId", description="Only those of this entity.")]
 
 
 class NewClient(Form):
@@ -157,7 +157,7 @@ class NewClient(Form):
     openapi_extra=described(NewClient),
 )
 async def register_client(
-    caller: Known, serving: Here, new: Annotated[NewClient, Depends(reads(NewClient))]
+    caller: AnyCaller, serving: ServingDep, new: Annotated[NewClient, Depends(reads(NewClient))]
 ) -> Answer:
     """Register a front-end."""
     whose = speaker(caller, new.entity_id)
@@ -167,7 +167,11 @@ async def register_client(
 
 @clients_router.get("", responses=answers(ClientList, "The clients."))
 async def list_clients(
-    caller: Known, serving: Here, entity_id: EntityId = None, limit: Limit = PageLimit(50), offset: Offset = 0
+    caller: AnyCaller,
+    serving: ServingDep,
+    entity_id: EntityId = None,
+    limit: Limit = PageLimit(50),
+    offset: Offset = 0,
 ) -> Answer:
     """List registered clients, oldest first. A person sees their own."""
     clients = await serving.runtime.clients.list(owner_of_listed(caller, entity_id), limit, offset)
@@ -175,7 +179,7 @@ async def list_clients(
 
 
 @clients_router.delete("/{client_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
-async def delete_client(caller: Known, serving: Here, client_id: Id) -> Answer:
+async def delete_client(caller: AnyCaller, serving: ServingDep, client_id: Id) -> Answer:
     """Delete a registered client."""
     await serving.permits.client(caller, client_id)
     await serving.runtime.clients.delete(client_id)

@@ -14,10 +14,10 @@ from toolwright.core.files.file import File as FileRow
 from toolwright.core.limits import PageLimit
 from toolwright.core.text import quantity
 from toolwright.web.answers import Answer, ListShape, answer, answers, failures, listed
-from toolwright.web.dependencies import Known
-from toolwright.web.requests.query import Id, Limit, Offset, Unsatisfiable, Words, part_of
+from toolwright.web.dependencies import AnyCaller
+from toolwright.web.requests.query import Id, Limit, Offset, StorableText, Unsatisfiable, part_of
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here
+from toolwright.web.serving import ServingDep
 from toolwright.wire.message import File, file_json
 
 router = noun("/api/threads/{thread_id}/files", "files")
@@ -29,7 +29,7 @@ class FileList(ListShape):
     files: list[File]
 
 
-SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
+INLINE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
 """Content types that a browser may display, because they cannot contain scripts. All others are downloaded."""
 
 _BYTES: dict[str, Any] = {  # a part of an OpenAPI document
@@ -37,12 +37,12 @@ _BYTES: dict[str, Any] = {  # a part of an OpenAPI document
     "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
 }
 Unlisted = Annotated[str | None, Header(include_in_schema=False)]
-FilePath = Annotated[Words, Path(description="The file's path, with or without a slash before it.")]
+FilePath = Annotated[StorableText, Path(description="The file's path, with or without a slash before it.")]
 
 
 @router.get("", responses=answers(FileList, "The files.", errors=(404,)))
 async def list_files(
-    caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
 ) -> Answer:
     """List the thread's files by path."""
     await serving.permits.thread(caller, thread_id)
@@ -61,8 +61,8 @@ async def list_files(
     | failures(404, 416),
 )
 async def get_file(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     thread_id: Id,
     path: FilePath,
     if_none_match: Unlisted = None,
@@ -93,7 +93,7 @@ async def get_file(
 
 
 @router.head("/{path:path}", response_class=Response, include_in_schema=False)
-async def describe_file(caller: Known, serving: Here, thread_id: Id, path: FilePath) -> Response:
+async def describe_file(caller: AnyCaller, serving: ServingDep, thread_id: Id, path: FilePath) -> Response:
     """Get the headers of a download, without reading the content."""
     await serving.permits.thread(caller, thread_id)
     file = await serving.runtime.files.get(thread_id, path)
@@ -109,7 +109,7 @@ async def _and_then(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator
 
 def _headers(file: FileRow) -> dict[str, str]:
     """Return headers that keep a browser from executing the file."""
-    inline = file.mime_type in SHOWN
+    inline = file.mime_type in INLINE_TYPES
     charset = "; charset=utf-8" if file.mime_type.startswith("text/") else ""
     name = quote(file.name, safe="")
     return {

@@ -17,7 +17,7 @@ from toolwright.core.limits import PageLimit
 from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
 from toolwright.web.requests.body import Form, described, errors_at, reads
-from toolwright.web.requests.query import Id, Limit, Offset, Person, Reference, Words
+from toolwright.web.requests.query import Id, Limit, Offset, Person, Reference, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import Block, Passage, block_json, passage_json
@@ -25,8 +25,8 @@ from toolwright.wire.shape import Shape
 
 router = noun("/api/agents/{agent_id}", "agents")
 
-Tag = Annotated[Words, Field(max_length=LONGEST_TAG)]
-Label = Annotated[Words, Path(description="The label of the block, percent-encoded.")]
+Tag = Annotated[StorableText, Field(max_length=LONGEST_TAG)]
+Label = Annotated[StorableText, Path(description="The label of the block, percent-encoded.")]
 
 
 class BlockList(ListShape):
@@ -62,7 +62,7 @@ class Linked(Shape):
 class NewBlock(Form):
     """The content of a block."""
 
-    content: Annotated[Words, Field(max_length=MAX_BLOCK, description="Up to 16 KiB in UTF-8.")]
+    content: Annotated[StorableText, Field(max_length=MAX_BLOCK, description="Up to 16 KiB in UTF-8.")]
     readers: Annotated[list[Reference], Field(max_length=MOST_LINKED)] = Field(
         [],
         description="Agents to share the block with, by name or id, in addition to those that already read it.",
@@ -72,7 +72,7 @@ class NewBlock(Form):
 class NewPassage(Form):
     """A passage to store."""
 
-    content: Annotated[Words, Field(max_length=MAX_PASSAGE, description="Up to 64 KiB in UTF-8.")]
+    content: Annotated[StorableText, Field(max_length=MAX_PASSAGE, description="Up to 64 KiB in UTF-8.")]
     tags: Annotated[list[Tag], Field(max_length=MOST_TAGS)] = Field([])
 
 
@@ -155,7 +155,7 @@ async def list_passages(
     runtime: AtWork,
     agent_id: Id,
     q: Annotated[
-        Words | None,
+        StorableText | None,
         Query(max_length=LONGEST_QUERY, description="Words that the passages must contain."),
     ] = None,
     limit: Limit = PageLimit(50),

@@ -23,7 +23,7 @@ from toolwright.core.limits import PageLimit
 from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
 from toolwright.web.requests.body import Form, described, errors_at, reads
-from toolwright.web.requests.query import Id, Limit, Offset, Person, Words
+from toolwright.web.requests.query import Id, Limit, Offset, Person, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import Goal, Memory, Plan, goal_json, memory_json, plan_json
@@ -31,11 +31,11 @@ from toolwright.wire.agent import Goal, Memory, Plan, goal_json, memory_json, pl
 router = noun("/api/agents/{agent_id}", "agents")
 F = TypeVar("F", bound=Form)
 
-OwnId = Annotated[Words, Field(max_length=LONGEST_ID)]
-Text = Annotated[Words, Field(max_length=LONGEST_TEXT)]
-ShortText = Annotated[Words, Field(max_length=LONGEST_NAME)]
-Time = Annotated[Words, Field(max_length=LONGEST_SCHEDULE)]
-Key = Annotated[Words, Path(description="The key, percent-encoded.")]
+ItemId = Annotated[StorableText, Field(max_length=LONGEST_ID)]
+Text = Annotated[StorableText, Field(max_length=LONGEST_TEXT)]
+ShortText = Annotated[StorableText, Field(max_length=LONGEST_NAME)]
+Time = Annotated[StorableText, Field(max_length=LONGEST_SCHEDULE)]
+Key = Annotated[StorableText, Path(description="The key, percent-encoded.")]
 
 
 class GoalList(ListShape):
@@ -59,7 +59,7 @@ class PlanList(ListShape):
 class NewGoal(Form):
     """A goal to create or update. Omitted fields are unchanged. A new goal needs a description."""
 
-    id: OwnId | None = Field(None, description="The goal to update; omit it to create a new goal.")
+    id: ItemId | None = Field(None, description="The goal to update; omit it to create a new goal.")
     description: Text | None = None
     status: ShortText | None = None
     priority: ShortText | None = None
@@ -120,7 +120,7 @@ class NewPlan(Form):
     A new plan needs a name, an instruction, and one of runAfter, scheduledAt and cron.
     """
 
-    id: OwnId | None = Field(None, description="The plan to update; omit it to create a new plan.")
+    id: ItemId | None = Field(None, description="The plan to update; omit it to create a new plan.")
     name: ShortText | None = None
     instruction: Text | None = Field(
         None, description="The instruction that the agent receives when the plan is due."

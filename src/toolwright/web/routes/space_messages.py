@@ -12,11 +12,11 @@ from toolwright.runtime.spaces.fields import LONGEST_EMOJI, LONGEST_TEXT
 from toolwright.runtime.spaces.history import LONGEST_PAGE, MessageView
 from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.auth.permits import speaker
-from toolwright.web.dependencies import Known
+from toolwright.web.dependencies import AnyCaller
 from toolwright.web.requests.body import Form, described, reads
-from toolwright.web.requests.query import Id, Metadata, Reference, Words
+from toolwright.web.requests.query import Id, Metadata, Reference, StorableText
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here
+from toolwright.web.serving import ServingDep
 from toolwright.wire.shape import Shape
 from toolwright.wire.space import MessageReaction, SpaceMessage, Spoken, reaction_json, space_message_json
 
@@ -42,9 +42,9 @@ class ReactionAnswer(Shape):
 
 
 Place = Annotated[int | None, Query(ge=0, lt=2**63)]
-Content = Annotated[Words, Field(max_length=LONGEST_TEXT)]
+Content = Annotated[StorableText, Field(max_length=LONGEST_TEXT)]
 Emoji = Annotated[
-    Words, Field(min_length=1, max_length=LONGEST_EMOJI, json_schema_extra={"pattern": r"^\S+$"})
+    StorableText, Field(min_length=1, max_length=LONGEST_EMOJI, json_schema_extra={"pattern": r"^\S+$"})
 ]
 
 
@@ -83,8 +83,8 @@ class NewReaction(Form):
     openapi_extra=described(NewSpaceMessage),
 )
 async def say(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     space_id: Id,
     new: Annotated[NewSpaceMessage, Depends(reads(NewSpaceMessage))],
 ) -> Answer:
@@ -104,8 +104,8 @@ async def say(
     "/spaces/{space_id}/messages", responses=answers(SpaceMessageList, "The messages.", errors=(404,))
 )
 async def list_space_messages(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     space_id: Id,
     limit: Annotated[
         int, AfterValidator(PageLimit), Query(ge=1, le=LONGEST_PAGE, description="The most messages.")
@@ -127,7 +127,10 @@ async def list_space_messages(
     openapi_extra=described(NewContent),
 )
 async def edit_message(
-    caller: Known, serving: Here, message_id: Id, change: Annotated[NewContent, Depends(reads(NewContent))]
+    caller: AnyCaller,
+    serving: ServingDep,
+    message_id: Id,
+    change: Annotated[NewContent, Depends(reads(NewContent))],
 ) -> Answer:
     """Edit one's own message. A service can edit every message."""
     await serving.permits.own_message(caller, message_id)
@@ -135,7 +138,7 @@ async def edit_message(
 
 
 @router.delete("/messages/{message_id}", responses=answers(Deleted, "Deleted.", errors=(403, 404)))
-async def delete_message(caller: Known, serving: Here, message_id: Id) -> Answer:
+async def delete_message(caller: AnyCaller, serving: ServingDep, message_id: Id) -> Answer:
     """Delete one's own message. A service can delete every message."""
     await serving.permits.own_message(caller, message_id)
     await serving.runtime.spaces.erase(message_id)
@@ -148,7 +151,10 @@ async def delete_message(caller: Known, serving: Here, message_id: Id) -> Answer
     openapi_extra=described(NewReaction),
 )
 async def react(
-    caller: Known, serving: Here, message_id: Id, new: Annotated[NewReaction, Depends(reads(NewReaction))]
+    caller: AnyCaller,
+    serving: ServingDep,
+    message_id: Id,
+    new: Annotated[NewReaction, Depends(reads(NewReaction))],
 ) -> Answer:
     """Add a reaction to a message. Repeating a reaction has no effect."""
     await serving.permits.message(caller, message_id)
@@ -164,7 +170,10 @@ async def react(
     openapi_extra=described(NewReaction),
 )
 async def unreact(
-    caller: Known, serving: Here, message_id: Id, old: Annotated[NewReaction, Depends(reads(NewReaction))]
+    caller: AnyCaller,
+    serving: ServingDep,
+    message_id: Id,
+    old: Annotated[NewReaction, Depends(reads(NewReaction))],
 ) -> Answer:
     """Remove a reaction."""
     await serving.permits.message(caller, message_id)

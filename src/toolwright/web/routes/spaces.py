@@ -15,16 +15,25 @@ from toolwright.core.spaces.space import Space as SpaceRow
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.fields import LONGEST_ID, OWN_ID
 from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, broken_json, page_json
-from toolwright.web.dependencies import Known, Service
+from toolwright.web.dependencies import AnyCaller, Service
 from toolwright.web.requests.body import Form, described, reads
-from toolwright.web.requests.query import Description, Id, Limit, Metadata, Name, Offset, Reference, Words
+from toolwright.web.requests.query import (
+    Description,
+    Id,
+    Limit,
+    Metadata,
+    Name,
+    Offset,
+    Reference,
+    StorableText,
+)
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import AtWork, Here
+from toolwright.web.serving import AtWork, ServingDep
 from toolwright.wire.shape import Shape
 from toolwright.wire.space import Member, Space, member_json, space_json
 
 SpaceId = Annotated[
-    Words, Field(min_length=1, max_length=LONGEST_ID, json_schema_extra={"pattern": f"^{OWN_ID}$"})
+    StorableText, Field(min_length=1, max_length=LONGEST_ID, json_schema_extra={"pattern": f"^{OWN_ID}$"})
 ]
 
 router = noun("/api/spaces", "spaces")
@@ -129,7 +138,7 @@ async def create_space(
 
 @router.get("", responses=answers(SpaceList, "The spaces."))
 async def list_spaces(
-    caller: Known, runtime: AtWork, limit: Limit = PageLimit(50), offset: Offset = 0
+    caller: AnyCaller, runtime: AtWork, limit: Limit = PageLimit(50), offset: Offset = 0
 ) -> Answer:
     """List spaces, oldest first. A person sees the spaces they are a member of, and the public ones."""
     spaces = await runtime.spaces.list(limit, offset, seen_by=caller.entity_id)
@@ -138,7 +147,7 @@ async def list_spaces(
 
 
 @router.get("/{space_id}", responses=answers(SpaceAnswer, "The space.", errors=(404,)))
-async def get_space(caller: Known, serving: Here, space_id: Id) -> Answer:
+async def get_space(caller: AnyCaller, serving: ServingDep, space_id: Id) -> Answer:
     """One space."""
     return answer(_space_fields(await serving.permits.space(caller, space_id)))
 
@@ -164,7 +173,7 @@ async def delete_space(_: Service, runtime: AtWork, space_id: Id) -> Answer:
 
 @router.get("/{space_id}/members", responses=answers(MemberList, "The members.", errors=(404,)))
 async def list_members(
-    caller: Known, serving: Here, space_id: Id, limit: Limit = PageLimit(1_000), offset: Offset = 0
+    caller: AnyCaller, serving: ServingDep, space_id: Id, limit: Limit = PageLimit(1_000), offset: Offset = 0
 ) -> Answer:
     """List the members of a space, in the order in which they joined."""
     await serving.permits.in_space(caller, space_id)
@@ -224,7 +233,7 @@ async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id
     openapi_extra=described(ReadUpTo),
 )
 async def mark_read(
-    caller: Known, serving: Here, space_id: Id, mark: Annotated[ReadUpTo, Depends(reads(ReadUpTo))]
+    caller: AnyCaller, serving: ServingDep, space_id: Id, mark: Annotated[ReadUpTo, Depends(reads(ReadUpTo))]
 ) -> Answer:
     """Mark messages as read up to a seq. Only people have unread counts: use a person's token."""
     await serving.permits.space(caller, space_id)

@@ -20,11 +20,11 @@ from toolwright.web.answers import (
     listed,
 )
 from toolwright.web.auth.permits import owner_of_new
-from toolwright.web.dependencies import Known
+from toolwright.web.dependencies import AnyCaller
 from toolwright.web.requests.body import Form, NewEnv, Values, described, env_names, reads
-from toolwright.web.requests.query import Id, Limit, Name, Offset, Reference, Words
+from toolwright.web.requests.query import Id, Limit, Name, Offset, Reference, StorableText
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here
+from toolwright.web.serving import ServingDep
 from toolwright.wire.message import Message, Sent, message_json
 from toolwright.wire.shape import Absent, Shape
 from toolwright.wire.thread import Child, Compaction, Thread, child_json, compaction_json, thread_json
@@ -101,7 +101,7 @@ class CompactionAnswer(Shape):
 class NewSummary(Form):
     """A summary in place of the one that a model wrote; of an agent with two sides the one of a `side`."""
 
-    text: Annotated[Words, Field(max_length=MAX_SUMMARY)]
+    text: Annotated[StorableText, Field(max_length=MAX_SUMMARY)]
     side: Literal["side_a", "side_b"] | None = None
 
 
@@ -137,7 +137,7 @@ class NewFile(Form):
 class NewMessage(Form):
     """A message to send."""
 
-    content: Words
+    content: StorableText
     attachments: Annotated[list[NewFile], Field(max_length=MOST_LISTED)] | None = None
 
 
@@ -154,7 +154,7 @@ class NewMessage(Form):
     openapi_extra=described(NewThread),
 )
 async def create_thread(
-    caller: Known, serving: Here, new: Annotated[NewThread, Depends(reads(NewThread))]
+    caller: AnyCaller, serving: ServingDep, new: Annotated[NewThread, Depends(reads(NewThread))]
 ) -> Answer:
     """Create a thread of an agent. A person owns the threads they create."""
     owner = owner_of_new(caller, new.user_id)
@@ -175,9 +175,9 @@ async def create_thread(
 
 @router.get("", responses=answers(ThreadList, "The threads."))
 async def list_threads(
-    caller: Known,
-    serving: Here,
-    user_id: Annotated[Words | None, Query(alias="userId")] = None,
+    caller: AnyCaller,
+    serving: ServingDep,
+    user_id: Annotated[StorableText | None, Query(alias="userId")] = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
@@ -187,7 +187,7 @@ async def list_threads(
 
 
 @router.get("/{thread_id}", responses=answers(ThreadAnswer, "The thread.", errors=(404,)))
-async def get_thread(caller: Known, serving: Here, thread_id: Id) -> Answer:
+async def get_thread(caller: AnyCaller, serving: ServingDep, thread_id: Id) -> Answer:
     """One thread."""
     await serving.permits.thread(caller, thread_id)
     return answer({"thread": thread_json(await serving.runtime.threads.get(thread_id))})
@@ -199,7 +199,7 @@ async def get_thread(caller: Known, serving: Here, thread_id: Id) -> Answer:
     openapi_extra=described(NewName),
 )
 async def rename_thread(
-    caller: Known, serving: Here, thread_id: Id, new: Annotated[NewName, Depends(reads(NewName))]
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, new: Annotated[NewName, Depends(reads(NewName))]
 ) -> Answer:
     """Set the name of a thread; null removes it. The name of a child cannot be changed."""
     await serving.permits.thread(caller, thread_id)
@@ -213,8 +213,8 @@ async def rename_thread(
     responses={204: {"description": "Deleted."}} | failures(404, 409),
 )
 async def delete_thread(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     thread_id: Id,
     cancel: Annotated[bool, Query(description="Cancel its runs in progress first.")] = False,
 ) -> Response:
@@ -226,7 +226,7 @@ async def delete_thread(
 
 @router.get("/{thread_id}/children", responses=answers(ChildList, "The children.", errors=(404,)))
 async def list_children(
-    caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
 ) -> Answer:
     """List the children of the thread with their status, oldest first."""
     await serving.permits.thread(caller, thread_id)
@@ -241,7 +241,10 @@ async def list_children(
     openapi_extra=described(NewMessage),
 )
 async def send_message(
-    caller: Known, serving: Here, thread_id: Id, new: Annotated[NewMessage, Depends(reads(NewMessage))]
+    caller: AnyCaller,
+    serving: ServingDep,
+    thread_id: Id,
+    new: Annotated[NewMessage, Depends(reads(NewMessage))],
 ) -> Answer:
     """Send a message, which joins the current run or starts one."""
     await serving.permits.thread(caller, thread_id)
@@ -257,10 +260,12 @@ async def send_message(
 
 @router.get("/{thread_id}/messages", responses=answers(MessageList, "The messages.", errors=(404,)))
 async def list_messages(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     thread_id: Id,
-    run_id: Annotated[Words | None, Query(alias="runId", description="Only messages of this run.")] = None,
+    run_id: Annotated[
+        StorableText | None, Query(alias="runId", description="Only messages of this run.")
+    ] = None,
     limit: Limit = PageLimit(100),
     offset: Offset = 0,
 ) -> Answer:
@@ -274,7 +279,7 @@ async def list_messages(
     "/{thread_id}/messages/{message_id}/pin",
     responses=answers(MessageAnswer, "The pinned message.", errors=(404,)),
 )
-async def pin_message(caller: Known, serving: Here, thread_id: Id, message_id: Id) -> Answer:
+async def pin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> Answer:
     """Pin a message: it is never left out of a request. Calls and their results cannot be pinned."""
     await serving.permits.thread(caller, thread_id)
     message = await serving.runtime.threads.pin(thread_id, message_id)
@@ -285,7 +290,7 @@ async def pin_message(caller: Known, serving: Here, thread_id: Id, message_id: I
     "/{thread_id}/messages/{message_id}/pin",
     responses=answers(MessageAnswer, "The unpinned message.", errors=(404,)),
 )
-async def unpin_message(caller: Known, serving: Here, thread_id: Id, message_id: Id) -> Answer:
+async def unpin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> Answer:
     """Unpin a message: it can be left out of requests."""
     await serving.permits.thread(caller, thread_id)
     message = await serving.runtime.threads.pin(thread_id, message_id, False)
@@ -294,7 +299,7 @@ async def unpin_message(caller: Known, serving: Here, thread_id: Id, message_id:
 
 @router.get("/{thread_id}/compactions", responses=answers(CompactionList, "The compactions.", errors=(404,)))
 async def list_compactions(
-    caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
 ) -> Answer:
     """List the compactions of the thread's conversations with their summaries, oldest first."""
     await serving.permits.thread(caller, thread_id)
@@ -308,7 +313,10 @@ async def list_compactions(
     openapi_extra=described(NewSummary),
 )
 async def edit_summary(
-    caller: Known, serving: Here, thread_id: Id, new: Annotated[NewSummary, Depends(reads(NewSummary))]
+    caller: AnyCaller,
+    serving: ServingDep,
+    thread_id: Id,
+    new: Annotated[NewSummary, Depends(reads(NewSummary))],
 ) -> Answer:
     """Replace the summary of the omitted messages. The next steps use it."""
     await serving.permits.thread(caller, thread_id)
@@ -321,8 +329,8 @@ async def edit_summary(
     responses=answers(CompactionAnswer, "The compaction was deleted.", errors=(404,)),
 )
 async def remove_summary(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     thread_id: Id,
     side: Annotated[
         Literal["side_a", "side_b"] | None,
@@ -341,7 +349,7 @@ async def remove_summary(
     openapi_extra=described(NewEnv),
 )
 async def set_env(
-    caller: Known, serving: Here, thread_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
 ) -> Answer:
     """Set variables of the thread, or delete them with null. Plain text gets the declared type, or is a secret.
 

@@ -10,11 +10,11 @@ from fastapi import Depends
 from toolwright.core.env.env import Given
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.web.answers import Answer, ErrorShape, answer, answers
-from toolwright.web.dependencies import Known
+from toolwright.web.dependencies import AnyCaller
 from toolwright.web.requests.body import NewEnv, described, reads
 from toolwright.web.requests.query import Id
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here
+from toolwright.web.serving import ServingDep
 from toolwright.wire.call import VariablesAnswered, VariablesWanted, required_json
 
 router = noun("/api/threads", "variables")
@@ -30,7 +30,7 @@ class VariablesMissing(ErrorShape):
     "/{thread_id}/variables/{request_id}",
     responses=answers(VariablesWanted, "The requested variables.", errors=(404,)),
 )
-async def get_variables(caller: Known, serving: Here, thread_id: Id, request_id: Id) -> Answer:
+async def get_variables(caller: AnyCaller, serving: ServingDep, thread_id: Id, request_id: Id) -> Answer:
     """Get the requested variables, and those that are still missing."""
     await serving.permits.request(caller, thread_id, request_id)
     request = await serving.runtime.requests.get(thread_id, request_id)
@@ -59,8 +59,8 @@ async def get_variables(caller: Known, serving: Here, thread_id: Id, request_id:
     openapi_extra=described(NewEnv),
 )
 async def give_variables(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     thread_id: Id,
     request_id: Id,
     new: Annotated[NewEnv, Depends(reads(NewEnv))],

@@ -96,8 +96,8 @@ async def _awaited(make: Callable[[], Awaitable[T]]) -> T:
     return await make()
 
 
-KEPT_THREADS = 1_000  # of one journal in memory
-KEPT_JOURNALS = 32  # in memory, of one agent or app in one event loop
+MOST_THREADS = 1_000  # of one journal in memory
+MOST_JOURNALS = 32  # in memory, of one agent or app in one event loop
 GRACE = 1.0  # seconds that calls in progress have to end once no caller waits for a run
 Owner: TypeAlias = Agent | App
 Keep: TypeAlias = Callable[[str], Awaitable[None]]
@@ -131,7 +131,7 @@ class _Seat:
             return
         self._threads[thread_id] = None
         self._threads.move_to_end(thread_id)
-        if len(self._threads) > KEPT_THREADS:
+        if len(self._threads) > MOST_THREADS:
             oldest, _ = self._threads.popitem(last=False)
             with suppress(NotFound, ThreadBusy):  # deleted by the user, or in use: then it is kept
                 await runtime.threads.delete(oldest)
@@ -225,7 +225,7 @@ class _Loop:
 
 def _make_room(seats: dict[object, _Seat]) -> None:
     """Drop the least recently used idle journal, if there are many: each model object of a run has its own."""
-    if len(seats) >= KEPT_JOURNALS:
+    if len(seats) >= MOST_JOURNALS:
         oldest = next((key for key, seat in seats.items() if not seat.in_use), None)
         seats.pop(oldest, None)
 

@@ -35,33 +35,33 @@ _LONGEST = 500
 
 # Not the beginning of "128k", "200 000" or "131.072".
 _LIMIT: Final = r"(?P<limit>\d[\d,]*)(?![\d.,]*\s?(?:[kKmM]\b|\d))"
-_ASKED: Final = r"(?P<asked>[\d,]+)"
+_REQUESTED: Final = r"(?P<asked>[\d,]+)"
 _ANSWER: Final = r"(?P<answer>[\d,]+)"
 TOO_LONG: Final = tuple(
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
     for pattern in (
         # OpenAI, and what follows its wire: vLLM, SGLang, OpenRouter, DeepSeek, Together, Fireworks
-        rf"maximum context length (?:is|of) {_LIMIT} tokens.*?requested(?: about)? {_ASKED} tokens"
+        rf"maximum context length (?:is|of) {_LIMIT} tokens.*?requested(?: about)? {_REQUESTED} tokens"
         rf".{{0,80}}?{_ANSWER} (?:in|for) the (?:completion|output)",
         rf"maximum context length (?:is|of) {_LIMIT} tokens.*?(?:resulted in|requested|request has|contains)"
-        rf"(?: about| at least)? {_ASKED}(?: input)? tokens",
+        rf"(?: about| at least)? {_REQUESTED}(?: input)? tokens",
         rf"maximum context length (?:is|of) {_LIMIT}",
-        rf"input tokens exceed the configured limit of {_LIMIT} tokens.*?resulted in {_ASKED} tokens",
-        rf"\(length {_ASKED}\) is longer than the maximum model length of {_LIMIT}",
-        rf"input \({_ASKED} tokens\) is longer than the model'?s context length \({_LIMIT} tokens\)",
+        rf"input tokens exceed the configured limit of {_LIMIT} tokens.*?resulted in {_REQUESTED} tokens",
+        rf"\(length {_REQUESTED}\) is longer than the maximum model length of {_LIMIT}",
+        rf"input \({_REQUESTED} tokens\) is longer than the model'?s context length \({_LIMIT} tokens\)",
         # Anthropic
-        rf"prompt is too long: {_ASKED} tokens > {_LIMIT} maximum",
-        rf"exceed context limit: {_ASKED} \+ {_ANSWER} > {_LIMIT}",
+        rf"prompt is too long: {_REQUESTED} tokens > {_LIMIT} maximum",
+        rf"exceed context limit: {_REQUESTED} \+ {_ANSWER} > {_LIMIT}",
         # Google
-        rf"input token count \({_ASKED}\) exceeds the maximum number of tokens allowed \({_LIMIT}\)",
+        rf"input token count \({_REQUESTED}\) exceeds the maximum number of tokens allowed \({_LIMIT}\)",
         # Mistral
-        rf"prompt contains {_ASKED} tokens.*?too large for model with {_LIMIT} maximum context length",
+        rf"prompt contains {_REQUESTED} tokens.*?too large for model with {_LIMIT} maximum context length",
         # xAI
-        rf"maximum prompt length is {_LIMIT} but the request contains {_ASKED}",
+        rf"maximum prompt length is {_LIMIT} but the request contains {_REQUESTED}",
         # Moonshot
-        rf"exceeded model token limit: {_LIMIT} \(requested: {_ASKED}\)",
+        rf"exceeded model token limit: {_LIMIT} \(requested: {_REQUESTED}\)",
         # llama.cpp
-        rf"request \({_ASKED} tokens\) exceeds the available context size \({_LIMIT} tokens\)",
+        rf"request \({_REQUESTED} tokens\) exceeds the available context size \({_LIMIT} tokens\)",
         # the same and others without numbers
         r"context[_ ]length[_ ]exceeded",
         r"exceeds the context window",
@@ -89,7 +89,7 @@ TOO_LONG: Final = tuple(
 `limit` is the most that the model takes, `asked` what the provider has counted, `answer` the room for the answer where
 that is counted apart.
 """
-OTHER_WORDS: Final = re.compile(
+OTHER_PHRASES: Final = re.compile(
     r"\b(?:context|conversation|input|messages?|prompt|request|tokens?)(?: \w+){0,4} "
     r"(?:exceed(?:s|ed)?|too (?:long|large|big|many)|longer than|larger than|more than)\b"
     r"|\b(?:exceed(?:s|ed)?|too (?:long|large|many)|longer than|larger than|more than)(?: \w+){0,4} "
@@ -97,14 +97,14 @@ OTHER_WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 """Words by which other providers refuse a request for its length, where nothing else is named."""
-_OF_SOMETHING_ELSE: Final = re.compile(
+_OTHER_SUBJECTS: Final = re.compile(
     r"\b(?:image|picture|file|document|audio|video|pdf|pages?|tools?|functions?|schema|max_(?:completion_|output_)?tokens"
     r"|completion tokens|output tokens|temperature|stop|metadata|key|quota|credits?|balance)\b",
     re.IGNORECASE,
 )
-"""Names of other things that can be too large. If a message has one, `OTHER_WORDS` do not mean the request's length."""
+"""Names of other things that can be too large. In a message with one, `OTHER_PHRASES` do not mean the request."""
 _MORE_THAN_A_MINUTE: Final = re.compile(
-    rf"request too large for .*?limit {_LIMIT}, requested {_ASKED}", re.IGNORECASE | re.DOTALL
+    rf"request too large for .*?limit {_LIMIT}, requested {_REQUESTED}", re.IGNORECASE | re.DOTALL
 )
 """OpenAI's and Groq's words for a request of more tokens than an account may send in a minute: waiting is no help."""
 _RATE_LIMIT: Final = re.compile(r"tokens per (?:min|day|hour)|rate[_ ]limit|\bTPM\b", re.IGNORECASE)
@@ -171,9 +171,9 @@ def _too_long_match(error: ModelAPIError, text: str) -> re.Match[str] | None:
         first_match is None
         and status is not None
         and _refuses_content(status)
-        and not _OF_SOMETHING_ELSE.search(text)
+        and not _OTHER_SUBJECTS.search(text)
     ):
-        return OTHER_WORDS.search(text)
+        return OTHER_PHRASES.search(text)
     return first_match
 
 

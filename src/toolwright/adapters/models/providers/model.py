@@ -33,7 +33,7 @@ from toolwright.adapters.models.providers.schemas import (
     read_final,
 )
 from toolwright.adapters.models.providers.tools import MOST_REFUSED, ToolOffer, ToolOffers, unchanged_settings
-from toolwright.adapters.models.providers.transcript import NOTHING_SEEN, PromptCache, Recent, Transcript
+from toolwright.adapters.models.providers.transcript import NO_PICTURES, PromptCache, Recent, Transcript
 from toolwright.adapters.models.resolve import check_provider
 from toolwright.core.env.logs import internal_errors, logger
 from toolwright.core.errors import ModelError, ModelUnavailable
@@ -53,7 +53,7 @@ log = logger("toolwright.models")
 
 MAX_ATTEMPTS = 3
 ANTHROPIC_MAX_TOKENS = 16_384
-KEPT_ANSWERS = 64
+CACHED_ANSWERS = 64
 _READING = "reading the model's answer"
 _OFFLINE = frozenset({"function", "test"})
 """The test models of pydantic-ai, which send no requests."""
@@ -93,13 +93,13 @@ class PydanticAIModel:
             self._aliases, self._offers.names, flags_errors=self._model.system in _FLAGS_ERRORS
         )
         self._forms: Recent[AnswerSchema, AnswerForm] = Recent(
-            partial(answer_form, self._model), KEPT_ANSWERS
+            partial(answer_form, self._model), CACHED_ANSWERS
         )
         self._forms_beside_tools = self._forms
         if not is_native_beside_tools(self._model):
-            self._forms_beside_tools = Recent(partial(final_tool_form, self._model), KEPT_ANSWERS)
+            self._forms_beside_tools = Recent(partial(final_tool_form, self._model), CACHED_ANSWERS)
         self._prompted: Recent[AnswerSchema, AnswerForm] = Recent(
-            partial(prompted_form, self._model), KEPT_ANSWERS
+            partial(prompted_form, self._model), CACHED_ANSWERS
         )
 
     @property
@@ -160,7 +160,7 @@ class PydanticAIModel:
             offer = await self._offers.get(request.tools)
             form = self._form(request)
             reader = Reader(self._aliases, None if form is None else form.tool)
-            pictures = await self._pictures.load(request) if self._sees else NOTHING_SEEN
+            pictures = await self._pictures.load(request) if self._sees else NO_PICTURES
             messages = self._transcript.convert(request.messages, pictures)
             changing = without_surrogates(request.changing_system)
             if changing:

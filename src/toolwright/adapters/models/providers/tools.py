@@ -25,7 +25,7 @@ from toolwright.core.value import value
 
 log = logger("toolwright.models")
 
-KEPT_TOOLSETS = 64
+CACHED_TOOLSETS = 64
 MOST_REFUSED = 10
 """Tools that are withheld for one answer: an error that names one each time might mean something else."""
 MANY = 100  # tools, from which on a list is made in a thread
@@ -35,7 +35,7 @@ _SENT_WHOLE = frozenset({"OpenAIChatModel", "OpenAIResponsesModel"})
 _REFUSING = frozenset({400, 422})
 _ABOUT_A_TOOL = re.compile(r"schema|parameters|properties|tools\b|tool name", re.IGNORECASE)
 _PLACE = re.compile(r"tools[.\[](\d+)")
-_NAMED = re.compile(r"(?:function|tool|tool name)[:\s]+['\"`]([a-zA-Z0-9_-]{1,64})['\"`]", re.IGNORECASE)
+_TOOL_NAME = re.compile(r"(?:function|tool|tool name)[:\s]+['\"`]([a-zA-Z0-9_-]{1,64})['\"`]", re.IGNORECASE)
 
 
 def provider_of(model: Model) -> Provider:
@@ -69,7 +69,7 @@ class ToolOffers:
         self._aliases = aliases
         self._provider: Provider = provider_of(model)
         self._refused: dict[str, tuple[ToolDefinition, ToolFault]] = {}
-        self._offers: Recent[tuple[ToolDefinition, ...], ToolOffer] = Recent(self._make, KEPT_TOOLSETS)
+        self._offers: Recent[tuple[ToolDefinition, ...], ToolOffer] = Recent(self._make, CACHED_TOOLSETS)
 
     async def get(self, tools: tuple[ToolDefinition, ...]) -> ToolOffer:
         """Return the offer of these tools: the same object for the same list."""
@@ -174,7 +174,7 @@ def _tool_in_error(text: str, offer: ToolOffer) -> ToolDefinition | None:
     for match in _PLACE.finditer(text):
         if int(match[1]) < len(places):
             return places[int(match[1])]
-    for match in _NAMED.finditer(text):
+    for match in _TOOL_NAME.finditer(text):
         if match[1] in offer.wire:
             return offer.wire[match[1]]
     return None

@@ -82,9 +82,9 @@ class Recent(Generic[Source, Made]):
         self._cache.pop(id(source), None)
 
 
-KEPT_MESSAGES = 4096
-LONGEST_KEPT = 16_384
-NOTHING_SEEN: Mapping[str, bytes] = {}
+CACHED_MESSAGES = 4096
+LONGEST_CACHED = 16_384
+NO_PICTURES: Mapping[str, bytes] = {}
 _NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata", "failed_attempts"}
 
 
@@ -101,7 +101,9 @@ class Transcript:
         self._aliases = aliases
         self._names: Mapping[str, PropertyNames] = {} if names is None else names
         self._flags_errors = flags_errors
-        self._pieces: Recent[Message, ModelRequestPart | ModelResponse] = Recent(self._convert, KEPT_MESSAGES)
+        self._pieces: Recent[Message, ModelRequestPart | ModelResponse] = Recent(
+            self._convert, CACHED_MESSAGES
+        )
 
     def convert(
         self, messages: Iterable[Message], pictures: Mapping[str, bytes] | None = None
@@ -132,11 +134,11 @@ class Transcript:
             name in self._names for name in (message.tool_name, *[c.name for c in message.calls])
         ):
             return self._convert(message)
-        keep = message.role == "assistant" or len(message.content) <= LONGEST_KEPT
+        keep = message.role == "assistant" or len(message.content) <= LONGEST_CACHED
         return self._pieces.get(message) if keep else self._convert(message)
 
     def _convert(
-        self, message: Message, pictures: Mapping[str, bytes] = NOTHING_SEEN
+        self, message: Message, pictures: Mapping[str, bytes] = NO_PICTURES
     ) -> ModelRequestPart | ModelResponse:
         match message.role:
             case "tool":

@@ -24,15 +24,15 @@ from toolwright.adapters.store.engine.codecs import (
 from toolwright.core.broken_rows import OTHER_SHAPE
 from toolwright.core.json_value import dumps
 
-metadata = MetaData()  # where all tables of the journal are told, each in the module of its noun in `tables`
-WORDS = "words"
+metadata = MetaData()  # of all tables of the journal, which the modules of `sql` define
+ALLOWED = "allowed"
 TRUTHS = frozenset({0, 1})  # SQLite has no others
 _parsed = json.JSONDecoder().decode
 
 
 def one_of(kinds: object) -> dict[str, frozenset[str]]:
     """Return the `info` of a column for the values of a `Literal`."""
-    return {WORDS: frozenset(get_args(kinds))}
+    return {ALLOWED: frozenset(get_args(kinds))}
 
 
 class Instant(BigInteger):
@@ -107,7 +107,7 @@ def is_nullable(column: ColumnElement[Any]) -> bool:  # as above
 def allowed_values(column: ColumnElement[Any]) -> frozenset[object]:  # as above
     """Return all values that the column may hold, none if they are not to be counted."""
     values: frozenset[object] = (
-        column.info.get(WORDS, frozenset()) if isinstance(column, Column) else frozenset()
+        column.info.get(ALLOWED, frozenset()) if isinstance(column, Column) else frozenset()
     )
     values = TRUTHS if isinstance(column.type, Boolean) else values
     return values | {None} if values and is_nullable(column) else values

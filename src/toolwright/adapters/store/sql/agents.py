@@ -262,7 +262,7 @@ class AgentStatements:
 _LENGTH = bindparam("length", type_=Integer)  # an integer is what Postgres takes for a place in a text
 _ROWS = [select(each.c.agent_id) for each in (goals, memories, plans, blocks)]
 _WITH_PASSAGES = exists().where(passages.c.agent_id == passage_keepers.c.agent_id)
-_KEPT = union(*_ROWS, select(passage_keepers.c.agent_id)).subquery("kept")
+_ALL_KEEPERS = union(*_ROWS, select(passage_keepers.c.agent_id)).subquery("kept")
 _IN_USE = union(*_ROWS, select(passage_keepers.c.agent_id).where(_WITH_PASSAGES)).subquery("in_use")
 
 
@@ -300,10 +300,10 @@ class AgentQueries:
         hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
         gone = and_(exists().where(of.agent_id == answering), ~exists().where(agents.c.id == answering))
         self.orphans = compiled(hoping.where(text(IS_PENDING), gone).limit(number("limit")))
-        self.keepers_of_agent = compiled(_of_agent(_KEPT))
+        self.keepers_of_agent = compiled(_of_agent(_ALL_KEEPERS))
         self.keepers_in_use = compiled(_of_agent(_IN_USE))
-        ending = func.length(_KEPT.c.agent_id) - _LENGTH + 1
-        self.keepers_of_user = compiled(_keepers(_KEPT, func.substr(_KEPT.c.agent_id, ending)))
+        ending = func.length(_ALL_KEEPERS.c.agent_id) - _LENGTH + 1
+        self.keepers_of_user = compiled(_keepers(_ALL_KEEPERS, func.substr(_ALL_KEEPERS.c.agent_id, ending)))
         mine = string("agent_id")
         self.goals = compiled(
             select(goals).where(goals.c.agent_id == mine).order_by(goals.c.created_at, goals.c.id)

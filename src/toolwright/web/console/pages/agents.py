@@ -99,7 +99,7 @@ TABS: Final = {
     "plans": "Plans",
     "inbox": "Inbox",
 }
-OF_PEOPLE: Final = ("prompt", "memory", "mind", "plans")
+PER_PERSON_TABS: Final = ("prompt", "memory", "mind", "plans")
 MOST_OWNERS: Final = 100  # people, each with a link
 _TRIGGER: JSONObject = {
     "type": "object",
@@ -138,7 +138,7 @@ async def draw_agent(visit: Visit, agent_id: str) -> None:
 
 async def _draw_tab(visit: Visit, view: AgentView, tab: str) -> None:
     agent, user_id = view.agent, visit.query.get("user") or None
-    if tab in OF_PEOPLE:
+    if tab in PER_PERSON_TABS:
         await _owners(visit, agent, tab, user_id)
     match tab:
         case "prompt":

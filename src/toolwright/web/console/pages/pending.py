@@ -77,7 +77,7 @@ MOST_COUNTED: Final = 100
 _READ: Final = 100  # rows at a time
 _ROUNDS: Final = 20  # such readings for one page: children in progress lie between those that wait for people
 _ALL: Final[tuple[CallStatus, ...]] = get_args(CallStatus)
-_NAMED: Final = 5  # approvers
+_MOST_NAMES: Final = 5  # approvers
 
 
 @value
@@ -162,8 +162,8 @@ async def answerers(visit: Visit, call: Call, space: str | None) -> str:
     if by == "service":
         return "a service"
     if not isinstance(by, str):
-        names = [await _name_of(visit, each) for each in by[:_NAMED]]
-        more = f" and {len(by) - _NAMED} more" if len(by) > _NAMED else ""
+        names = [await _name_of(visit, each) for each in by[:_MOST_NAMES]]
+        more = f" and {len(by) - _MOST_NAMES} more" if len(by) > _MOST_NAMES else ""
         return f"{', '.join(names)}{more}"
     if by == "person":
         return "a person who sees it"
@@ -188,7 +188,7 @@ async def _name_of(visit: Visit, person: str) -> str:
     return brief(person if entity is None else entity.display_name or person, 60)
 
 
-LOOK_AGAIN: Final = 2.0
+POLL_INTERVAL: Final = 2.0
 """Seconds between two polls: there is no stream of the invisible calls of all threads."""
 MOST_OVER: Final = 25  # calls that were answered while the view is shown, and that it still shows
 _SPACES = Topic(kind="spaces", id="")
@@ -243,7 +243,7 @@ class _Pending:
     async def keep_looking(self) -> None:
         """Refresh repeatedly, without end."""
         while True:
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(POLL_INTERVAL)
             try:
                 await self.refresh()
             except StoreError:

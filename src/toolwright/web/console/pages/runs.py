@@ -147,7 +147,7 @@ def _fold(visit: Visit, title: str, draw: Callable[[], object]) -> None:
 
 
 TABS: Final = {"timeline": "Timeline", "prompts": "Prompts"}
-LOOK_AGAIN: Final = 2.0  # seconds between two reads of a run whose events the visitor may not see
+POLL_INTERVAL: Final = 2.0  # seconds between two reads of a run whose events the visitor may not see
 _GREW: Final = frozenset({"message", "step.started", "step.done"})
 
 
@@ -251,7 +251,7 @@ async def _draw_status(visit: Visit, run: Run) -> None:
 
     await show(run)
     if not run.over:
-        visit.view.run(poll(read, LOOK_AGAIN))
+        visit.view.run(poll(read, POLL_INTERVAL))
 
 
 PAGE: Final = 50
@@ -291,7 +291,7 @@ async def draw_nodes(visit: Visit) -> None:
             _draw_nodes(nodes, depths)
 
     await read()
-    visit.view.run(poll(read, LOOK_AGAIN, lost.set_visibility))
+    visit.view.run(poll(read, POLL_INTERVAL, lost.set_visibility))
 
 
 def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
@@ -339,7 +339,7 @@ class RunList:
     async def draw(self) -> None:
         """Render the page, and poll for changes."""
         await self._read()
-        self._visit.view.run(poll(self._read, LOOK_AGAIN, self._lost.set_visibility))
+        self._visit.view.run(poll(self._read, POLL_INTERVAL, self._lost.set_visibility))
 
     async def _read(self) -> None:
         check_service(self._visit)

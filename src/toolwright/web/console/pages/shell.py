@@ -35,7 +35,7 @@ KEYS: Final = (
     ("Esc", "Leave the field"),
     ("?", "Show these shortcuts"),
 )
-LOOK_AGAIN: Final = (
+POLL_INTERVAL: Final = (
     3.0  # seconds between two counts: what waits in threads has no events that one could follow
 )
 MOST: Final = 99
@@ -84,7 +84,7 @@ async def _count(visit: Visit, unread: TextElement, pending: TextElement) -> Non
             return
         except StoreError:
             pass  # the views say so
-        await asyncio.sleep(LOOK_AGAIN)
+        await asyncio.sleep(POLL_INTERVAL)
 
 
 def _show(element: TextElement, count: int, what: str) -> None:

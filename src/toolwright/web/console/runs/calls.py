@@ -13,7 +13,7 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.value import changed, value
 from toolwright.runtime.threads.thread_tree import child_id_of
-from toolwright.web.console.runs.facts import CALL_WORDS, file_link, joined, span, thread_link
+from toolwright.web.console.runs.facts import STATUS_LABELS, file_link, joined, span, thread_link
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import (
     LONGEST_SHOWN,
@@ -25,7 +25,7 @@ from toolwright.web.console.widgets import (
     plain_text,
     size,
 )
-from toolwright.web.routes.files import SHOWN
+from toolwright.web.routes.files import INLINE_TYPES
 from toolwright.wire.call import arguments_json, message_id_of
 from toolwright.wire.result import result_from_json
 
@@ -69,7 +69,7 @@ def line_of(row: Call, *, for_service: bool) -> CallLine:
     )
     return CallLine(
         call=call,
-        status=CALL_WORDS.get(row.status, status) if status == row.status else status,
+        status=STATUS_LABELS.get(row.status, status) if status == row.status else status,
         facts=facts,
         links=_links(row),
         child_id=child_id_of(row.id) if row.has_child else None,
@@ -117,7 +117,11 @@ def draw_files(thread_id: str, refs: Sequence[AttachmentRef]) -> None:
     """Files by name and size; images that browsers show without running anything are shown."""
     for ref in refs[:MOST_FILES]:
         with box("figure", "attachment"):
-            if ref.mime_type in SHOWN and ref.mime_type.startswith("image/") and ref.size <= LARGEST_PREVIEW:
+            if (
+                ref.mime_type in INLINE_TYPES
+                and ref.mime_type.startswith("image/")
+                and ref.size <= LARGEST_PREVIEW
+            ):
                 image = box("img", "thumbnail")
                 image.props["src"] = file_url(thread_id, ref.path)
                 image.props["alt"] = brief(ref.description or ref.name, 300)

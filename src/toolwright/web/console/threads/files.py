@@ -19,7 +19,7 @@ from toolwright.web.console.runs.facts import file_link, joined, page_of, pager,
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, code, file_url, nothing, plain_text, size, when
-from toolwright.web.routes.files import SHOWN
+from toolwright.web.routes.files import INLINE_TYPES
 
 LONGEST_NAME: Final = 200
 MOST_SHOWN: Final = 500
@@ -115,7 +115,7 @@ def _draw_file(visit: Visit, thread_id: str, file: File) -> None:
                 when(file.created_at, "quiet small")
             plain_text(ref.path, "div", "quiet small mono")
             plain_text(ref.description or "", "div", "small")
-            if ref.mime_type in SHOWN:
+            if ref.mime_type in INLINE_TYPES:
                 _draw_preview(visit, thread_id, file)
         saved = box("a", "small")
         saved.props["href"] = file_url(thread_id, ref.path)

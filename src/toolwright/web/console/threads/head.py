@@ -38,7 +38,7 @@ DEEPEST: Final = 4  # levels of the tree
 MOST_CHILDREN: Final = 50  # of one thread; its own page has them all
 MOST_ABOVE: Final = 20
 LONGEST_TITLE: Final = 60  # characters of the first words
-LOOK_AGAIN: Final = 2.0
+POLL_INTERVAL: Final = 2.0
 """Seconds between two polls: a thread's events include its children, but not further descendants."""
 
 
@@ -119,7 +119,7 @@ class FamilyTree:
     async def draw(self) -> None:
         """Render the tree, and poll for changes."""
         await self._refresh()
-        self._visit.view.run(poll(self._refresh, LOOK_AGAIN))
+        self._visit.view.run(poll(self._refresh, POLL_INTERVAL))
 
     async def _refresh(self) -> None:
         await self._visit.permits.thread(self._visit.caller, self._thread_id)

@@ -25,7 +25,7 @@ from toolwright.web.console.tool_ui.parts import (
 )
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import action, box, file_url, plain_text, size
-from toolwright.web.routes.files import SHOWN
+from toolwright.web.routes.files import INLINE_TYPES
 
 
 async def draw_plain(visit: Visit, facts: CallFacts, submit: Submit) -> None:
@@ -254,7 +254,7 @@ def draw_attachments(call: ShownCall, *, pictures: bool = True) -> None:
 
 def is_picture(attachment: AttachmentRef) -> bool:
     """Return whether a browser may display the file."""
-    return attachment.mime_type.startswith("image/") and attachment.mime_type in SHOWN
+    return attachment.mime_type.startswith("image/") and attachment.mime_type in INLINE_TYPES
 
 
 def inline_image(described: JSON) -> str | None:
