@@ -30,9 +30,9 @@ class Connections:
     if that has its share, otherwise of the address with the most. Without an idle one the new connection is closed.
     """
 
-    def __init__(self, most: int, most_of_address: int) -> None:
+    def __init__(self, most: int, most_per_address: int) -> None:
         self._most = most
-        self._most_of_address = most_of_address
+        self._most_per_address = most_per_address
         self._by_address: dict[str, OrderedDict[Connection, None]] = {}
         self._count = 0
         self._logged_at = -LOG_EVERY
@@ -41,7 +41,7 @@ class Connections:
         """Count a new connection; False if it has to be closed."""
         connections = self._by_address.setdefault(connection.address, OrderedDict())
         crowded: OrderedDict[Connection, None] | None = None
-        if len(connections) >= self._most_of_address:
+        if len(connections) >= self._most_per_address:
             crowded = connections
         elif self._count >= self._most:
             crowded = max(self._by_address.values(), key=len)

@@ -148,8 +148,8 @@ def _by_name(cls: type[S]) -> type[S]:
     signature = cls.__init__
 
     @wraps(signature)
-    def init(self: S, *given: object, **named: Any) -> None:  # whatever the caller gave
-        if given:
+    def init(self: S, *values: object, **named: Any) -> None:  # whatever the caller gave
+        if values:
             raise DefinitionError(
                 "Settings must be given by name, as in tw.Settings(database_url='sqlite:///journal.db')."
             )
@@ -249,10 +249,10 @@ class Settings(BaseSettings):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_one_line(cls, given: Any, handler: ModelWrapValidatorHandler["Settings"]) -> "Settings":
+    def _in_one_line(cls, values: Any, handler: ModelWrapValidatorHandler["Settings"]) -> "Settings":
         """Validate the settings. Errors are raised as our own, so that no value is shown: it can be a secret."""
         try:
-            return handler(given)
+            return handler(values)
         except ValidationError as error:
             raise DefinitionError(setting_errors(error, list(cls.model_fields))) from None
 
@@ -268,25 +268,25 @@ class Settings(BaseSettings):
 
     @field_validator("cluster", "work")
     @classmethod
-    def _on_a_shared_database(cls, given: Any, info: ValidationInfo) -> Any:
+    def _on_a_shared_database(cls, value: Any, info: ValidationInfo) -> Any:
         url = str(info.data.get("database_url", ""))
-        if info.field_name == "cluster" and given is not None:
-            servers = [each.strip() for each in str(given).split(",")]
-            if given != "postgres" and not all(each.startswith(("nats://", "tls://")) for each in servers):
+        if info.field_name == "cluster" and value is not None:
+            servers = [each.strip() for each in str(value).split(",")]
+            if value != "postgres" and not all(each.startswith(("nats://", "tls://")) for each in servers):
                 raise ValueError(
                     "must be postgres, or URLs of NATS servers (nats://host:4222), separated by commas"
                 )
-            if given != "postgres" and not all(map(_names_host, servers)):
+            if value != "postgres" and not all(map(_names_host, servers)):
                 raise ValueError(
                     "each NATS server needs a host, and a port from 1 to 65535 if it has one, as in nats://host:4222"
                 )
-        if info.field_name == "cluster" and given is not None and not url.startswith("postgres"):
+        if info.field_name == "cluster" and value is not None and not url.startswith("postgres"):
             raise ValueError(
                 "A cluster needs a Postgres database: set TOOLWRIGHT_DATABASE_URL to postgresql://…"
             )
-        if given is False and url.startswith(MEMORY):
+        if value is False and url.startswith(MEMORY):
             raise ValueError("A process without work needs a shared database: set TOOLWRIGHT_DATABASE_URL")
-        return given
+        return value
 
     @field_validator("node_url")
     @classmethod

@@ -138,9 +138,9 @@ class Exchange:
     """
 
     def __init__(
-        self, taken_as_written: httpcore.AsyncConnectionPool, guarded: httpcore.AsyncConnectionPool, most: int
+        self, direct: httpcore.AsyncConnectionPool, guarded: httpcore.AsyncConnectionPool, most: int
     ) -> None:
-        self._open = taken_as_written
+        self._open = direct
         self._guarded = guarded
         self._most = most
 

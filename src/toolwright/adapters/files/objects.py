@@ -106,7 +106,7 @@ def _is_file(entry: "os.DirEntry[str]") -> bool:
     return entry.is_file(follow_symlinks=False)
 
 
-_FAULTS = (BaseError, OSError, ValueError)
+_ERRORS = (BaseError, OSError, ValueError)
 PROBE_BYTES = 32 * 1024  # as much as the journal's own probe: a disk may have room for less
 YOUNG = timedelta(minutes=5)  # far less than unreferenced bytes are kept
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -130,7 +130,7 @@ class ObjectFiles:
         try:
             while not (await self._create(key, content) or await self._renew(key, content)):
                 continue  # it existed, but was removed before its time could be renewed
-        except _FAULTS as error:
+        except _ERRORS as error:
             raise StoreError(f"The file store cannot be written: {_first_line(error)}") from error
         return digest
 
@@ -167,7 +167,7 @@ class ObjectFiles:
             return bytes(await response.bytes_async())
         except (FileNotFoundError, InvalidPathError) as error:
             raise NotFound("The bytes of this file are not in the file store.") from error
-        except _FAULTS as error:
+        except _ERRORS as error:
             raise StoreError(f"The file store cannot be read: {_first_line(error)}") from error
 
     async def probe(self) -> None:
@@ -176,9 +176,9 @@ class ObjectFiles:
             return await asyncio.to_thread(_try, self._folder)
         try:
             await obstore.put_async(self._store(), PROBE, b"", use_multipart=False)
-        except _FAULTS as error:
+        except _ERRORS as error:
             raise StoreError(f"The file store cannot be written: {_first_line(error)}") from error
-        with suppress(*_FAULTS):  # who may only write keeps an empty object, always the same
+        with suppress(*_ERRORS):  # who may only write keeps an empty object, always the same
             await obstore.delete_async(self._store(), PROBE)
         return None
 
@@ -205,7 +205,7 @@ class ObjectFiles:
                     name = each["path"].rpartition("/")[2]
                     if _DIGEST.fullmatch(name):
                         yield name
-        except _FAULTS as error:
+        except _ERRORS as error:
             raise StoreError(f"The file store cannot be read: {_first_line(error)}") from error
 
     async def remove(self, digest: str, before: datetime) -> bool:
@@ -224,7 +224,7 @@ class ObjectFiles:
             await obstore.delete_async(self._store(), _key(digest))
         except (FileNotFoundError, InvalidPathError):
             return True
-        except _FAULTS as error:
+        except _ERRORS as error:
             raise StoreError(f"The file store cannot be written: {_first_line(error)}") from error
         return True
 

@@ -70,16 +70,16 @@ class Connection:
         self._open_client = open_client
         self._clock = clock
         self._numbers = numbers
-        self.used_at = self._begun_at = clock()
+        self.used_at = self._opened_at = clock()
         self._listed = _Listed()
-        self._fault: ListingError | None = None  # why the server is not there
+        self._error: ListingError | None = None  # why the server is not there
         self._views: OrderedDict[McpServer, McpListing] = OrderedDict()
         self._session: OpenSession | None = None
         self._changed = asyncio.Event()  # set at every change of the session or of its list
         self._stale = asyncio.Event()  # the list is to be read again
-        self._wanted = asyncio.Event()  # set by a caller that does not wait for the end of a pause
+        self._retry_now = asyncio.Event()  # set by a caller that does not wait for the end of a pause
         self._callers: dict[int, Peer] = {}
-        self._given_up: dict[str | None, float] = {}  # when, by the threads of calls without an answer
+        self._abandoned_at: dict[str | None, float] = {}  # when, by the threads of calls without an answer
         self.redactor = Redactor(target.secrets)  # what a server tells back
         self._task = asyncio.create_task(self._run(), name=f"mcp-{target.server.name}")
 
@@ -99,15 +99,15 @@ class Connection:
         """
         self.used_at = self._clock()
         try:
-            async with asyncio.timeout(max(self._begun_at + seconds - self.used_at, 0)):
-                while self._listed.number == 0 and self._fault is None:
+            async with asyncio.timeout(max(self._opened_at + seconds - self.used_at, 0)):
+                while self._listed.number == 0 and self._error is None:
                     await self._next_change()
         except TimeoutError:
             pass  # the step goes on with the status `connecting` instead of waiting for a slow server
         view = await self._view(server)
-        if self._fault is None:
+        if self._error is None:
             return view
-        return changed(view, status="down", faults=(self._fault, *view.faults), protocol=None)
+        return changed(view, status="down", faults=(self._error, *view.faults), protocol=None)
 
     async def _view(self, server: McpServer) -> McpListing:
         listed = self._listed
@@ -142,11 +142,11 @@ class Connection:
         while self._session is None or self._session.over.is_set():
             if self._task.done():
                 raise McpUnavailable("the connection was closed.")
-            if self._fault is not None:
+            if self._error is not None:
                 attempts += 1
                 if attempts > 1:
-                    raise McpUnavailable(self._fault.message)
-                self._wanted.set()
+                    raise McpUnavailable(self._error.message)
+                self._retry_now.set()
             await self._next_change()
         return self._session
 
@@ -159,7 +159,7 @@ class Connection:
             yield
         except asyncio.CancelledError:
             # The server can still ask for this call; `_caller` must not take its question for another thread's.
-            self._given_up[caller.thread_id] = self._clock()
+            self._abandoned_at[caller.thread_id] = self._clock()
             raise
         finally:
             del self._callers[id(caller)]
@@ -205,10 +205,10 @@ class Connection:
             # A session that was established resets the back-off: its end is a new failure.
             failures = 1 if self._session is not None else failures + 1
             self._down(reason)
-            self._wanted.clear()
+            self._retry_now.clear()
             try:
                 async with asyncio.timeout(nth(failures - 1)):
-                    await self._wanted.wait()  # a caller ends the back-off early
+                    await self._retry_now.wait()  # a caller ends the back-off early
             except TimeoutError:
                 pass
 
@@ -291,17 +291,17 @@ class Connection:
             brief(said_of_itself, MOST_INSTRUCTIONS) or None,
             getattr(session.client.server_capabilities, "resources", None) is not None,
         )
-        self._fault = None
+        self._error = None
         self._notify_changes()
 
     def _down(self, error: str) -> None:
         """Record that the server is unavailable. Its tools are kept: it can be back when one of them is called."""
         error = self.redactor.text(error)  # a server may tell back what it was sent
         reason = ListingError(message=sentence(f"The server cannot be used: {error}"))
-        if self._fault != reason:
+        if self._error != reason:
             log.warning("The MCP server %r cannot be used: %s", self.target.server.name, error)
         self._session = None
-        self._fault = reason
+        self._error = reason
         self._notify_changes()
 
     def _notify_changes(self) -> None:
@@ -325,8 +325,8 @@ class Connection:
             return None
         [caller] = self._callers.values()
         since = self._clock() - LINGERS
-        self._given_up = {thread: at for thread, at in self._given_up.items() if at > since}
-        return caller if self._given_up.keys() <= {caller.thread_id} else None
+        self._abandoned_at = {thread: at for thread, at in self._abandoned_at.items() if at > since}
+        return caller if self._abandoned_at.keys() <= {caller.thread_id} else None
 
     async def _elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams

@@ -102,7 +102,7 @@ class _Call:
         self._state = state
         self._timeout = timeout
         self._began = asyncio.get_running_loop().time()
-        self._asked = 0
+        self._questions_asked = 0
         self._limit = asyncio.timeout(None)  # ends the call when the server asks too much
         self.unheard = False
         self.silence = (timeout or OUTSIDE_TIMEOUT) + ELICIT_TIMEOUT + SILENCE  # it may wait for a person
@@ -115,7 +115,7 @@ class _Call:
                 async with self._limit:
                     answer = await self._answered(connection)
             except TimeoutError:
-                if self._asked <= MOST_QUESTIONS:
+                if self._questions_asked <= MOST_QUESTIONS:
                     raise
                 message = (
                     f"The MCP server asked more than {MOST_QUESTIONS} questions in one call; {_UNKNOWN}."
@@ -230,11 +230,11 @@ class _Call:
 
     def _may_ask(self) -> bool:
         """Count a question; one too many ends the call."""
-        self._asked += 1
-        if self._asked == MOST_QUESTIONS + 1:
+        self._questions_asked += 1
+        if self._questions_asked == MOST_QUESTIONS + 1:
             with suppress(RuntimeError):  # the call has ended
                 self._limit.reschedule(asyncio.get_running_loop().time())
-        return self._asked <= MOST_QUESTIONS
+        return self._questions_asked <= MOST_QUESTIONS
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         """Return a person's answer."""

@@ -29,7 +29,7 @@ STRUCTURED = "toolwright/structured"
 MANY_PARTS = 100
 """Blocks of content that are looked at within a millisecond."""
 _NO_MATCH = "The result does not match the outputSchema of the tool"
-_MOST_FAULT = 1_000  # characters
+_MOST_ERROR = 1_000  # characters
 _ANY_KIND = "application/octet-stream"
 
 
@@ -113,7 +113,7 @@ def _mismatch(structured: JSON, output: JSONObject, has_structured: bool) -> lis
     if validator.is_valid(structured):
         return []
     return [
-        sentence(f"{_NO_MATCH}: {brief(join_errors(validation_errors(validator, structured)), _MOST_FAULT)}")
+        sentence(f"{_NO_MATCH}: {brief(join_errors(validation_errors(validator, structured)), _MOST_ERROR)}")
     ]
 
 

@@ -50,7 +50,7 @@ from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, pub
 from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.value import changed
 
-_FAULTS = (MCPError, ValidationError, RuntimeError, ValueError)
+_ERRORS = (MCPError, ValidationError, RuntimeError, ValueError)
 """The errors that the SDK raises when a server refuses or its answer is invalid."""
 
 
@@ -63,7 +63,7 @@ async def listed_prompts(connection: Connection, seconds: float) -> McpPrompts:
                 return McpPrompts()
             entries = await asyncio.to_thread(connection.redactor.json, await _entries(session))
             return await asyncio.to_thread(read_prompts, cast("list[JSON]", entries))
-    except (*_FAULTS, TimeoutError, McpUnavailable) as error:
+    except (*_ERRORS, TimeoutError, McpUnavailable) as error:
         why = connection.redactor.text(error_line(error))
         return McpPrompts(faults=(ListingError(message=sentence(f"Its prompts cannot be listed: {why}")),))
 
@@ -96,7 +96,7 @@ async def written_prompt(connection: Connection, name: str, arguments: Mapping[s
             if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OWN_CODES):
                 raise McpUnavailable(message) from error
             raise McpRefused(message) from error
-        except (*_FAULTS, InvalidJSON, InvalidField) as error:
+        except (*_ERRORS, InvalidJSON, InvalidField) as error:
             why = connection.redactor.text(error_line(error))
             raise McpUnavailable(f"its answer is not a valid MCP prompt: {why}") from error
 

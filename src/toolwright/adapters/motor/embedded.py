@@ -60,7 +60,7 @@ class EmbeddedMotor:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._generations: dict[str, int] = {}
-        self._faults: dict[str, float] = {}
+        self._delays: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
         self._solo: dict[str, float] = {}
         self._by_itself: str | None = None
@@ -316,7 +316,7 @@ class EmbeddedMotor:
         assert self._drain is not None
         try:
             verdict = await self._drain(thread_id, alone=alone)
-            if self._faults.pop(thread_id, None) is not None:
+            if self._delays.pop(thread_id, None) is not None:
                 self._outage.over()
             self._not_before.pop(thread_id, None)
             if isinstance(verdict, RetryInIsolation):
@@ -354,8 +354,8 @@ class EmbeddedMotor:
 
     def _back_off(self, thread_id: str) -> float:
         """Delay the thread after a failure and return the delay in seconds."""
-        delay = backoff.longer(self._faults.get(thread_id))
-        self._faults[thread_id] = delay
+        delay = backoff.longer(self._delays.get(thread_id))
+        self._delays[thread_id] = delay
         self._not_before[thread_id] = self._clock.monotonic() + delay
         return delay
 

@@ -215,7 +215,7 @@ class LeaseMotor(EmbeddedMotor):
 
     def _failed(self, thread_id: str) -> float:
         """Pause the thread; after a second failure here, leave it to other nodes for as long."""
-        is_known = thread_id in self._faults
+        is_known = thread_id in self._delays
         delay = super()._failed(thread_id)
         if is_known:
             del self._not_before[thread_id]
@@ -329,7 +329,7 @@ class LeaseMotor(EmbeddedMotor):
             self._requested.pop(thread_id, None)
             if thread_id not in leased:
                 self._not_before.pop(thread_id, None)
-                self._faults.pop(thread_id, None)
+                self._delays.pop(thread_id, None)
                 if thread_id not in self._from_elsewhere:
                     self._tell(thread_id)
         self._from_elsewhere.difference_update(names)

@@ -88,14 +88,14 @@ def read_api(document: JSONObject, form: ApiForm, url: str | None) -> Api:
     for operation in operations:
         try:
             tools.append(reader.tool(operation))
-        except _FAULTS as error:
+        except _ERRORS as error:
             errors.append(
                 OperationFault(operation=operation.shown, message=brief(_error_message(error), 500))
             )
     return Api(title=title, tools=tuple(tools), faults=tuple(errors))
 
 
-_FAULTS = (
+_ERRORS = (
     Refused,
     ValidationError,
     InvalidConfiguration,

@@ -120,8 +120,8 @@ class Permits:
         refused = sorted(set(names) - await self.settable(agent))
         if refused and thread_id is not None:
             requests = await self._runtime.requests.list(thread_id)
-            names_asked = {each.name for one in requests if one.kind == "run" for each in one.required}
-            refused = [name for name in refused if name not in names_asked]
+            requested = {each.name for one in requests if one.kind == "run" for each in one.required}
+            refused = [name for name in refused if name not in requested]
         if refused:
             raise Forbidden(f"You may not set {', '.join(map(repr, refused[:10]))} in this agent's threads.")
 
@@ -141,10 +141,10 @@ class Permits:
 
     async def tenvs(self, caller: Caller, agent: str, names: Iterable[str]) -> None:
         """Raise `Forbidden` unless the caller may set these tenvs in a new thread."""
-        if caller.kind == "service" or not (names_asked := {*names}):
+        if caller.kind == "service" or not (requested := {*names}):
             return
         agents = self._runtime.agents
-        refused = sorted(names_asked & agents.catalog.tenvs_set(await agents.active(agent)))
+        refused = sorted(requested & agents.catalog.tenvs_set(await agents.active(agent)))
         if refused:
             raise Forbidden(
                 f"This agent has set {', '.join(map(repr, refused[:10]))}: leave it out of tenvs."

@@ -390,9 +390,9 @@ class SchemaForm:
         self._validator = ArgumentValidator(schema, name)
         self._drawn: dict[Path, _Drawn] = {}
         with box("div", "fields"):
-            self._faults = plain_text("", "div", "error")
-            self._faults.props["role"] = "alert"
-            self._faults.set_visibility(False)
+            self._error_list = plain_text("", "div", "error")
+            self._error_list.props["role"] = "alert"
+            self._error_list.set_visibility(False)
             self._draw(self._root)
 
     def value(self) -> JSONObject:
@@ -419,8 +419,8 @@ class SchemaForm:
                 texts.setdefault(place, []).append(f"{within}{error.text}")
         for path, drawn in self._drawn.items():
             drawn.complain(brief("; ".join(texts[path]), 300) if path in texts else None)
-        self._faults.text = "\n".join(others)
-        self._faults.set_visibility(bool(others))
+        self._error_list.text = "\n".join(others)
+        self._error_list.set_visibility(bool(others))
 
     def _entries(self) -> Mapping[Path, Entry]:
         return {path: drawn.element.value for path, drawn in self._drawn.items()}

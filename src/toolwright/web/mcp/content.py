@@ -53,7 +53,7 @@ from toolwright.web.mcp.tools import Context, McpParts, is_modern, output_of
 from toolwright.wire.result import error_object, model_text
 from toolwright.wire.text import clean_json
 
-_MOST_FAULT = 1_000  # characters
+_MOST_ERROR = 1_000  # characters
 ALONG = 256 * 1024
 """Bytes of files that one result carries along: hosts take messages of 1 MiB, with the text twice, and base64."""
 
@@ -79,7 +79,7 @@ async def call_result(
         structured = output.structured(structured)
         error = await output.error(structured)
     if error is not None:
-        why = f"The tool was executed, but its result does not match its outputSchema: {brief(error, _MOST_FAULT)}"
+        why = f"The tool was executed, but its result does not match its outputSchema: {brief(error, _MOST_ERROR)}"
         blocks.append(TextContent(text=why))
     return CallToolResult(
         content=blocks or [TextContent(text="")],

@@ -23,7 +23,7 @@ from pydantic_ai.messages import ModelResponse
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable
 from toolwright.core.text import brief
 
-PROVIDER_FAULTS: Final = (
+PROVIDER_ERRORS: Final = (
     AgentRunError,
     UserError,
     OSError,

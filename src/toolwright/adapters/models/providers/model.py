@@ -15,7 +15,7 @@ from pydantic_ai.tools import ToolDefinition as NativeTool
 
 from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response
 from toolwright.adapters.models.providers.errors import (
-    PROVIDER_FAULTS,
+    PROVIDER_ERRORS,
     check_complete,
     pause_before,
     translate,
@@ -133,7 +133,7 @@ class PydanticAIModel:
                     async for event in events:
                         yield event
                 return
-            except PROVIDER_FAULTS as error:
+            except PROVIDER_ERRORS as error:
                 offer = await self._offers.get(request.tools)
                 if withheld < MOST_REFUSED and self._offers.withhold(error, offer, request.tools):
                     withheld += 1
@@ -156,7 +156,7 @@ class PydanticAIModel:
                 pass
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        with internal_errors("writing a request to the model", *PROVIDER_FAULTS):
+        with internal_errors("writing a request to the model", *PROVIDER_ERRORS):
             offer = await self._offers.get(request.tools)
             form = self._form(request)
             reader = Reader(self._aliases, None if form is None else form.tool)

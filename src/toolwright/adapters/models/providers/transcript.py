@@ -45,18 +45,18 @@ from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.value import changed
 
 Source = TypeVar("Source")
-Made = TypeVar("Made")
+Converted = TypeVar("Converted")
 
 
-class Recent(Generic[Source, Made]):
+class Recent(Generic[Source, Converted]):
     """Calls `make` once for each source, known by identity; the `size` sources asked for last are kept."""
 
-    def __init__(self, make: Callable[[Source], Made], size: int) -> None:
+    def __init__(self, make: Callable[[Source], Converted], size: int) -> None:
         self._make = make
         self._size = size
-        self._cache: OrderedDict[int, tuple[Source, Made]] = OrderedDict()
+        self._cache: OrderedDict[int, tuple[Source, Converted]] = OrderedDict()
 
-    def get(self, source: Source) -> Made:
+    def get(self, source: Source) -> Converted:
         """Return the result of `make` for this very object (which is kept alive, so its id stays its own)."""
         key = id(source)
         entry = self._cache.get(key)
@@ -71,7 +71,7 @@ class Recent(Generic[Source, Made]):
         """Return whether the result for this very object is kept."""
         return id(source) in self._cache
 
-    def put(self, source: Source, converted: Made) -> None:
+    def put(self, source: Source, converted: Converted) -> None:
         """Keep a result that was made elsewhere."""
         self._cache[id(source)] = (source, converted)
         if len(self._cache) > self._size:

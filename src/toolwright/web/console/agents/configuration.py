@@ -338,14 +338,14 @@ class StoredConfiguration:
                 return
             self._editor = ui.textarea(value=written).props('outlined autogrow input-class="mono editor"')
             self._editor.props["aria-label"] = "Configuration as JSON"
-            self._faults = box("div", "error")
-            self._faults.props["role"] = "alert"
-            self._faults.set_visibility(False)
+            self._error_list = box("div", "error")
+            self._error_list.props["role"] = "alert"
+            self._error_list.set_visibility(False)
             with box("div", "row"):
                 action("Save configuration", self._save, kind="primary")
 
     async def _save(self) -> None:
-        self._faults.set_visibility(False)
+        self._error_list.set_visibility(False)
         await self._visit.act(self._take(str(self._editor.value or "")), "Saved. The next run uses it.")
 
     async def _take(self, text: str) -> None:
@@ -373,11 +373,11 @@ class StoredConfiguration:
         return config if active is None else with_values(config, active.agent)
 
     def _show(self, errors: Sequence[Mapping[str, str]]) -> None:
-        self._faults.clear()
-        with self._faults:
+        self._error_list.clear()
+        with self._error_list:
             for error in errors[:50]:
                 plain_text(brief(f"{error['path']} {error['message']}", 400), "p")
-        self._faults.set_visibility(True)
+        self._error_list.set_visibility(True)
 
 
 def check_allowed(visit: Visit, config: JSON) -> None:

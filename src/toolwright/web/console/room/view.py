@@ -188,7 +188,7 @@ class Room:
         await self._visit.permits.space(self._visit.caller, self._space.id)
         messages = await self._visit.runtime.spaces.messages(self._space.id, PageLimit(PAGE))
         await self._messages.draw_all([room_message(each) for each in all_of(messages)])
-        self._draw_earlier(there_may_be=len(messages) == PAGE or ended_early(messages))
+        self._draw_earlier(has_more=len(messages) == PAGE or ended_early(messages))
         self._later.clear()
         self._empty.clear()
         if not messages:
@@ -198,9 +198,9 @@ class Room:
         self._draw_people()
         await self._mark_read()
 
-    def _draw_earlier(self, *, there_may_be: bool) -> None:
+    def _draw_earlier(self, *, has_more: bool) -> None:
         self._earlier.clear()
-        if there_may_be:
+        if has_more:
             with self._earlier, box("div", "row earlier"):
                 action("Earlier messages", self._read_earlier, kind="plain")
 
@@ -217,7 +217,7 @@ class Room:
             self._space.id, PageLimit(PAGE), before=first.seq
         )
         await self._messages.draw_before([room_message(each) for each in all_of(messages)])
-        self._draw_earlier(there_may_be=len(messages) == PAGE or ended_early(messages))
+        self._draw_earlier(has_more=len(messages) == PAGE or ended_early(messages))
         with self._later.clear():
             if self._messages.is_cut:
                 action("Newest messages", self._read_newest)

@@ -229,7 +229,7 @@ class Conversation:
         self._is_cut = False
         self._later.clear()
         await self._draw(messages)
-        self._draw_earlier(there_may_be=_is_cut(messages))
+        self._draw_earlier(has_more=_is_cut(messages))
 
     async def refresh(self) -> None:
         """Append new messages, unless the visitor is reading earlier ones."""
@@ -249,7 +249,7 @@ class Conversation:
         await self._draw(messages)
         for seq in sorted(self._rows)[:-MOST_DRAWN]:
             self._rows.pop(seq).delete()
-            self._draw_earlier(there_may_be=True)
+            self._draw_earlier(has_more=True)
 
     async def show_call(self, call: Call) -> None:
         """Update a changed call, if it is drawn."""
@@ -338,7 +338,7 @@ class Conversation:
         ui.run_javascript(
             f"getHtmlElement({top.id})?.scrollIntoView({{block: 'start'}})"
         )  # a number, nothing else
-        self._draw_earlier(there_may_be=_is_cut(messages))
+        self._draw_earlier(has_more=_is_cut(messages))
         if self._is_cut:
             self._draw_later(new=False)
 
@@ -349,9 +349,9 @@ class Conversation:
     def _is_drawn(self, message_id: str) -> bool:
         return self._ids.get(message_id) in self._rows
 
-    def _draw_earlier(self, *, there_may_be: bool) -> None:
+    def _draw_earlier(self, *, has_more: bool) -> None:
         with self._earlier.clear():
-            if there_may_be:
+            if has_more:
                 action("Earlier messages", self._read_earlier, kind="plain")
 
     def _draw_later(self, *, new: bool) -> None:
