@@ -286,7 +286,7 @@ async def test_a_host_that_waits_is_told_that_the_call_goes_on(revision: Revisio
     seen: list[float] = []
 
     async def told(progress: float, total: float | None, message: str | None) -> None:
-        assert (total, message) == (None, "ask_slowly is not over yet")
+        assert (total, message) == (None, "ask_slowly has not finished yet")
         seen.append(progress)
 
     slow = tw.Tool(name="ask_slowly", description="Ask.", kind="external", timeout=0.7)

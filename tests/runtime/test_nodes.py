@@ -555,7 +555,7 @@ async def test_a_process_without_the_key_that_seals_in_the_cluster_does_not_star
             pass
         async with opened():
             with pytest.raises(
-                tw.errors.DefinitionError, match=r"The node \w+ has no encryption keys, and this"
+                tw.errors.DefinitionError, match=r"The node \w+ has no encryption keys, so it"
             ):
                 async with opened(one):
                     pass

@@ -233,7 +233,7 @@ async def test_while_the_provider_is_down_the_last_keys_are_good(caplog: pytest.
             assert idp.asked == asked + 1
     clock.advance(LIFE)
     assert (await verify(by_rsa(exp=later))).external_id == "ada"
-    assert "answers 500" in caplog.text
+    assert "returned 500" in caplog.text
 
 
 async def test_without_any_keys_nobody_is_judged() -> None:

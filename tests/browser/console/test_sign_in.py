@@ -190,7 +190,7 @@ async def test_a_link_signs_in_once(context: BrowserContext) -> None:
         assert "link=" not in page.url
         await context.clear_cookies()
         await page.goto(f"{made.origin}{link}")
-        await expect(page.get_by_role("alert")).to_contain_text("This link was used")
+        await expect(page.get_by_role("alert")).to_contain_text("This link was already used")
 
 
 HTML = {"accept": "text/html"}
