@@ -85,4 +85,4 @@ async def test_without_the_option_the_fault_of_such_a_tool_names_it(tmp_path: Pa
         thread = await rt.threads.create("a")
         run = await rt.threads.send(thread.id, "Go")
         [told] = await over(rt, run.id)
-    assert 'option revision of the server, set to "2025-11-25"' in json.loads(told.content)["error"]
+    assert 'Set the option revision of the server to "2025-11-25"' in json.loads(told.content)["error"]

@@ -154,7 +154,7 @@ async def test_a_task_whose_host_cannot_ask_its_user_goes_on_without_an_answer()
             await send(client, "tasks/get", taskId=call.id)
             over = await asyncio.wait_for(until_over(host, client, call.id), 20)
         assert over["result"]["content"] == [
-            {"type": "text", "text": "cancel: The host cannot ask its user."}
+            {"type": "text", "text": "cancel: The host does not support elicitation."}
         ]
 
 

@@ -555,7 +555,7 @@ async def test_a_process_without_the_key_that_seals_in_the_cluster_does_not_star
             pass
         async with opened():
             with pytest.raises(
-                tw.errors.DefinitionError, match=r"The node \w+ has no encryption keys, and this"
+                tw.errors.DefinitionError, match=r"The node \w+ has no encryption keys, so it"
             ):
                 async with opened(one):
                     pass
@@ -677,7 +677,7 @@ async def test_files_that_do_not_answer_keep_no_node_from_joining(monkeypatch: p
         for files in ("own", "theirs", "theirs")
     ]
     async with asyncio.timeout(30):
-        assert await parts.node_faults(nodes, [], Silent(), "own") == []
+        assert await parts.node_errors(nodes, [], Silent(), "own") == []
     assert asked == ["theirs"]
 
 

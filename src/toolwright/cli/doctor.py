@@ -32,7 +32,7 @@ from toolwright.wiring import database
 from toolwright.wiring.app import App
 from toolwright.wiring.config import DEFAULT_FILE
 from toolwright.wiring.lazy import NamedModels
-from toolwright.wiring.parts import broker_fault, cipher_of, file_store, key_file, node_faults, node_notes
+from toolwright.wiring.parts import broker_error, cipher_of, file_store, key_file, node_errors, node_notes
 from toolwright.wiring.settings import MEMORY, Settings, warning
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
@@ -278,8 +278,8 @@ async def check_nodes(settings: Settings) -> list[Finding]:
         return await _check_alone(settings)
     broker: list[Finding] = []
     if settings.cluster != "postgres":
-        error_message = await broker_fault(settings)
-        verdict = "ok" if error_message is None else "broken"
+        fault = await broker_error(settings)
+        verdict = "ok" if fault is None else "broken"
         hosts = ", ".join(
             [urlsplit(each.strip()).netloc.rpartition("@")[2] for each in settings.cluster.split(",")]
         )
@@ -301,7 +301,7 @@ async def check_nodes(settings: Settings) -> list[Finding]:
             message = f"the clock of {node.id} differs from the database's by {node.skew / 1e6:+.1f} s"
             findings.append(Finding("nodes", "note", message))
     findings += [Finding("nodes", "note", note) for note in node_notes(living, settings)]
-    errors = await node_faults(living, cipher_of(settings).keys, files)
+    errors = await node_errors(living, cipher_of(settings).keys, files)
     await files.close()
     return [*broker, *findings, *[Finding("nodes", "broken", error_message) for error_message in errors]]
 

@@ -32,10 +32,10 @@ async def no_longer_allowed(serving: Serving, caller: Caller) -> None:
     while await _is_registered(serving, caller.entity_id):
         patience = serving.options.keep_alive
         if caller.until is not None:
-            left = caller.until - serving.options.clock.now().timestamp()
-            if left <= 0:
+            remaining = caller.until - serving.options.clock.now().timestamp()
+            if remaining <= 0:
                 return
-            patience = min(patience, left)
+            patience = min(patience, remaining)
         await anyio.sleep(patience)
 
 
@@ -142,7 +142,7 @@ class EventStream(StreamingResponse):
             first: list[bytes] = []
             try:
                 events = await stack.enter_async_context(self._follow(self._topic, self._after))
-            except Reset:
+            except Reset:  # the id is too old or unknown: the reader is told, and follows from now on
                 events = await stack.enter_async_context(self._follow(self._topic, None))
                 first.append(self._notice("reset"))
             begins: JSONObject = {} if events.start is None else {"after": str(events.start)}
@@ -150,8 +150,8 @@ class EventStream(StreamingResponse):
             await send(
                 {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             )
-            for made in first:
-                await _write(send, made)
+            for frame in first:
+                await _write(send, frame)
             with self._counted():
                 overrun = await self._go_on(events, receive, send)
             if overrun:
@@ -215,13 +215,13 @@ class EventStream(StreamingResponse):
                     if self._topic.kind == "space" and self._eyes.is_hidden(self._topic.id):
                         self._over = True
                         return
-        except StoreError as error:
+        except StoreError as error:  # the reader reconnects with its last id
             log.info("The stream of the %s %s ended early: %s", self._topic.kind, self._topic.id, error)
 
     def _frame(self, event: Event) -> bytes:
         """Encode an event as an SSE frame. Frames are cached per audience unless they depend on the viewer."""
         presented = self._caller.presentation.event(event)
-        return self._frames.frame(event) if presented is event else self._frames.made(presented)
+        return self._frames.frame(event) if presented is event else self._frames.encode_event(presented)
 
     def _notice(self, type_: EventType, content: JSONObject | None = None) -> bytes:
         return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, content))

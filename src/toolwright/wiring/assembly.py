@@ -248,8 +248,8 @@ def _semantics(parts: Parts) -> "Semantics | None":
     if parts.embedder is None:
         return None
     module = import_module("toolwright.runtime.agents.semantics")  # by name: few apps have an embedder
-    made: Semantics = module.Semantics(parts.store, parts.embedder, parts.clock, parts.new_id)
-    return made
+    semantics: Semantics = module.Semantics(parts.store, parts.embedder, parts.clock, parts.new_id)
+    return semantics
 
 
 def _equipment(store: Store, spaces: Spaces, speech: Speech, semantics: "Semantics | None") -> BuiltinTools:

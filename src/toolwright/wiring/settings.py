@@ -54,21 +54,21 @@ def file_variable(setting: str) -> str:
 def setting_errors(error: ValidationError, settings: Sequence[str]) -> str:
     """Faults, a sentence for each setting; never with its value, which may be a secret."""
     return " ".join(
-        _sentence(fault["loc"], fault["type"], form_error(fault), settings) for fault in error.errors()
+        _sentence(each["loc"], each["type"], form_error(each), settings) for each in error.errors()
     )
 
 
 def warning(environment: Iterable[str], settings: Sequence[str]) -> str | None:
     """Return a sentence with the unknown variables of our prefix, or None."""
-    known = [variable(name) for name in (*settings, *_ELSEWHERE)]
-    known += [file_variable(name) for name in settings if name in SECRETS]
+    known_names = [variable(name) for name in (*settings, *_ELSEWHERE)]
+    known_names += [file_variable(name) for name in settings if name in SECRETS]
     unknown = sorted(
-        name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known
+        name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known_names
     )
     if not unknown:
         return None
-    named = ", ".join(name + _nearest_name(name.upper(), known, len(PREFIX)) for name in unknown)
-    return sentence(f"Unknown settings are ignored: {named}")
+    listed = ", ".join(name + _nearest_name(name.upper(), known_names, len(PREFIX)) for name in unknown)
+    return sentence(f"Unknown settings are ignored: {listed}")
 
 
 def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: Sequence[str]) -> str:
@@ -78,9 +78,9 @@ def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: S
     return sentence(f"The setting {variable(name)} is not valid: {message[:1].lower()}{message[1:]}")
 
 
-def _nearest_name(name: str, known: Sequence[str], same: int = 0) -> str:
+def _nearest_name(name: str, known_names: Sequence[str], same: int = 0) -> str:
     """Return the most similar known name, as a hint; the first `same` characters are common to all."""
-    close = get_close_matches(name[same:], [each[same:] for each in known], n=1)
+    close = get_close_matches(name[same:], [each[same:] for each in known_names], n=1)
     return f" (did you mean {name[:same]}{close[0]}?)" if close else ""
 
 
@@ -98,20 +98,20 @@ _ORIGIN = re.compile(
 )  # as browsers send it
 Names = Annotated[tuple[str, ...], NoDecode]
 SECRETS = ("database_url", "encryption_keys", "secret_keys", "jwt_secret", "sentry_dsn")
-"""Settings that hold a secret: each can stand in a file instead, which `TOOLWRIGHT_<NAME>_FILE` names."""
+"""Settings that hold a secret. Each can be read from a file, which `TOOLWRIGHT_<NAME>_FILE` names."""
 _LARGEST_SECRET = 64 * 1024  # bytes of such a file
 
 
 class _SecretFiles(PydanticBaseSettingsSource):
-    """Values of settings that stand in files, as Docker and Kubernetes mount secrets."""
+    """Settings source: values read from files, as Docker and Kubernetes mount secrets."""
 
     def __call__(self) -> dict[str, Any]:  # the values of settings, which are validated afterwards
         """Read the files that the environment names, but for settings given in Python."""
         environment = {name.upper(): each for name, each in os.environ.items()}
-        named = {name: environment.get(file_variable(name), "").strip() for name in SECRETS}
+        paths = {name: environment.get(file_variable(name), "").strip() for name in SECRETS}
         return {
             name: _secret_in(Path(path), name, environment)
-            for name, path in named.items()
+            for name, path in paths.items()
             if path and name not in self.current_state
         }
 
@@ -145,15 +145,15 @@ def _secret_in(path: Path, setting: str, environment: Mapping[str, str]) -> str:
 
 def _by_name(cls: type[S]) -> type[S]:
     """Refuse values without a name, which pydantic-settings takes for something else."""
-    made = cls.__init__
+    signature = cls.__init__
 
-    @wraps(made)
-    def init(self: S, *given: object, **named: Any) -> None:  # whatever the caller gave
-        if given:
+    @wraps(signature)
+    def init(self: S, *values: object, **named: Any) -> None:  # whatever the caller gave
+        if values:
             raise DefinitionError(
                 "Settings must be given by name, as in tw.Settings(database_url='sqlite:///journal.db')."
             )
-        made(self, **named)
+        signature(self, **named)
 
     setattr(cls, "__init__", init)  # noqa: B010 - pyright rejects an assignment
     return cls
@@ -249,16 +249,16 @@ class Settings(BaseSettings):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_one_line(cls, given: Any, handler: ModelWrapValidatorHandler["Settings"]) -> "Settings":
+    def _in_one_line(cls, values: Any, handler: ModelWrapValidatorHandler["Settings"]) -> "Settings":
         """Validate the settings. Errors are raised as our own, so that no value is shown: it can be a secret."""
         try:
-            return handler(given)
+            return handler(values)
         except ValidationError as error:
             raise DefinitionError(setting_errors(error, list(cls.model_fields))) from None
 
     @property
     def executes_in_cluster(self) -> bool:
-        """Return whether the process executes runs beside others."""
+        """Return whether the process is one of several that execute runs."""
         return self.cluster is not None and self.work
 
     @property
@@ -268,25 +268,25 @@ class Settings(BaseSettings):
 
     @field_validator("cluster", "work")
     @classmethod
-    def _on_a_shared_database(cls, given: Any, info: ValidationInfo) -> Any:
+    def _on_a_shared_database(cls, value: Any, info: ValidationInfo) -> Any:
         url = str(info.data.get("database_url", ""))
-        if info.field_name == "cluster" and given is not None:
-            servers = [each.strip() for each in str(given).split(",")]
-            if given != "postgres" and not all(each.startswith(("nats://", "tls://")) for each in servers):
+        if info.field_name == "cluster" and value is not None:
+            servers = [each.strip() for each in str(value).split(",")]
+            if value != "postgres" and not all(each.startswith(("nats://", "tls://")) for each in servers):
                 raise ValueError(
                     "must be postgres, or URLs of NATS servers (nats://host:4222), separated by commas"
                 )
-            if given != "postgres" and not all(map(_names_host, servers)):
+            if value != "postgres" and not all(map(_names_host, servers)):
                 raise ValueError(
                     "each NATS server needs a host, and a port from 1 to 65535 if it has one, as in nats://host:4222"
                 )
-        if info.field_name == "cluster" and given is not None and not url.startswith("postgres"):
+        if info.field_name == "cluster" and value is not None and not url.startswith("postgres"):
             raise ValueError(
                 "A cluster needs a Postgres database: set TOOLWRIGHT_DATABASE_URL to postgresql://…"
             )
-        if given is False and url.startswith(MEMORY):
+        if value is False and url.startswith(MEMORY):
             raise ValueError("A process without work needs a shared database: set TOOLWRIGHT_DATABASE_URL")
-        return given
+        return value
 
     @field_validator("node_url")
     @classmethod
@@ -381,10 +381,10 @@ class Settings(BaseSettings):
     @field_validator("public_keys")
     @classmethod
     def _complete(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        given = info.data
-        if not {"jwt_secret", "jwt_jwks_url"} <= set(given):  # one of them is invalid, which is said already
+        valid = info.data
+        if not {"jwt_secret", "jwt_jwks_url"} <= set(valid):  # one of them is invalid, which is said already
             return value
-        verified = given["jwt_secret"] is not None or given["jwt_jwks_url"] is not None
+        verified = valid["jwt_secret"] is not None or valid["jwt_jwks_url"] is not None
         if value and not verified:
             raise ValueError(
                 "public_keys require a way to verify people's tokens: set jwt_secret or jwt_jwks_url"
@@ -393,7 +393,7 @@ class Settings(BaseSettings):
             raise ValueError(
                 "jwt_secret and jwt_jwks_url have no effect without public_keys: set public_keys"
             )
-        if set(value) & {ServiceKey.read(entry).key for entry in given.get("secret_keys", ())}:
+        if set(value) & {ServiceKey.read(entry).key for entry in valid.get("secret_keys", ())}:
             raise ValueError("a public key must not be a secret key too: its holder would have all rights")
         return value
 
@@ -433,8 +433,8 @@ class Settings(BaseSettings):
             return value
         if value.strip() == "0":
             return timedelta(0)
-        found = read_duration(value)
-        return timedelta.max if found is None else found
+        duration = read_duration(value)
+        return timedelta.max if duration is None else duration
 
     @field_validator("log", "log_format", mode="before")
     @classmethod
@@ -522,7 +522,7 @@ def _has_ports(url: str) -> bool:
 
 
 def _is_safe(url: str) -> bool:
-    """Return whether nobody between can put their own keys into the answer."""
+    """Return whether the URL is protected against replaced keys: HTTPS, or this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -539,9 +539,9 @@ FOREVER = "forever"
 
 
 def read_duration(text: str) -> timedelta | None:
-    """Return the duration that a text says (`30d`, `12h`, `90m`, `45s` or seconds), None for `forever`.
+    """Parse a duration (`30d`, `12h`, `90m`, `45s` or seconds). Returns None for `forever`.
 
-    Raises `ValueError`, which says what a duration looks like.
+    Raises `ValueError` with examples of durations.
     """
     if text.strip().lower() == FOREVER:
         return None

@@ -147,7 +147,7 @@ async def test_missing_values_of_a_run_are_given_and_never_shown(context: Browse
         thread = await opened.rt.threads.create("guide")
         run = await opened.rt.threads.send(thread.id, "Go")
         page = await opened.enter(context, "/pending")
-        await expect(page.get_by_text("guide goes on once they are given")).to_be_visible()
+        await expect(page.get_by_text("guide continues once they are set")).to_be_visible()
         await expect(page.get_by_label("API_KEY")).to_have_attribute("type", "password")
         await page.get_by_label("API_KEY").fill(SECRET)
         await page.get_by_role("button", name="Save").click()

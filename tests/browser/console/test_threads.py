@@ -509,7 +509,7 @@ async def test_a_run_that_waits_for_an_approval_says_so_and_its_thread_is_listed
         await expect(page.locator(f"[data-thread={thread.id}] .badge")).to_have_text("waiting")
         await page.goto(f"{made.url}/runs/{run.id}")
         await expect(page.get_by_text("This run waits for an approval.")).to_be_visible()
-        await expect(page.get_by_role("link", name="See the threads below")).to_have_count(0)
+        await expect(page.get_by_role("link", name="See the child threads")).to_have_count(0)
         await page.get_by_role("link", name="Answer in Pending").click()
         await page.locator(".call.requires_action").get_by_role("button", name="Approve").click()
         await made.rt.runs.wait(run.id)

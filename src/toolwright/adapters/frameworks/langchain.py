@@ -88,8 +88,13 @@ def tool_of(native: object) -> Tool:
     _check_injected(native)
 
     async def call(state: ThreadState, arguments: JSONObject) -> object:
-        asked = {"type": "tool_call", "name": native.name, "args": arguments, "id": state.call_id or "call"}
-        answer = await native.ainvoke(cast("Any", asked))  # a dict is a call to it
+        tool_call = {
+            "type": "tool_call",
+            "name": native.name,
+            "args": arguments,
+            "id": state.call_id or "call",
+        }
+        answer = await native.ainvoke(cast("Any", tool_call))  # a dict is a call to it
         if not isinstance(answer, ToolMessage):
             return answer
         if answer.status == "error":
@@ -115,7 +120,7 @@ def _check_arguments(native: BaseTool) -> None:
 
 
 def _invented(native: BaseTool) -> set[str]:
-    """Return the fields that LangChain makes of `*args` and `**kwargs` in a signature, and does not pass on."""
+    """Return the fields that LangChain derives from `*args` and `**kwargs` in a signature, and does not pass on."""
     form = cast("object", native.get_input_schema())
     if not (isinstance(form, type) and issubclass(form, BaseModel)):
         return set()
@@ -141,8 +146,8 @@ def _check_injected(native: BaseTool) -> None:
         return
     if _is_single(native):
         return
-    told = _schema_of(native).get("properties")
-    names = told if isinstance(told, dict) else {}
+    properties = _schema_of(native).get("properties")
+    names = properties if isinstance(properties, dict) else {}
     for name, field in form.model_fields.items():
         if name in names or field.alias in names or not field.is_required() or _is_call_id(field.metadata):
             continue
@@ -173,11 +178,11 @@ def _schema_of(native: BaseTool) -> JSONObject:
     if isinstance(schema, dict):
         return {"type": "object", "properties": {}, **cast("JSONObject", schema)}
     if isinstance(schema, type) and issubclass(schema, BaseModel):
-        made = cast("JSONObject", schema.model_json_schema())
-        properties = cast("JSONObject", made.get("properties", {}))
+        json_schema = cast("JSONObject", schema.model_json_schema())
+        properties = cast("JSONObject", json_schema.get("properties", {}))
         invented = _invented(native)
         return {
-            **made,
+            **json_schema,
             "properties": {name: each for name, each in properties.items() if name not in invented},
         }
     raise DefinitionError(
@@ -186,7 +191,7 @@ def _schema_of(native: BaseTool) -> JSONObject:
 
 
 def _parts(content: list[Any]) -> object:
-    """Return the blocks of a message as texts and images; as they are where one of them is neither."""
+    """Return the blocks of a message as texts and images, or unchanged if one of them is neither."""
     read = [_part(each) for each in content]
     return content if None in read else read
 

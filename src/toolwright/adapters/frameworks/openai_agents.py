@@ -24,14 +24,14 @@ def native_tools(toolset: Toolset, state: ThreadState | None) -> list[FunctionTo
     """
     return [
         FunctionTool(
-            name=told["name"],
-            description=told["description"],
-            params_json_schema=told["parameters"],
-            on_invoke_tool=partial(_call, toolset, state, told["name"]),
+            name=function["name"],
+            description=function["description"],
+            params_json_schema=function["parameters"],
+            on_invoke_tool=partial(_call, toolset, state, function["name"]),
             strict_json_schema=False,  # as OpenAI takes it
         )
         for each in toolset.definitions(provider="openai")
-        for told in [cast("dict[str, Any]", each["function"])]
+        for function in [cast("dict[str, Any]", each["function"])]
     ]
 
 
@@ -42,8 +42,10 @@ async def _call(
     pictures = images(result)
     if not pictures:
         return shown_text(result)
-    shown = [ToolOutputImage(image_url=f"data:{each.mime_type};base64,{each.data}") for each in pictures]
-    return [ToolOutputText(text=shown_text(result)), *shown]
+    output_images = [
+        ToolOutputImage(image_url=f"data:{each.mime_type};base64,{each.data}") for each in pictures
+    ]
+    return [ToolOutputText(text=shown_text(result)), *output_images]
 
 
 def tool_of(native: object, context: object) -> Tool:

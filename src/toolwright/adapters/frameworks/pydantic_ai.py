@@ -36,9 +36,9 @@ def _native(toolset: Toolset, tool: OurTool, state: ThreadState | None) -> Tool[
         result = await toolset.call(tool.name, arguments, state)
         if result.status == "error":
             raise ToolFailed(shown_text(result))
-        shown = [_picture(image) for image in images(result)]
+        pictures = [_picture(image) for image in images(result)]
         value: object = shown_text(result) if result.attachments else result.result
-        return ToolReturn(return_value=value, content=shown) if shown else value
+        return ToolReturn(return_value=value, content=pictures) if pictures else value
 
     return Tool.from_schema(call, tool.name, tool.description, dict(tool.offered))
 

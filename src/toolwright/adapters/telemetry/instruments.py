@@ -35,7 +35,7 @@ def context_of(traceparent: str | None) -> Context:
 
 
 class Waiting:
-    """Trace contexts and agents of calls that wait for somebody outside, those of the newest."""
+    """Trace contexts and agents of calls that wait for an external result; only of the newest."""
 
     def __init__(self) -> None:
         self._calls: OrderedDict[str, tuple[str | None, str]] = OrderedDict()

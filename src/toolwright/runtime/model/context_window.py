@@ -42,10 +42,10 @@ from toolwright.runtime.model.answer import CORRECTION, total_cost
 from toolwright.runtime.model.fitting import (
     WORTH_CLEARING,
     Fitting,
+    identity_of,
     keep_task,
     limit_of,
     may_be_open,
-    named_by,
     row_of_loop,
     step_of,
 )
@@ -197,9 +197,9 @@ class ContextWindows:
         fitting = self._fitting(context, frame, model, request, self._policy(context.active), 1)
         fitting.refused = refused
         await in_thread_if_large(texts(fitting.messages), fitting.count)
-        limit, counted = named_by(refused, fitting.estimate)
-        if counted is not None:
-            fitting.factor = counted / max(fitting.estimate, 1)
+        limit, asked = identity_of(refused, fitting.estimate)
+        if asked is not None:
+            fitting.factor = asked / max(fitting.estimate, 1)
         was = fitting.tokens
         if attempt > len(SHRINK):
             fitting.budget = was

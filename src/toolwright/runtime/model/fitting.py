@@ -312,7 +312,7 @@ def limit_of(budget: int, fixed: float, policy: Context) -> float:
     return fixed + max(budget - fixed, 0) * policy.start_at
 
 
-def named_by(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | None]:
+def identity_of(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | None]:
     """Return the most tokens of a request as the provider names them, and those that it counted in the refused one.
 
     Both are without the room for the answer, and None where it does not say them, or says what cannot be.

@@ -207,8 +207,8 @@ class Console:
             return self._sessions.begin(service)
         if not access.takes_people:
             raise Unauthorized("Enter a secret key.")
-        named = await access.named(form.public_key, f"Bearer {form.token}")
-        return self._sessions.begin(await person_of(self._serving, named))
+        identity = await access.identify(form.public_key, f"Bearer {form.token}")
+        return self._sessions.begin(await person_of(self._serving, identity))
 
     async def _link(self, request: Request) -> Response:
         """Issue a sign-in path to a service, for itself or for the person whose entity it names."""

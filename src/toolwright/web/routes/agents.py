@@ -1,4 +1,4 @@
-"""Agents, declared by the app or configured here, what they keep in mind, and their inboxes."""
+"""Routes of agents, declared by the app or configured over HTTP, of their MCP servers and inboxes."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, 
 from toolwright.web.dependencies import Service
 from toolwright.web.options import GatewayOptions
 from toolwright.web.requests.body import Form, described, parse, reads
-from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Person, SpaceId, Words
+from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Person, SpaceId, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import (
@@ -35,14 +35,14 @@ router = noun("/api/agents", "agents")
 
 
 class OperationFault(Shape):
-    """An operation of an OpenAPI document that is no tool, and why."""
+    """An operation of an OpenAPI document that could not become a tool, and why."""
 
     operation: str
     message: str
 
 
 class AgentAnswer(Shape):
-    """One agent; `faults` are there after a change whose OpenAPI documents have some."""
+    """One agent. `faults` are errors in its OpenAPI documents, after a change."""
 
     agent: Agent
     agent_id: str
@@ -51,7 +51,7 @@ class AgentAnswer(Shape):
 
 
 class AgentSaved(AgentAnswer):
-    """An agent, and whether it is a new one."""
+    """An agent, and whether it was created."""
 
     created: bool
 
@@ -63,7 +63,7 @@ class AgentList(ListShape):
 
 
 class Triggered(Shape):
-    """An agent that was woken."""
+    """An agent that was triggered."""
 
     success: Literal[True]
     agent_entity_id: str
@@ -83,8 +83,8 @@ class Configuration(Form):
             raise ValueError("must have either config or configJson, not both")
         return self
 
-    def given_config(self, request: Request) -> JSON:
-        """Return the configuration that was given, or None."""
+    def requested_config(self, request: Request) -> JSON:
+        """Return the requested configuration, or None."""
         options: GatewayOptions = request.app.state.serving.options
         config = self._parsed(request)
         if options.scripts is not None:
@@ -118,7 +118,7 @@ class AgentChange(Configuration):
 
 
 class NewTrigger(Form):
-    """Why a service wakes an agent."""
+    """An event from a service for an agent's inbox."""
 
     service_name: Name
     payload: JsonValue = None
@@ -137,8 +137,8 @@ async def save_agent(
     request: Request,
     new: Annotated[NewAgent, Depends(reads(NewAgent, CONFIG_VALUES))],
 ) -> Answer:
-    """Configure an agent, or the one of that name again: its next run has the new configuration."""
-    saved = await runtime.agents.save(new.name, new.given_config(request), new.description)
+    """Create an agent, or update the one of that name. Its next run uses the new configuration."""
+    saved = await runtime.agents.save(new.name, new.requested_config(request), new.description)
     body = _one(await runtime.agents.show(saved.agent.id), saved.faults)
     return answer({**body, "created": saved.created}, 201 if saved.created else 200)
 
@@ -147,14 +147,14 @@ async def save_agent(
 async def list_agents(
     _: Service, runtime: AtWork, limit: Limit = PageLimit(1_000), offset: Offset = 0
 ) -> Answer:
-    """The agents that the app declares, in their order, then the configured ones, oldest first."""
+    """List the agents that the app declares, in their order, then the configured ones, oldest first."""
     agents = await runtime.agents.show_all(limit, offset)
     return listed("agents", agents, lambda each: agent_json(each.agent, each.config))
 
 
 @router.get("/{agent_id}", responses=answers(AgentAnswer, "The agent.", errors=(404,)))
 async def get_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
-    """One agent, by its name or id."""
+    """Get an agent by name or id."""
     return answer(_one(await runtime.agents.show(agent_id)))
 
 
@@ -170,8 +170,8 @@ async def change_agent(
     agent_id: Id,
     change: Annotated[AgentChange, Depends(reads(AgentChange, CONFIG_VALUES))],
 ) -> Answer:
-    """Change a configured agent: its next run sees the change."""
-    config, errors = await runtime.agents.read_apis(change.given_config(request))
+    """Update a configured agent. Its next run uses the change."""
+    config, errors = await runtime.agents.read_apis(change.requested_config(request))
     changed = await runtime.agents.update(
         agent_id, name=change.name, config=config, description=change.description
     )
@@ -180,7 +180,7 @@ async def change_agent(
 
 @router.delete("/{agent_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
-    """Delete a configured agent: it leaves its spaces; runs in progress end, no new one begins."""
+    """Delete a configured agent. It leaves its spaces, its runs in progress end, and no new ones start."""
     await runtime.agents.delete(agent_id)
     return answer({"success": True})
 
@@ -193,7 +193,7 @@ async def delete_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
 async def trigger_agent(
     _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewTrigger, Depends(reads(NewTrigger))]
 ) -> Answer:
-    """Wake an agent in a service's name; it reads the payload in its inbox."""
+    """Put an event with the payload into the agent's inbox, which starts a run."""
     await runtime.inboxes.trigger(agent_id, new.service_name, new.payload)
     return answer({"success": True, "agentEntityId": (await runtime.agents.get(agent_id)).entity_id})
 
@@ -202,7 +202,7 @@ async def trigger_agent(
 async def get_prompt(
     _: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None, user_id: Person = None
 ) -> Answer:
-    """The agent's current system prompt: in its active space, or as if it were in the given space."""
+    """Get the agent's current system prompt, for its active space or the given one."""
     prompt = await runtime.prompts.of(agent_id, space_id, user_id)
     parts: list[JSON] = [{"name": part.name, "text": part.text} for part in prompt.sections]
     return answer({"prompt": prompt.prompt, "sections": parts})
@@ -231,14 +231,14 @@ class McpServers(Shape):
 
 
 McpThread = Annotated[
-    Words | None,
+    StorableText | None,
     Query(alias="threadId", description="The thread whose values are used to contact the servers."),
 ]
 
 
 @router.get("/{agent_id}/mcp", responses=answers(McpServers, "The servers.", errors=(404,)))
 async def list_mcp_servers(_: Service, runtime: AtWork, agent_id: Id, thread_id: McpThread = None) -> Answer:
-    """The MCP servers of an agent: which are there, the tools that it has of them, and what is wrong with them."""
+    """List the MCP servers of an agent with their status, tools and errors."""
     servers: list[JSON] = [mcp_server_json(each) for each in await runtime.mcp.of(agent_id, thread_id)]
     withheld: list[JSON] = [
         tool_fault_json(each.tool, each.message) for each in await runtime.mcp.withheld(agent_id)
@@ -251,7 +251,7 @@ async def list_mcp_servers(_: Service, runtime: AtWork, agent_id: Id, thread_id:
     responses=answers(Deleted, "The changed tool is accepted.", errors=(404,)),
 )
 async def accept_mcp_tool(_: Service, runtime: AtWork, agent_id: Id, server: Id, tool: Id) -> Answer:
-    """Accept the definition of a tool that is held back since its server has changed it."""
+    """Accept the changed definition of a tool, which is withheld from the model until then."""
     await runtime.mcp.accept(agent_id, server, tool)
     return answer({"success": True})
 
@@ -272,7 +272,7 @@ class InboxEventAnswer(Shape):
 
 
 ThreadId = Annotated[
-    Words | None,
+    StorableText | None,
     Query(alias="threadId", description="A thread of the agent. The default is its home thread."),
 ]
 
@@ -286,7 +286,7 @@ async def list_inbox(
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
-    """Events of the agent's inbox, oldest first; a `failed` one waits until it is retried."""
+    """List the events of the agent's inbox, oldest first. A `failed` event is not retried automatically."""
     events = await runtime.inboxes.list(agent_id, thread_id, limit, offset)
     return listed("events", events, inbox_json)
 
@@ -297,6 +297,6 @@ async def list_inbox(
 async def retry_event(
     _: Service, runtime: AtWork, agent_id: Id, event_id: Id, thread_id: ThreadId = None
 ) -> Answer:
-    """Try a failed event again, as if it were new."""
+    """Retry a failed event."""
     event = await runtime.inboxes.retry(agent_id, event_id, thread_id)
     return answer({"event": inbox_json(event)})

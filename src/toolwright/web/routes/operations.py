@@ -1,4 +1,4 @@
-"""Routes for those who operate a server: whether it is able to work, and its figures."""
+"""Routes for operators: health, readiness, liveness and metrics."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.web.answers import Answer, answer, failures, status_of
 from toolwright.web.dependencies import Service
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here, Serving
+from toolwright.web.serving import Serving, ServingDep
 from toolwright.wire.server import Health
 
 health_router = noun("", "health")
@@ -30,7 +30,7 @@ _NONE = (
         503: {"model": Health, "description": "The database or the file store is not writable."},
     },
 )
-async def health(serving: Here) -> Answer:
+async def health(serving: ServingDep) -> Answer:
     """Check whether the journal and the files can be written; open to everyone."""
     return await _answer(serving, serving.runtime.health.check)
 
@@ -45,16 +45,16 @@ async def health(serving: Here) -> Answer:
         },
     },
 )
-async def ready(serving: Here) -> Answer:
+async def ready(serving: ServingDep) -> Answer:
     """Check whether this process should get requests: as `/health`, and its node has a heartbeat; open to everyone."""
     return await _answer(serving, serving.runtime.health.check_ready)
 
 
 @health_router.get("/live", responses={200: {"model": Health, "description": "This process is alive."}})
-async def live(serving: Here) -> Answer:
-    """Return that this process answers, whatever its database does; open to everyone.
+async def live(serving: ServingDep) -> Answer:
+    """Check whether this process answers, regardless of its database; open to everyone.
 
-    One that does not is to be restarted; one without a database recovers by itself.
+    Restart a process that does not answer. A process without a database recovers by itself.
     """
     return answer({"status": "ok", "version": serving.options.version})
 
@@ -81,8 +81,8 @@ async def _answer(serving: Serving, check: Callable[[], Awaitable[None]]) -> Ans
     }
     | failures(404),
 )
-async def metrics(_: Service, serving: Here) -> Response:
-    """Calls, runs, tokens and what waits, in Prometheus' text format."""
+async def metrics(_: Service, serving: ServingDep) -> Response:
+    """Get metrics of calls, runs, tokens and queues in the Prometheus text format."""
     telemetry = serving.runtime.telemetry
     text = None if telemetry is None else await asyncio.to_thread(telemetry.exposition)
     if text is None:

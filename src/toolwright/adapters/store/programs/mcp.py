@@ -31,8 +31,8 @@ def perform_mcp(effect: McpEffect, unit: Unit, sql: Statements, done: EffectResu
         case PinMcpTool(definition=definition):
             yield Op(sql.mcp.pin, MCP_DEFINITIONS.params(definition))
         case HoldMcpTool():
-            said = long_text_or_none(effect.definition)
-            yield Op(sql.mcp.hold, {**_tool_params(effect), "offered": effect.held, "said": said})
+            text = long_text_or_none(effect.definition)
+            yield Op(sql.mcp.hold, {**_tool_params(effect), "offered": effect.held, "said": text})
         case AcceptMcpTool():
             yield Op(sql.mcp.accept, {**_tool_params(effect), "offered": effect.held}, "mcp_tool")
         case UnholdMcpTool():
@@ -42,8 +42,8 @@ def perform_mcp(effect: McpEffect, unit: Unit, sql: Statements, done: EffectResu
 
 
 def _tool_params(effect: McpToolEffect) -> Params:
-    named: Params = {"server": text_or_none(effect.server), "tool": text_or_none(effect.tool)}
-    return {**named, "agent_id": effect.agent_id, "at": micros(effect.at)}
+    params: Params = {"server": text_or_none(effect.server), "tool": text_or_none(effect.tool)}
+    return {**params, "agent_id": effect.agent_id, "at": micros(effect.at)}
 
 
 def _ask(effect: AskBelow, unit: Unit, sql: Statements, done: EffectResult) -> Steps:

@@ -115,7 +115,7 @@ NOT_OVER = and_(*(threads.c.state.is_distinct_from(end) for end in ENDED))
 """The condition that a thread may be spoken to."""
 
 NOT_COMPLETED = "status <> 'completed'"
-"""The condition of the index of the statuses of runs; a query that is to use it says so word by word."""
+"""Condition of the index of run statuses. A query must repeat it exactly to use the index."""
 
 runs = Table(
     "runs",

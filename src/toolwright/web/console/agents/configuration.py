@@ -37,7 +37,7 @@ _HOME: Final = ""  # no space: where the agent is
 
 
 class PromptPreview:
-    """Preview of an agent's prompt: in its active space, or as if it were in a space."""
+    """Preview of an agent's prompt, in its active space or in a selected one."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._visit = visit
@@ -45,7 +45,7 @@ class PromptPreview:
         self._user_id = user_id
 
     async def draw(self) -> None:
-        """Draw it, with a choice of spaces."""
+        """Render the prompt and a selection of spaces."""
         with box("section", "section"):
             plain_text("Prompt", "h2")
             plain_text(
@@ -77,13 +77,13 @@ class PromptPreview:
         await self._visit.act(self._show(getattr(event, "value", _HOME) or None))
 
     async def _show(self, space_id: str | None) -> None:
-        told = await self._visit.runtime.prompts.of(self._agent.id, space_id, self._user_id)
+        preview = await self._visit.runtime.prompts.of(self._agent.id, space_id, self._user_id)
         self._place.clear()
         with self._place:
-            plain_text(f"{len(told.prompt)} characters", "p", "quiet small")
-            if not told.prompt:
+            plain_text(f"{len(preview.prompt)} characters", "p", "quiet small")
+            if not preview.prompt:
                 nothing("The prompt is empty")
-            for part in told.sections:
+            for part in preview.sections:
                 with box("div", "section"):
                     plain_text(f"{part.name}, after the messages" if part.changes else part.name, "h3")
                     code(part.text)
@@ -94,14 +94,14 @@ MOST_SHOWN: Final = 100  # tools of one server
 
 
 class Servers:
-    """The servers are asked once the rest of the page is there: one that is down takes its time."""
+    """Status of the agent's MCP servers, read after the rest of the page, since a server that is down is slow."""
 
     def __init__(self, visit: Visit, agent: Agent) -> None:
         self._visit = visit
         self._agent = agent
 
     def draw(self) -> None:
-        """Draw them as soon as they have answered."""
+        """Render the section, and fill it when the servers have answered."""
         with box("section", "section"):
             plain_text("MCP servers", "h2")
             self._place = box("div", "stack section")
@@ -173,7 +173,7 @@ class Configuration:
         self._agent = agent
 
     async def draw(self) -> None:
-        """Draw it; of one that no longer fits the app, why."""
+        """Render the configuration, or the reason why it no longer fits the app."""
         agent = self._agent
         self._facts(agent)
         try:
@@ -231,7 +231,7 @@ class Configuration:
                 code(prompt.prompt)
 
     async def _all_tools(self, place: Element) -> None:
-        """Read once the rest is there: MCP servers among them may take their time."""
+        """Render the tools after the rest of the page, since MCP servers can be slow."""
         try:
             tools = [*await tools_of(self._visit, self._agent.id)]
         except ToolwrightError as error:
@@ -259,8 +259,8 @@ class Configuration:
             layers = [each.env for each in active.voices]
             types = {name: var.type for env in layers for layer in env for name, var in layer.items()}
             _names("Env", types)
-            for tool, own in active.tool_env.items():
-                _names(f"Env of {tool}", {name: var.type for name, var in own.items()})
+            for tool, values in active.tool_env.items():
+                _names(f"Env of {tool}", {name: var.type for name, var in values.items()})
             _names(
                 "Tenvs", {name: "secret" if name in active.secret_tenvs else "text" for name in active.tenvs}
             )
@@ -268,12 +268,12 @@ class Configuration:
             _names("Set by users in their threads", dict.fromkeys(self._agent.user_env, ""))
 
 
-def fact(name: str, told: object) -> None:
+def fact(name: str, value: object) -> None:
     """Render a term and its value in a list of facts, or nothing if there is no value."""
-    if told is None or told == "":
+    if value is None or value == "":
         return
     plain_text(name, "dt")
-    plain_text(str(told), "dd")
+    plain_text(str(value), "dd")
 
 
 HOME_TOOLS: Mapping[HomeTools, str] = {
@@ -298,7 +298,7 @@ def model_name(model: object) -> str:
 
 
 def _names(title: str, types: Mapping[str, str]) -> None:
-    """Names of values, and which of them are secrets."""
+    """Render names of values, and mark the secrets."""
     if not types:
         return
     plain_text(title, "h3")
@@ -313,13 +313,13 @@ LONGEST_EDITED: Final = 200_000  # characters: a page sends all of them with eac
 class StoredConfiguration:
     """Editor of a configuration. Values are not shown, and are unchanged unless new ones are entered."""
 
-    def __init__(self, visit: Visit, shown: AgentView) -> None:
+    def __init__(self, visit: Visit, view: AgentView) -> None:
         self._visit = visit
-        self._agent = shown.agent
-        self._config = shown.config
+        self._agent = view.agent
+        self._config = view.config
 
     async def draw(self) -> None:
-        """Draw it."""
+        """Render the editor."""
         written = await in_thread_if_large(self._config, json_text, self._config)
         with box("section", "section stack"):
             plain_text("Stored configuration", "h2")
@@ -338,14 +338,14 @@ class StoredConfiguration:
                 return
             self._editor = ui.textarea(value=written).props('outlined autogrow input-class="mono editor"')
             self._editor.props["aria-label"] = "Configuration as JSON"
-            self._faults = box("div", "error")
-            self._faults.props["role"] = "alert"
-            self._faults.set_visibility(False)
+            self._error_list = box("div", "error")
+            self._error_list.props["role"] = "alert"
+            self._error_list.set_visibility(False)
             with box("div", "row"):
                 action("Save configuration", self._save, kind="primary")
 
     async def _save(self) -> None:
-        self._faults.set_visibility(False)
+        self._error_list.set_visibility(False)
         await self._visit.act(self._take(str(self._editor.value or "")), "Saved. The next run uses it.")
 
     async def _take(self, text: str) -> None:
@@ -357,7 +357,7 @@ class StoredConfiguration:
             raise InvalidRequest("Not saved. See the errors below the configuration.") from error
 
     async def _read(self, text: str) -> JSON:
-        """Return the configuration with the values that it leaves as they are, as the route reads it."""
+        """Return the entered configuration with the unchanged values, validated like a request."""
         options = self._visit.site.serving.options
         try:
             most = CONFIG_VALUES * options.max_json_values
@@ -373,11 +373,11 @@ class StoredConfiguration:
         return config if active is None else with_values(config, active.agent)
 
     def _show(self, errors: Sequence[Mapping[str, str]]) -> None:
-        self._faults.clear()
-        with self._faults:
+        self._error_list.clear()
+        with self._error_list:
             for error in errors[:50]:
                 plain_text(brief(f"{error['path']} {error['message']}", 400), "p")
-        self._faults.set_visibility(True)
+        self._error_list.set_visibility(True)
 
 
 def check_allowed(visit: Visit, config: JSON) -> None:

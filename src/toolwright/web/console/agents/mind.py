@@ -57,7 +57,7 @@ class ItemList(Generic[T]):
         new: tuple[str, Callable[[], None]] | None,
         search: Callable[[], object] | None = None,
     ) -> None:
-        """Draw the section. `new` labels and opens the form of a new item, `search` draws a field above the list."""
+        """Render the section. `new` labels and opens the form of a new item, `search` renders its field."""
         with box("section", "section"):
             with box("div", "head"):
                 plain_text(title, "h2")
@@ -87,11 +87,11 @@ class ItemList(Generic[T]):
     ) -> None:
         """Ask for the fields of the schema, save them, and re-read the list."""
 
-        async def take(entered: JSONObject) -> None:
+        async def submit(entered: JSONObject) -> None:
             await save(entered)
             await self.show(offset)
 
-        fill_in(self._visit, title, schema, take, values=values, label=label, done=done, hint=hint)
+        fill_in(self._visit, title, schema, submit, values=values, label=label, done=done, hint=hint)
 
     def delete(
         self, question: str, label: str, drop: Callable[[], Awaitable[object]], *, done: str, hint: str = ""
@@ -143,7 +143,7 @@ _PLAN: JSONObject = {
 
 
 class Plans:
-    """The plans of an agent, the next one first."""
+    """The plans of an agent, soonest first."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._items: ItemList[Plan] = ItemList(visit)
@@ -152,7 +152,7 @@ class Plans:
         self._minds = visit.runtime.minds
 
     async def draw(self) -> None:
-        """Draw them."""
+        """Render the plans."""
         read = partial(self._minds.plans, self._agent.id, user_id=self._user_id)
         empty = partial(nothing, "No plans", "The agent creates plans with its tools, or you do.")
         # a person's plans are made in their threads
@@ -226,7 +226,7 @@ class Goals:
         self._minds = visit.runtime.minds
 
     async def draw(self) -> None:
-        """Draw them."""
+        """Render the goals."""
         read = partial(self._minds.goals, self._agent.id, user_id=self._user_id)
         empty = partial(nothing, "No goals", "The agent sets goals with its tools, or you do.")
         new = ("New goal", partial(self._edit, None))
@@ -270,7 +270,7 @@ class Memories:
         self._minds = visit.runtime.minds
 
     async def draw(self) -> None:
-        """Draw them."""
+        """Render the memories."""
         read = partial(self._minds.memories, self._agent.id, user_id=self._user_id)
         empty = partial(nothing, "No memories", "The agent stores values by key, or you do.")
         new = ("New memory", partial(self._edit, None))
@@ -321,7 +321,7 @@ _READER: JSONObject = {
 
 
 class Blocks:
-    """The blocks that an agent reads, its own to be changed."""
+    """The blocks that an agent reads. Its own can be edited."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._items: ItemList[Block] = ItemList(visit)
@@ -330,23 +330,23 @@ class Blocks:
         self._blocks = visit.runtime.blocks
 
     async def draw(self) -> None:
-        """Draw them."""
+        """Render the blocks."""
         read = partial(self._blocks.list, self._agent.id, user_id=self._user_id)
         empty = partial(nothing, "No blocks yet", "The agent writes them, or you do.")
         await self._items.draw("Blocks", read, self._show, empty=empty, new=("New block", self._new))
 
     def _show(self, block: Block) -> None:
-        own = agent_of_keeper(block.agent_id) == self._agent.id
+        is_own = agent_of_keeper(block.agent_id) == self._agent.id
         with box("li", "item"), box("div", "fill stack"):
             with box("div", "row"):
                 plain_text(block.label, "span", "title")
-                if not own:
+                if not is_own:
                     badge("another agent's")
                 elif block.is_shared:
                     badge("shared", "busy")
                 when(block.updated_at, "quiet small")
                 box("span", "fill")
-                if own:
+                if is_own:
                     self._buttons(block)
                 else:
                     link("Its owner", f"/agents/{block.agent_id}?tab=memory", "small")
@@ -427,7 +427,7 @@ class Passages:
         self._query = ""
 
     async def draw(self) -> None:
-        """Draw it with its search."""
+        """Render the passages with a search field."""
         new = ("New passage", self._new)
         await self._items.draw(
             "Passages", self._read, self._show, empty=self._none, new=new, search=self._search

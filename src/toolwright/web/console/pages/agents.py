@@ -42,7 +42,7 @@ _KINDS: Final[dict[InboxStatus, str]] = {
 
 
 class Inbox:
-    """The events of an agent's home thread, the oldest first."""
+    """The events of an agent's home thread, oldest first."""
 
     def __init__(self, visit: Visit, agent: Agent) -> None:
         self._visit = visit
@@ -50,7 +50,7 @@ class Inbox:
         self._inboxes = visit.runtime.inboxes
 
     async def draw(self) -> None:
-        """Draw them."""
+        """Render the events."""
         with box("section", "section"):
             plain_text("Inbox", "h2")
             plain_text(
@@ -99,7 +99,7 @@ TABS: Final = {
     "plans": "Plans",
     "inbox": "Inbox",
 }
-OF_PEOPLE: Final = ("prompt", "memory", "mind", "plans")
+PER_PERSON_TABS: Final = ("prompt", "memory", "mind", "plans")
 MOST_OWNERS: Final = 100  # people, each with a link
 _TRIGGER: JSONObject = {
     "type": "object",
@@ -122,23 +122,23 @@ _NAMES: JSONObject = {
 async def draw_agent(visit: Visit, agent_id: str) -> None:
     """Render an agent by its id or name, at the tab in the query."""
     check_service(visit)
-    shown = await visit.runtime.agents.show(agent_id)
+    view = await visit.runtime.agents.show(agent_id)
     tab = visit.query.get("tab", "")
     tab = tab if tab in TABS else next(iter(TABS))
     with box("div", "head"):
-        heading(shown.agent.name)
-        badge("in the app's code" if shown.config is None else "configured")
+        heading(view.agent.name)
+        badge("in the app's code" if view.config is None else "configured")
         box("span", "fill")
-        _actions(visit, shown)
-    if shown.agent.description:
-        plain_text(brief(shown.agent.description, 600), "p", "quiet")
-    tabs(f"/agents/{shown.agent.id}", TABS, tab)
-    await _draw_tab(visit, shown, tab)
+        _actions(visit, view)
+    if view.agent.description:
+        plain_text(brief(view.agent.description, 600), "p", "quiet")
+    tabs(f"/agents/{view.agent.id}", TABS, tab)
+    await _draw_tab(visit, view, tab)
 
 
-async def _draw_tab(visit: Visit, shown: AgentView, tab: str) -> None:
-    agent, user_id = shown.agent, visit.query.get("user") or None
-    if tab in OF_PEOPLE:
+async def _draw_tab(visit: Visit, view: AgentView, tab: str) -> None:
+    agent, user_id = view.agent, visit.query.get("user") or None
+    if tab in PER_PERSON_TABS:
         await _owners(visit, agent, tab, user_id)
     match tab:
         case "prompt":
@@ -154,17 +154,17 @@ async def _draw_tab(visit: Visit, shown: AgentView, tab: str) -> None:
         case "inbox":
             await Inbox(visit, agent).draw()
         case _:
-            if shown.config is None:
+            if view.config is None:
                 hint = "The app declares this agent: change it in the app's code."
                 plain_text(hint, "p", "quiet small under")
             await Configuration(visit, agent).draw()
             Servers(visit, agent).draw()
-            if shown.config is not None:
-                await StoredConfiguration(visit, shown).draw()
+            if view.config is not None:
+                await StoredConfiguration(visit, view).draw()
 
 
 async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> None:
-    """Links to the agent's own, and to what it keeps for each person; nothing if it keeps nothing for people."""
+    """Render links to the agent's own data and to its data for each person, or nothing if there is none for people."""
     people = list(await visit.runtime.minds.people(agent.id))[:MOST_OWNERS]
     if user_id is not None and user_id not in people:
         people.append(user_id)
@@ -177,13 +177,15 @@ async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> 
         for each in (None, *people):
             entity = None if each is None else await visit.runtime.entities.get_for_display(each)
             name = "The agent" if each is None else each if entity is None else name_of(entity)
-            here = link(brief(name, 60), path if each is None else f"{path}&user={quote(each, safe='')}")
+            owner_link = link(
+                brief(name, 60), path if each is None else f"{path}&user={quote(each, safe='')}"
+            )
             if each == user_id:
-                here.props["aria-current"] = "page"
+                owner_link.props["aria-current"] = "page"
 
 
-def _actions(visit: Visit, shown: AgentView) -> None:
-    agent = shown.agent
+def _actions(visit: Visit, view: AgentView) -> None:
+    agent = view.agent
 
     async def talk() -> None:
         async def go() -> None:
@@ -193,29 +195,31 @@ def _actions(visit: Visit, shown: AgentView) -> None:
         await visit.act(go())
 
     def trigger() -> None:
-        async def take(entered: JSONObject) -> None:
+        async def submit(entered: JSONObject) -> None:
             await visit.runtime.inboxes.trigger(agent.id, str(entered["service"]), entered.get("payload"))
 
         hint = "The agent processes the payload in its home thread."
-        fill_in(visit, f"Trigger {agent.name}", _TRIGGER, take, label="Trigger", done="Triggered.", hint=hint)
+        fill_in(
+            visit, f"Trigger {agent.name}", _TRIGGER, submit, label="Trigger", done="Triggered.", hint=hint
+        )
 
     action("Talk", talk, icon="chat_bubble_outline", kind="primary")
     action("Trigger", trigger, icon="bolt")
-    if shown.config is not None:
-        _changes(visit, shown)
+    if view.config is not None:
+        _changes(visit, view)
 
 
-def _changes(visit: Visit, shown: AgentView) -> None:
-    agent = shown.agent
+def _changes(visit: Visit, view: AgentView) -> None:
+    agent = view.agent
 
     def rename() -> None:
-        async def take(entered: JSONObject) -> None:
+        async def submit(entered: JSONObject) -> None:
             name, description = str(entered["name"]), str(entered.get("description") or "")
             await visit.runtime.agents.update(agent.id, name=name, description=description)
             ui.navigate.reload()
 
         values: JSONObject = {"name": agent.name, "description": agent.description}
-        fill_in(visit, "Name and description", _NAMES, take, values=values)
+        fill_in(visit, "Name and description", _NAMES, submit, values=values)
 
     def delete() -> None:
         async def go() -> None:
@@ -253,7 +257,7 @@ async def draw_list(visit: Visit) -> None:
 
 @value
 class _Row:
-    shown: AgentView
+    view: AgentView
     model: str = ""
     tools: int = 0
     fits: bool = True
@@ -287,12 +291,12 @@ class _Agents:
     async def _rows(self, agents: Sequence[AgentView]) -> Sequence[_Row]:
         return Rows([await self._row(each) for each in agents], broken_of(agents))
 
-    async def _row(self, shown: AgentView) -> _Row:
-        active = await self._visit.runtime.agents.usable(shown.agent.id)
+    async def _row(self, view: AgentView) -> _Row:
+        active = await self._visit.runtime.agents.usable(view.agent.id)
         if active is None:
-            return _Row(shown=shown, fits=False)
+            return _Row(view=view, fits=False)
         names = {tool.name for side in active.sides.values() for tool in side.tools}
-        return _Row(shown=shown, model=model_name(active.model), tools=len(names))
+        return _Row(view=view, model=model_name(active.model), tools=len(names))
 
     async def _narrow(self, text: str | None) -> None:
         self._filter = (text or "").strip().casefold()
@@ -305,7 +309,7 @@ class _Agents:
             nothing("No agents yet", "Declare one in the app, tw.App(agents=[…]), or configure one here.")
 
     def _new(self) -> None:
-        async def take(entered: JSONObject) -> None:
+        async def submit(entered: JSONObject) -> None:
             config = entered["config"]
             check_allowed(self._visit, config)
             name, description = str(entered["name"]), str(entered.get("description") or "")
@@ -313,19 +317,19 @@ class _Agents:
             ui.navigate.to(f"/agents/{saved.agent.id}")
 
         hint = "Replaces a configured agent of the same name."
-        fill_in(self._visit, "New agent", _NEW, take, done="The agent was created.", hint=hint)
+        fill_in(self._visit, "New agent", _NEW, submit, done="The agent was created.", hint=hint)
 
 
 def _show(row: _Row) -> None:
-    agent = row.shown.agent
+    agent = row.view.agent
     with box("li", "item"), box("div", "fill"):
         with box("div", "row"):
             link(agent.name, f"/agents/{agent.id}", "title")
-            badge("in the app's code" if row.shown.config is None else "configured")
+            badge("in the app's code" if row.view.config is None else "configured")
             if not row.fits:
                 badge("cannot run", "bad")
         if agent.description:
             plain_text(brief(agent.description, 240), "p", "quiet small")
         if row.fits:
-            told = [row.model, quantity(row.tools, "tool"), *agent.toolkits]
-            plain_text(brief(" · ".join(told), 240), "p", "quiet small")
+            facts = [row.model, quantity(row.tools, "tool"), *agent.toolkits]
+            plain_text(brief(" · ".join(facts), 240), "p", "quiet small")

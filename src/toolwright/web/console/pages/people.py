@@ -1,4 +1,4 @@
-"""People: who may use the app, what they are called, and the values that hold in their threads."""
+"""Page of people: their names, external ids, and variables for their threads."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -37,7 +37,7 @@ _FIELDS: Final = (
 
 
 async def draw_list(visit: Visit) -> None:
-    """People, the oldest first."""
+    """Render people, oldest first."""
     check_service(visit)
     await _People(visit).draw()
 
@@ -73,7 +73,7 @@ class _People:
             icon_action("delete", f"Delete {brief(name, 60)}", partial(self._delete, person, name))
 
     def _edit(self, person: Entity | None) -> None:
-        async def take(entered: JSONObject) -> None:
+        async def save(entered: JSONObject) -> None:
             fields = cast(
                 "EntityFields", {name: text or None for name, text in entered.items()}
             )  # by the schema
@@ -87,7 +87,7 @@ class _People:
         if person is not None:
             values = {"display_name": person.display_name or "", "external_id": person.external_id or ""}
         title, done = ("New person", "The person was created.") if person is None else ("Person", "Saved.")
-        fill_in(self._visit, title, _PERSON, take, values=values, done=done)
+        fill_in(self._visit, title, _PERSON, save, values=values, done=done)
 
     def _delete(self, person: Entity, name: str) -> None:
         async def go() -> None:
@@ -108,7 +108,7 @@ class _People:
 
 
 class _Values:
-    """The names of a person's values, and a form to set one. Values are never sent to the page."""
+    """Names of a person's variables, and a form to set one. Values are never sent to the page."""
 
     def __init__(self, visit: Visit, person_id: str) -> None:
         self._visit = visit

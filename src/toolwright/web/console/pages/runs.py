@@ -1,4 +1,4 @@
-"""Pages of runs, with the prompts that their models were sent."""
+"""Pages of runs, with the prompts that were sent to models."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -60,7 +60,7 @@ MOST_MESSAGES: Final = 200  # of a prompt that are drawn, the newest
 
 
 async def draw_prompts(visit: Visit, run: Run) -> None:
-    """Render what the models were sent, a page of steps at a time."""
+    """Render the requests that were sent to models, a page of steps at a time."""
 
     async def read(limit: int, offset: int) -> Sequence[SentPrompt]:
         await visit.permits.run(visit.caller, run.id)
@@ -147,7 +147,7 @@ def _fold(visit: Visit, title: str, draw: Callable[[], object]) -> None:
 
 
 TABS: Final = {"timeline": "Timeline", "prompts": "Prompts"}
-LOOK_AGAIN: Final = 2.0  # seconds between two reads of a run whose events the visitor may not see
+POLL_INTERVAL: Final = 2.0  # seconds between two reads of a run whose events the visitor may not see
 _GREW: Final = frozenset({"message", "step.started", "step.done"})
 
 
@@ -182,7 +182,7 @@ class RunView:
         self._empty = box("div")
 
     async def draw(self) -> None:
-        """Draw it, and keep it as it is."""
+        """Render the page, and keep it up to date."""
         topic = Topic(kind="run", id=self._run_id)
         work = follow(self._visit, topic, read=self._read, draw=self._update, lost=self._lost.set_visibility)
         await self._show_head()
@@ -251,11 +251,11 @@ async def _draw_status(visit: Visit, run: Run) -> None:
 
     await show(run)
     if not run.over:
-        visit.view.run(poll(read, LOOK_AGAIN))
+        visit.view.run(poll(read, POLL_INTERVAL))
 
 
 PAGE: Final = 50
-"""Seconds between two looks: no topic tells of all runs, and one query of a page costs less than following them all."""
+"""Seconds between two polls: no topic has the events of all runs, and querying a page is cheaper than following all."""
 STATUSES: Final[Mapping[str, RunStatus]] = {each: each for each in get_args(RunStatus)}
 
 
@@ -291,7 +291,7 @@ async def draw_nodes(visit: Visit) -> None:
             _draw_nodes(nodes, depths)
 
     await read()
-    visit.view.run(poll(read, LOOK_AGAIN, lost.set_visibility))
+    visit.view.run(poll(read, POLL_INTERVAL, lost.set_visibility))
 
 
 def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
@@ -322,7 +322,7 @@ def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
 
 
 class RunList:
-    """A page of them, kept as they are."""
+    """A page of runs, kept up to date."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -337,9 +337,9 @@ class RunList:
         self._more: bool | None = None
 
     async def draw(self) -> None:
-        """Draw the page, and keep looking."""
+        """Render the page, and poll for changes."""
         await self._read()
-        self._visit.view.run(poll(self._read, LOOK_AGAIN, self._lost.set_visibility))
+        self._visit.view.run(poll(self._read, POLL_INTERVAL, self._lost.set_visibility))
 
     async def _read(self) -> None:
         check_service(self._visit)
@@ -361,11 +361,11 @@ class RunList:
         for agent_id in {each.agent for each in runs} - {*self._names}:
             self._names[agent_id] = await agent_name(self._visit, agent_id)
         self._rows.show({each.id: each for each in runs[:PAGE]})
-        self._draw_rest(empty=not runs, more=len(runs) > PAGE)
+        self._draw_footer(empty=not runs, more=len(runs) > PAGE)
         with self._broken.clear():
             draw_broken(runs)
 
-    def _draw_rest(self, *, empty: bool, more: bool) -> None:
+    def _draw_footer(self, *, empty: bool, more: bool) -> None:
         with self._empty.clear():
             if empty and {*self._visit.query} - {"page"}:
                 nothing("No matching runs.", "Remove a filter.")

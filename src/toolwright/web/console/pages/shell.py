@@ -35,14 +35,14 @@ KEYS: Final = (
     ("Esc", "Leave the field"),
     ("?", "Show these shortcuts"),
 )
-LOOK_AGAIN: Final = (
+POLL_INTERVAL: Final = (
     3.0  # seconds between two counts: what waits in threads has no events that one could follow
 )
 MOST: Final = 99
 
 
 def draw_navigation(visit: Visit) -> None:
-    """Draw it, and keep its counts."""
+    """Render the navigation, and keep its counts up to date."""
     counts: dict[str, TextElement] = {}
     with box("nav", "navigation") as navigation:
         navigation.props["aria-label"] = "Main"
@@ -66,7 +66,7 @@ def draw_navigation(visit: Visit) -> None:
 
 
 def _sign_out(visit: Visit) -> None:
-    """Ask whether the session of this browser is to end, or every session of the caller."""
+    """Ask whether to end this session or every session of the caller."""
     with opened(visit, "Sign out?") as dialog, box("div", "row"):
         action("Sign out", lambda: ui.run_javascript("toolwright.signOut()"), kind="primary")
         action("Sign out everywhere", lambda: ui.run_javascript("toolwright.signOut(true)"))
@@ -84,14 +84,14 @@ async def _count(visit: Visit, unread: TextElement, pending: TextElement) -> Non
             return
         except StoreError:
             pass  # the views say so
-        await asyncio.sleep(LOOK_AGAIN)
+        await asyncio.sleep(POLL_INTERVAL)
 
 
-def _show(shown: TextElement, count: int, what: str) -> None:
+def _show(element: TextElement, count: int, what: str) -> None:
     text = "" if count == 0 else f"{MOST}+" if count > MOST else str(count)
-    if shown.text != text:
-        shown.text = text
-        shown.props["title"] = f"{count} {what}" if count else ""
+    if element.text != text:
+        element.text = text
+        element.props["title"] = f"{count} {what}" if count else ""
 
 
 def _show_keys(visit: Visit) -> None:
@@ -104,7 +104,7 @@ def _show_keys(visit: Visit) -> None:
 
 
 Draw = Callable[..., Awaitable[None]]
-"""Draws the view of a path, whose parameters it takes by their names."""
+"""Renders the view of a path. It gets the path's parameters by name."""
 ROUTES: Final[dict[str, Draw]] = {
     "/": spaces.draw_list,
     "/spaces": spaces.draw_list,
@@ -167,7 +167,7 @@ class _Views(ui.sub_pages):
 
 
 def _view(visit: Visit, draw: Draw) -> Callable[[PageArguments], Awaitable[None]]:
-    """Draw a view, or say why it cannot be shown."""
+    """Render a view, or the reason why it cannot be shown."""
 
     async def shown(arguments: PageArguments) -> None:
         visit.begin_view()

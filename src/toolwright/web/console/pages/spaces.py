@@ -46,7 +46,7 @@ async def draw_list(visit: Visit) -> None:
 
 
 class SpaceList:
-    """Spaces, the oldest first, a page at a time."""
+    """Spaces, oldest first, a page at a time."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -54,7 +54,7 @@ class SpaceList:
         self._offset = 0
 
     async def draw(self) -> None:
-        """Draw them, and keep them as they are."""
+        """Render the spaces, and keep them up to date."""
         topic = Topic(kind="spaces", id="")
         self._visit.view.run(follow(self._visit, topic, read=self._read, draw=self._update))
 
@@ -111,7 +111,7 @@ def _draw_space(space: Space, unread: int | None) -> None:
 
 
 async def _draw_speaker(visit: Visit) -> None:
-    """Draw the choice of a person to speak as."""
+    """Render the selection of a person to speak as."""
     people = all_of(await people_of(visit, 200))
     names = {each.id: name_of(each) for each in people}
     chosen = visit.speaker_id if visit.speaker_id in names else None

@@ -109,12 +109,14 @@ class _Tools:
     async def _all(self) -> Sequence[tuple[Tool, Agent | None]]:
         runtime = self._visit.runtime
         rows: list[tuple[Tool, Agent | None]] = [(tool, None) for tool in runtime.tools]
-        named = {tool.name for tool in runtime.tools}
+        app_names = {tool.name for tool in runtime.tools}
         for each in await runtime.agents.list(MOST_AGENTS):
             active = await runtime.agents.usable(each.id)
             sides = () if active is None else tuple(active.sides.values())
-            own = {tool.name: tool for side in sides for tool in side.tools if tool.name not in named}
-            rows += [(tool, each) for tool in own.values()]
+            agent_tools = {
+                tool.name: tool for side in sides for tool in side.tools if tool.name not in app_names
+            }
+            rows += [(tool, each) for tool in agent_tools.values()]
         return rows
 
     async def _read(self, limit: int, offset: int) -> Sequence[_Row]:

@@ -20,7 +20,7 @@ MOST_AGENTS: Final = 100_000  # which stand before the people in the journal's l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """A member of a space, as it is shown."""
+    """A member of a space for display."""
 
     entity_id: str
     name: str
@@ -56,11 +56,11 @@ def draw_guests(guests: Sequence[Guest], present: set[str], at_work: set[str]) -
         row.props["role"] = "list"
         row.props["aria-label"] = "Members"
         for guest in guests[:50]:
-            here = guest.entity_id in (at_work if guest.is_agent else present)
-            with box("span", "guest here" if here else "guest") as shown:
-                shown.props["role"] = "listitem"
-                shown.props["title"] = (
-                    f"{'Agent' if guest.is_agent else 'Person'}{', here now' if here else ''}"
+            is_active = guest.entity_id in (at_work if guest.is_agent else present)
+            with box("span", "guest here" if is_active else "guest") as element:
+                element.props["role"] = "listitem"
+                element.props["title"] = (
+                    f"{'Agent' if guest.is_agent else 'Person'}{', here now' if is_active else ''}"
                 )
                 plain_text(guest.name, "span")
                 if guest.is_agent:
@@ -79,8 +79,8 @@ def activity_line(guests: Sequence[Guest], typing: set[str], at_work: set[str], 
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = [*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    parts = [*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])]
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 MOST: Final = 200  # people and agents that can be chosen from; others are taken in by their ids over the API
@@ -89,8 +89,8 @@ MOST: Final = 200  # people and agents that can be chosen from; others are taken
 async def choose_members(visit: Visit, space_id: str) -> None:
     """Open a dialog with all members and candidates."""
     check_service(visit)
-    there = await guests_of(visit, space_id)
-    members = {guest.entity_id for guest in there}
+    guests = await guests_of(visit, space_id)
+    members = {guest.entity_id for guest in guests}
     agents = {
         agent.entity_id: f"{agent.name} (agent)" for agent in all_of(await visit.runtime.agents.list(MOST))
     }
@@ -98,7 +98,7 @@ async def choose_members(visit: Visit, space_id: str) -> None:
     others = {id_: name for id_, name in (people | agents).items() if id_ not in members}
     with opened(visit, "Members") as dialog:
         with box("div", "list"):
-            for guest in there:
+            for guest in guests:
                 _draw_member(visit, space_id, guest, dialog)
         if others:
             chosen = ui.select(others, label="Add a person or agent", with_input=True).props("outlined dense")

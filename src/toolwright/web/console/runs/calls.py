@@ -13,7 +13,7 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.value import changed, value
 from toolwright.runtime.threads.thread_tree import child_id_of
-from toolwright.web.console.runs.facts import CALL_WORDS, file_link, joined, span, thread_link
+from toolwright.web.console.runs.facts import STATUS_LABELS, file_link, joined, span, thread_link
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import (
     LONGEST_SHOWN,
@@ -25,7 +25,7 @@ from toolwright.web.console.widgets import (
     plain_text,
     size,
 )
-from toolwright.web.routes.files import SHOWN
+from toolwright.web.routes.files import INLINE_TYPES
 from toolwright.wire.call import arguments_json, message_id_of
 from toolwright.wire.result import result_from_json
 
@@ -63,13 +63,13 @@ def line_of(row: Call, *, for_service: bool) -> CallLine:
         run_id=row.run_id,
         thread_id=row.thread_id,
     )
-    word = "error" if error is not None and row.status in ("done", "resolved") else row.status
+    status = "error" if error is not None and row.status in ("done", "resolved") else row.status
     facts = joined(
         span(row.started_at, row.completed_at), f"attempt {row.attempts}" if row.attempts > 1 else ""
     )
     return CallLine(
         call=call,
-        status=CALL_WORDS.get(row.status, word) if word == row.status else word,
+        status=STATUS_LABELS.get(row.status, status) if status == row.status else status,
         facts=facts,
         links=_links(row),
         child_id=child_id_of(row.id) if row.has_child else None,
@@ -90,7 +90,7 @@ def with_progress(line: CallLine, payload: JSONObject) -> CallLine:
 
 
 async def draw_call(visit: Visit, line: CallLine) -> None:
-    """Draw a call as it is: arguments, progress, files, and its result or error."""
+    """Render the current state of a call: arguments, progress, files, and its result or error."""
     call = line.call
     with box("div", "row small"):
         for content, path in line.links:
@@ -117,7 +117,11 @@ def draw_files(thread_id: str, refs: Sequence[AttachmentRef]) -> None:
     """Files by name and size; images that browsers show without running anything are shown."""
     for ref in refs[:MOST_FILES]:
         with box("figure", "attachment"):
-            if ref.mime_type in SHOWN and ref.mime_type.startswith("image/") and ref.size <= LARGEST_PREVIEW:
+            if (
+                ref.mime_type in INLINE_TYPES
+                and ref.mime_type.startswith("image/")
+                and ref.size <= LARGEST_PREVIEW
+            ):
                 image = box("img", "thumbnail")
                 image.props["src"] = file_url(thread_id, ref.path)
                 image.props["alt"] = brief(ref.description or ref.name, 300)
@@ -130,7 +134,7 @@ def draw_files(thread_id: str, refs: Sequence[AttachmentRef]) -> None:
 
 
 async def shown_json(content: JSON) -> str:
-    """JSON as it is shown: of one that is long its beginning, and how long it is."""
+    """Return JSON for display. Long JSON is cut, with its length."""
     return await in_thread_if_large(content, _cut_json, content)
 
 

@@ -73,7 +73,7 @@ KINDS: Final[Mapping[str, str]] = {
     "cancelled": "bad", "idle": "", "terminated": "", "skipped": "", "writing": "busy", "success": "good",
 }  # fmt: skip
 """Colours of the statuses of runs, threads and calls, as `badge` takes them."""
-CALL_WORDS: Final[Mapping[CallStatus, str]] = {"created": "next", "pending": "waiting", "resolved": "done"}
+STATUS_LABELS: Final[Mapping[CallStatus, str]] = {"created": "next", "pending": "waiting", "resolved": "done"}
 """Statuses of calls in other words than their own."""
 
 

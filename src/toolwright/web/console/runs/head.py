@@ -48,7 +48,7 @@ class RunHead:
         self._output = box("div")
 
     async def show(self, run: Run) -> None:
-        """Draw the current state of the run."""
+        """Render the current state of the run."""
         was, self._run = self._run, run
         if was == run:
             return

@@ -1,4 +1,4 @@
-"""The files and the values of a thread."""
+"""The files and the variables of a thread."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -19,7 +19,7 @@ from toolwright.web.console.runs.facts import file_link, joined, page_of, pager,
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, code, file_url, nothing, plain_text, size, when
-from toolwright.web.routes.files import SHOWN
+from toolwright.web.routes.files import INLINE_TYPES
 
 LONGEST_NAME: Final = 200
 MOST_SHOWN: Final = 500
@@ -34,7 +34,7 @@ class ThreadValues:
         self._names = box("div")
 
     async def draw(self) -> None:
-        """Draw them, and the form."""
+        """Render the values and the form."""
         await self._draw_names()
         settable = None if self._visit.is_service else await self._user_env()
         with box("section", "card stack section"):
@@ -95,12 +95,12 @@ async def draw_files_of(visit: Visit, thread_id: str) -> None:
     """Render a page of files, by path."""
     files = all_of(await visit.runtime.files.list(thread_id))
     page = page_of(visit.query)
-    shown = files[(page - 1) * PAGE : page * PAGE]
-    if not shown:
+    page_files = files[(page - 1) * PAGE : page * PAGE]
+    if not page_files:
         nothing("No files in this thread.", "Files are attached to messages or written by tools.")
         return
     with box("div", "list"):
-        for file in shown:
+        for file in page_files:
             _draw_file(visit, thread_id, file)
     pager(visit, thread_path(thread_id), page, more=len(files) > page * PAGE)
 
@@ -115,7 +115,7 @@ def _draw_file(visit: Visit, thread_id: str, file: File) -> None:
                 when(file.created_at, "quiet small")
             plain_text(ref.path, "div", "quiet small mono")
             plain_text(ref.description or "", "div", "small")
-            if ref.mime_type in SHOWN:
+            if ref.mime_type in INLINE_TYPES:
                 _draw_preview(visit, thread_id, file)
         saved = box("a", "small")
         saved.props["href"] = file_url(thread_id, ref.path)
