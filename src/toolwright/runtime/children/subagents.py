@@ -285,9 +285,7 @@ def _missing_tenvs(name: str, missing: MissingTenvs, relation: AgentCall | None)
     remedy = "A child does not inherit tenvs. Set them with tenvs= or pass_tenvs= in its SubagentToolConfig."
     if relation is None:
         remedy = "A delegate has only the tenvs of its agent and prompt."
-    error = sentence(
-        f"The agent {name!r} cannot begin, for its tools need tenvs that it is not given: {missing}"
-    )
+    error = sentence(f"The agent {name!r} cannot start: its tools require tenvs that are not set: {missing}")
     return changed(missing_tenvs_error(name, missing), error=f"{error} {remedy}")
 
 

@@ -267,8 +267,8 @@ class ContextWindows:
         budget = self.most_tokens(active, model) if max_tokens is None else max_tokens
         if budget is None:
             raise InvalidRequest(
-                f"The maximum tokens of a request are unknown for the agent {active.agent.name!r}: give "
-                "max_tokens=, or give its model a window."
+                f"The token limit of a request is unknown for the agent {active.agent.name!r}. Pass max_tokens=, or "
+                "give its model a window."
             )
         fitting = Fitting(
             messages=[*messages],
