@@ -50,7 +50,7 @@ from toolwright.core.threads.call import timer_of
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, MemoryBus
-from toolwright.wire.call import message_id_of, shown_call
+from toolwright.wire.call import call_message, call_message_id
 
 pytestmark = pytest.mark.anyio
 RACES = 20
@@ -272,13 +272,13 @@ async def test_late_results_are_given_up_and_seen_so_in_spaces(journal: Journal)
     drain = await begun(store)
     call = drain.call("pending", visible=True, space_id="spc_1", expires_at=later(1000))
     await drain.answer(call)
-    shown = Post(space_id="spc_1", message=shown_call(call, "spc_1", "requires_action"))
+    shown = Post(space_id="spc_1", message=call_message(call, "spc_1", "requires_action"))
     await committed(store, act(shown, SetTimer(name=timer_of(call.id), due=later(1000))))
     await drain.end()
     await committed(store, drop())
     await swept(store)
     [seen] = await store.spaces.messages("spc_1")
-    assert seen.id == message_id_of(call.id)
+    assert seen.id == call_message_id(call.id)
     assert seen.metadata["status"] == "error"
     assert await store.wake(timer_of(call.id)) is None
     assert await store.call(call.id) is None

@@ -45,7 +45,7 @@ from toolwright.runtime.agents.configured import (
 from toolwright.runtime.checks import page
 from toolwright.runtime.env.env import Environment, tenv_vars
 from toolwright.runtime.journal import sweep_after
-from toolwright.wire.space import left_event
+from toolwright.wire.space import member_removed_event
 
 COMMON_PROVIDERS = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
 """Providers that there are: of all others their library is asked, which takes a second to load."""
@@ -251,7 +251,7 @@ class Agents:
                 agent_id=was.id,
                 entity_id=entity_id,
                 author=Entity(id=entity_id, type="agent", display_name=was.name, metadata={}),
-                told=(left_event(entity_id),),
+                told=(member_removed_event(entity_id),),
             )
             if not isinstance(await self._store.commit(unit), Conflict):
                 return await sweep_after(f"The agent {name_or_id!r}", self._store, self._clock, self._new_id)

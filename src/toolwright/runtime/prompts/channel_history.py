@@ -14,7 +14,7 @@ from toolwright.core.text import brief
 from toolwright.core.threads.compaction import text_tokens
 from toolwright.core.value import value
 from toolwright.runtime.agents.agents import Agents
-from toolwright.wire.text import plain_line, readable, seems_more, seen_name, speaker_name
+from toolwright.wire.text import comparable_name, is_misleading, plain_line, readable, speaker_name
 
 MOST_MESSAGES = 20
 MOST_PLACES = 5  # that a run is spoken to in, of which a prompt tells
@@ -93,10 +93,10 @@ class ChannelHistory:
 
 def distinct(names: Mapping[str, str]) -> dict[str, str]:
     """Return the names by entity, each followed by its id if it is ambiguous."""
-    counts = Counter(map(seen_name, names.values()))
+    counts = Counter(map(comparable_name, names.values()))
     return {
         entity_id: f"{speaker_name(name)} ({entity_id})"
-        if counts[seen_name(name)] > 1 or seems_more(name)
+        if counts[comparable_name(name)] > 1 or is_misleading(name)
         else speaker_name(name)
         for entity_id, name in names.items()
     }

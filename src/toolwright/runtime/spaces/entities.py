@@ -21,7 +21,7 @@ from toolwright.runtime.agents.configured import drop_minds
 from toolwright.runtime.checks import by_id, can_be_id, page
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.journal import Services
-from toolwright.wire.space import left_event
+from toolwright.wire.space import member_removed_event
 
 log = logging.getLogger("toolwright.runtime")
 
@@ -140,7 +140,7 @@ class Entities:
 
         `Forbidden` for an agent.
         """
-        events = (left_event(entity_id),)
+        events = (member_removed_event(entity_id),)
         refused = True
         while refused:  # again where a space has changed meanwhile
             await self._human(entity_id)

@@ -16,7 +16,7 @@ from toolwright.runtime.agents.inboxes import Audience, Deliveries
 from toolwright.runtime.checks import by_id
 from toolwright.runtime.spaces.fields import metadata_of, text_of
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.wire.space import joined_event, message_event
+from toolwright.wire.space import member_added_event, message_event
 
 
 class Speech:
@@ -95,7 +95,7 @@ def own_metadata(value: object) -> JSONObject:
 
 
 def _join_events(author: Entity, *, is_member: bool) -> Sequence[EventDraft]:
-    return () if is_member else (joined_event(author.id, "member"),)
+    return () if is_member else (member_added_event(author.id, "member"),)
 
 
 def _joining(space: Space, author: Entity, message: SpaceMessage) -> Member:

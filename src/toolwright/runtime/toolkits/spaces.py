@@ -19,7 +19,7 @@ from toolwright.runtime.spaces.history import LONGEST_PAGE, MessageView
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.spaces.speech import Speech, message_content
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 from toolwright.wire.space import space_event
 
 NO_LONGER_HERE = "You are no longer in this space. Call enter_space first."
@@ -109,7 +109,7 @@ class SpacesToolkit:
         assert author is not None, "an agent that runs is an entity"
         await run.retry_until_available(lambda: self._accessible_space(run, space_id, NO_LONGER_HERE))
         message = SpaceMessage(
-            id=message_id_of(run.call_id),
+            id=call_message_id(run.call_id),
             space_id=space_id,
             entity_id=author.id,
             role="assistant",

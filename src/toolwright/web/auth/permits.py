@@ -16,7 +16,7 @@ from toolwright.core.tools.relations import AgentCall
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller, has_claim
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 from toolwright.wire.result import result_from_json
 
 MOST_CONFIGURED = 1_000  # agents that are looked at where calls choose their delegates freely
@@ -261,7 +261,7 @@ class Permits:
     async def _is_shown(self, call: Call) -> bool:
         """Return whether the message that shows the call exists. Without it people may not act on the call."""
         try:
-            await self._runtime.spaces.message(message_id_of(call.id))
+            await self._runtime.spaces.message(call_message_id(call.id))
         except NotFound:
             return False
         return True

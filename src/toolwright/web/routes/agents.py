@@ -21,8 +21,8 @@ from toolwright.web.serving import AtWork
 from toolwright.wire.agent import (
     Agent,
     InboxEvent,
-    McpFault,
     McpServer,
+    McpServerError,
     SystemPrompt,
     agent_json,
     inbox_json,
@@ -222,8 +222,8 @@ class McpServers(Shape):
     """The MCP servers of an agent, in the order of its configuration."""
 
     servers: list[McpServer]
-    withheld: list[McpFault] = Field(
-        default_factory=list[McpFault],
+    withheld: list[McpServerError] = Field(
+        default_factory=list[McpServerError],
         description="Tools of the agent, its own among them, that its model is not offered, and why.",
     )
 

@@ -106,7 +106,7 @@ async def list_prompts(
     await serving.permits.run(caller, run_id)
     prompts = await serving.runtime.sent_prompts.of_run(run_id, limit, offset)
     whole, message = reads_system_text(caller), caller.presentation.message
-    return listed("prompts", prompts, lambda each: sent_prompt_json(each, message, whole=whole))
+    return listed("prompts", prompts, lambda each: sent_prompt_json(each, message, include_contents=whole))
 
 
 @router.get("/{run_id}/events", responses=answers(EventList, "The events.", errors=(404,)))

@@ -15,7 +15,7 @@ from toolwright.web.requests.body import NewEnv, described, reads
 from toolwright.web.requests.query import Id
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.wire.call import VariablesAnswered, VariablesWanted, required_json
+from toolwright.wire.call import VariablesAnswered, VariablesRequest, required_json
 
 router = noun("/api/threads", "variables")
 
@@ -28,7 +28,7 @@ class VariablesMissing(ErrorShape):
 
 @router.get(
     "/{thread_id}/variables/{request_id}",
-    responses=answers(VariablesWanted, "What is asked for.", errors=(404,)),
+    responses=answers(VariablesRequest, "What is asked for.", errors=(404,)),
 )
 async def get_variables(caller: Known, serving: Here, thread_id: Id, request_id: Id) -> Answer:
     """The requested variables, and those that are still missing."""

@@ -42,7 +42,7 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 
 T = TypeVar("T")
 _LAST = attrgetter("last")
@@ -268,7 +268,7 @@ class MemoryStore:
     def _sees(self, sees: CallVisibility, call: Call) -> bool:
         if self._tables.threads[call.thread_id].born.user_id in sees.users:
             return True
-        shown = call.visible and message_id_of(call.id) in self._tables.space_messages
+        shown = call.visible and call_message_id(call.id) in self._tables.space_messages
         return shown and (call.space_id, sees.entity_id) in self._tables.members
 
     async def events(

@@ -20,7 +20,7 @@ from toolwright.core.value import changed, value
 from toolwright.web.console.schema_form import ABSENT, SchemaForm
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import LONGEST_SHOWN, action, box, code, plain_text, prose, size
-from toolwright.wire.call import arguments_json, message_id_of
+from toolwright.wire.call import arguments_json, call_message_id
 from toolwright.wire.result import result_from_json
 
 Status: TypeAlias = Literal["streaming", "running", "requires_action", "complete", "error"]
@@ -72,7 +72,7 @@ async def facts_of_message(visit: Visit, metadata: JSONObject) -> CallFacts:
     call_id = str(metadata.get("toolCallId"))
     if metadata.get("status") == "requires_action":
         with suppress(NotFound):
-            metadata = (await visit.permits.message(visit.caller, message_id_of(call_id))).metadata
+            metadata = (await visit.permits.message(visit.caller, call_message_id(call_id))).metadata
     try:
         row = await visit.runtime.calls.get(call_id)
     except NotFound:
