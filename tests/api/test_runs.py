@@ -184,7 +184,7 @@ async def test_a_call_that_expired_takes_no_result() -> None:
     def briefly(prepared: PreparedCall) -> Outcome:
         return Pending(wait=30.0, expires_in=0.05)
 
-    async with serving(instants={"external": briefly}) as api:
+    async with serving(inline_executors={"external": briefly}) as api:
         run_id = await api.run(await api.thread())
         await api.until(run_id, "run.completed")
         [call] = (await api.get("/api/calls", params={"runId": run_id, "status": "expired"}))["calls"]

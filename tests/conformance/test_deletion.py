@@ -50,7 +50,7 @@ from toolwright.core.threads.call import timer_of
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, MemoryBus
-from toolwright.wire.call import call_message, call_message_id
+from toolwright.wire.call import call_message_id, visible_call_message
 
 pytestmark = pytest.mark.anyio
 RACES = 20
@@ -272,7 +272,7 @@ async def test_late_results_are_given_up_and_seen_so_in_spaces(journal: Journal)
     drain = await begun(store)
     call = drain.call("pending", visible=True, space_id="spc_1", expires_at=later(1000))
     await drain.answer(call)
-    shown = Post(space_id="spc_1", message=call_message(call, "spc_1", "requires_action"))
+    shown = Post(space_id="spc_1", message=visible_call_message(call, "spc_1", "requires_action"))
     await committed(store, act(shown, SetTimer(name=timer_of(call.id), due=later(1000))))
     await drain.end()
     await committed(store, drop())

@@ -41,14 +41,14 @@ from toolwright.core.results.result import CALL_CANCELLED
 from toolwright.core.spaces.space import Entity
 from toolwright.core.threads.call import Call, timer_of
 from toolwright.core.threads.event import Event, Topic
-from toolwright.runtime.calls.visible import finished
+from toolwright.runtime.calls.visible import result_message
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.pending.settlement import Settling, settlement
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus
-from toolwright.wire.call import call_message, call_message_id
+from toolwright.wire.call import call_message_id, visible_call_message
 
 pytestmark = pytest.mark.anyio
 RACES = 20
@@ -184,7 +184,7 @@ async def room(store: Store) -> None:
 
 def shows(call: Call) -> Post:
     """The message of a visible call, as it begins."""
-    message = call_message(call, "spc_1", "requires_action")
+    message = visible_call_message(call, "spc_1", "requires_action")
     told = draft("space.message", message={"id": message.id})
     return Post(space_id="spc_1", message=message, events=(told,))
 
@@ -216,7 +216,7 @@ def author_of(call: Call) -> Entity:
 def cancel(call: Call) -> CancelCall:
     """What the runtime commits when a service takes the call back."""
     source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
-    shown = [each.make(NOTHING) for each in finished(call, CALL_CANCELLED, author_of(call), source)]
+    shown = [each.make(NOTHING) for each in result_message(call, CALL_CANCELLED, author_of(call), source)]
     return settlement(CancelCall, call, CALL_CANCELLED, Settling(token=token(), at=AT, shown=shown))
 
 

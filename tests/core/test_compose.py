@@ -299,8 +299,8 @@ def test_a_schema_that_refers_to_itself_asks_for_no_tool_within() -> None:
 @pytest.mark.parametrize(
     ("output", "tools", "options", "words"),
     [
-        (5, {}, {}, "The output schema is faulty: must be an object"),
-        ({"type": "bogus"}, {}, {}, "The output schema is faulty: type is not valid JSON Schema"),
+        (5, {}, {}, "The output schema is invalid: must be an object"),
+        ({"type": "bogus"}, {}, {}, "The output schema is invalid: type is not valid JSON Schema"),
         ({"items": {"$ref": "https://example.com/"}}, {}, {}, r"items.\$ref leads elsewhere"),
         ({"description": "x" * 1_000_000}, {}, {}, "description must have at most"),
         (SUMMARY, {"a": {"properties": {"_x": {}}}}, {}, "properties._x is not a known meta-property"),

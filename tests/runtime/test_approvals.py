@@ -267,7 +267,7 @@ async def test_its_service_may_take_it_back_but_no_worker_may_claim_it() -> None
     async with running(script(), [ledger.tool]) as rig:
         run = await begun(rig)
         call = await asked(rig, run.id)
-        with pytest.raises(CallClaimed, match="waits for an approval"):
+        with pytest.raises(CallClaimed, match="waiting for an approval"):
             await rig.rt.calls.claim(call.id, "worker", 60)
         await rig.rt.calls.cancel(call.id)
         [(status, content)] = await results(rig, run.id)

@@ -139,9 +139,7 @@ async def test_more_than_a_thousand_children_are_counted_where_there_is_a_most()
         thread_id = await with_children(rig, 1_001)
         assert (await ended(rig, thread_id)).output == "Done."
         [result] = await results(rig, thread_id)
-        assert result["error"].startswith(
-            "There may be no more children of 'worker' than the 1001 that are there"
-        )
+        assert result["error"].startswith("'worker' already has the maximum of 1001 children")
 
 
 # ── threads that are over ───────────────────────────────────────────────────────────────────────────────────────

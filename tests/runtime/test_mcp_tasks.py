@@ -354,7 +354,7 @@ async def test_no_other_server_is_asked_about_the_task_of_a_server_that_is_confi
     assert it.servers.heard == []
     assert await it.is_forgotten()
     result = (await it.call()).result
-    assert late or (result is not None and "is configured to be somewhere else by now" in str(result))
+    assert late or (result is not None and "is now configured at another place" in str(result))
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ async def test_what_the_file_names_is_there_and_a_restart_writes_nothing(tmp_pat
         assert check.execution is not None and check.execution.trusted
         hall, tea = sorted(await rt.spaces.list(), key=lambda space: space.name or "")
         assert (tea.name, tea.kind, hall.id, hall.kind) == ("Tea", "private", "hall", "public")
-        husam = await rt.entities.named("husam")
+        husam = await rt.entities.get_by_external_id("husam")
         assert husam is not None and husam.display_name == "Husam"
         members = await rt.spaces.members(tea.id)
         assert {member.entity_id for member in members} == {husam.id, scout.entity_id}
@@ -110,7 +110,7 @@ async def test_what_the_file_names_is_there_and_a_restart_writes_nothing(tmp_pat
     changed["spaces"][1] |= {"name": "Great Hall", "members": ["scout"]}
     async with ConfigApp(written(tmp_path, changed)).runtime(settings) as rt:
         assert (await rt.agents.get("scout")).revision == 2
-        again = await rt.entities.named("husam")
+        again = await rt.entities.get_by_external_id("husam")
         assert again is not None and (again.id, again.display_name) == (husam.id, "H.")
         assert (await rt.spaces.get("hall")).name == "Great Hall"
         assert [member.entity_id for member in await rt.spaces.members("hall")] == [scout.entity_id]

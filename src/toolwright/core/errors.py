@@ -2,9 +2,9 @@
 
 ToolwrightError
 ├── DefinitionError      a tool, prompt, agent or app is declared wrongly (raised where it is declared)
-│   └── InvalidConfiguration a configuration as JSON is faulty; `details` name the paths
+│   └── InvalidConfiguration a configuration as JSON is invalid; `details` name the paths
 ├── InvalidJSON          a value or a text is not JSON
-├── InvalidRequest       a caller's input is faulty; `details` name the paths
+├── InvalidRequest       a caller's input is invalid; `details` name the paths
 │   ├── TenvsRequired         a thread would miss tenvs that its tools need
 │   └── VariablesRequired     a request for values is not answered whole; `missing` names the rest
 ├── CannotSeal           a secret was given where there are no keys to encrypt it
@@ -211,7 +211,7 @@ class AlreadyExists(ToolwrightError):
 
 
 class NoRoom(ToolwrightError):
-    """There are as many of these as there may be."""
+    """The maximum number of these is reached."""
 
     code = "max_instances"
 

@@ -46,7 +46,7 @@ MAX_DESCRIPTION = 100_000
 """Characters of a description."""
 
 MAX_SYSTEM = 64 * 1024
-"""Characters of what a configured agent is told to be."""
+"""Characters of a configured agent's instructions."""
 
 MAX_SUMMARY = 24_000
 """Characters of a summary that the owner of a thread writes: what a model writes has no more."""

@@ -189,7 +189,7 @@ class Deleted(Shape):
 Responses = dict[int | str, dict[str, Any]]  # as FastAPI spells them
 
 _WORDS: dict[int | str, str] = {
-    400: "A faulty body or query.",
+    400: "An invalid body or query.",
     401: "No key or token, or a wrong or expired one.",
     403: "Not allowed.",
     404: "Not there.",

@@ -89,7 +89,7 @@ async def _redeemed(request: Request, serving: Serving, token: str) -> Caller:
         )
     if caller.entity_id is not None:
         caller = person(
-            await serving.runtime.entities.human(caller.entity_id)
+            await serving.runtime.entities.get_human(caller.entity_id)
         )  # deleted meanwhile, or renamed
     return _let_in(request, caller)
 
@@ -113,7 +113,7 @@ def _let_in(request: Request, caller: Caller) -> Caller:
 
 async def person_of(serving: Serving, named: Named) -> Caller:
     """Return the caller of a valid token. Raises `Forbidden`."""
-    entity = await serving.runtime.entities.named(named.external_id)
+    entity = await serving.runtime.entities.get_by_external_id(named.external_id)
     return person(entity, named.until, named.claims)
 
 

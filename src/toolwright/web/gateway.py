@@ -52,7 +52,7 @@ Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 DESCRIPTION = """Threads of agents, their runs and tool calls: made, followed live, answered from outside.
 
-JSON is camelCase; instants are ISO 8601. Lists take `limit` and `offset`. Every error is `{error, code}`, a faulty
+JSON is camelCase; instants are ISO 8601. Lists take `limit` and `offset`. Every error is `{error, code}`, an invalid
 body or query also names its `details`. Streams are server-sent events."""
 
 

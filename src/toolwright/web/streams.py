@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from toolwright.core.errors import NotFound, Reset, StoreError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Event, EventType, Topic
-from toolwright.runtime.threads.events import Following
+from toolwright.runtime.threads.events import Subscription
 from toolwright.web.answers import Names, cut_off
 from toolwright.web.auth.access import Caller
 from toolwright.web.serving import Serving
@@ -42,7 +42,7 @@ async def no_longer_allowed(serving: Serving, caller: Caller) -> None:
 async def _is_registered(serving: Serving, entity_id: str) -> bool:
     """Return whether the client is registered, or True while the journal is unavailable."""
     with suppress(StoreError):
-        return await serving.runtime.entities.human(entity_id) is not None
+        return await serving.runtime.entities.get_human(entity_id) is not None
     return True
 
 
@@ -100,7 +100,7 @@ class EventFilter:
 log = logging.getLogger("toolwright.web")
 
 KEEP_ALIVE = b": keep-alive\n\n"
-Follow: TypeAlias = Callable[[Topic, int | None], AbstractAsyncContextManager[Following]]
+Follow: TypeAlias = Callable[[Topic, int | None], AbstractAsyncContextManager[Subscription]]
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -182,7 +182,7 @@ class EventStream(StreamingResponse):
         )
         cut_off(scope)
 
-    async def _go_on(self, events: Following, receive: Receive, send: Send) -> bool:
+    async def _go_on(self, events: Subscription, receive: Receive, send: Send) -> bool:
         """Send until the end. Return whether the reader lags too far."""
         overrun = False
 

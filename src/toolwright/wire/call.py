@@ -31,7 +31,7 @@ def shown_call_id(message_id: str) -> str:
     return f"call_{message_id.removeprefix('msg_')}"
 
 
-def call_message(
+def visible_call_message(
     call: CallRow,
     space_id: str,
     status: CallShown,

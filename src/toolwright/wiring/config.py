@@ -348,7 +348,7 @@ async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
             await runtime.agents.save(agent.name, agent.config, agent.description, trusted=True)
         for number, person in enumerate(config.entities):
             place = f"entities.{number}"
-            known = await runtime.entities.named(person.external_id)
+            known = await runtime.entities.get_by_external_id(person.external_id)
             if known is None or known.display_name != person.display_name:
                 await runtime.entities.create(
                     external_id=person.external_id, display_name=person.display_name
@@ -395,4 +395,4 @@ async def _find_space(entry: SpaceEntry, runtime: Runtime) -> Space | None:
 
 async def _member(name: str, runtime: Runtime) -> Entity:
     """Return the person with that external id, or the agent of that name."""
-    return await runtime.entities.named(name) or await runtime.entities.find(name)
+    return await runtime.entities.get_by_external_id(name) or await runtime.entities.find(name)

@@ -99,9 +99,10 @@ def connections() -> Connections:
 
 
 def gateway(app: App, settings: Settings) -> FastAPI:
-    """Return the app as an ASGI application, for a server of your choice; its runtime lives as long as that runs.
+    """Return the HTTP API of `toolwright serve` as an ASGI application, for a server of your choice.
 
-    Open streams end on SIGINT and SIGTERM, also where the server waits for its connections before it stops.
+    Its lifespan opens the runtime of the app. Open streams end on SIGINT and SIGTERM, even if the server waits for its
+    connections before it stops.
     """
     return open_gateway(lambda: app.runtime(settings), _options(app, settings))
 

@@ -47,7 +47,7 @@ from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.openapi import ReadApi
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import INSTANTS, Instant
+from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor
 from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.executors import CodeSandbox, HttpTools, LazyMcp, api_reader
@@ -87,7 +87,7 @@ class Parts:
     executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
     embedder: Embedder | None = None
     close: Sequence[Callable[[], Awaitable[None]]] = ()
-    instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
+    inline_executors: Mapping[Kind, InlineExecutor] = field(default_factory=lambda: INLINE_EXECUTORS)
     telemetry: Telemetry | None = None
     outage: Outage | None = None  # that the motor tells of too; else one of the runtime's own
     lifespan: object = None  # what the app's lifespan has yielded

@@ -177,7 +177,7 @@ class Settings(BaseSettings):
     writes the summaries of long conversations, by default the agent's own.
     `embedder`, as in `openai:text-embedding-3-small`, lets agents search their passages by meaning too.
     `max_body` None is 10 MiB, and 36 MiB where attachments or an agent may come. `docs` shows `/docs` and
-    `/openapi.json` to whoever may call, `open` to everybody; `mcp_server` offers the app's tools to MCP hosts at
+    `/openapi.json` to permitted callers, `open` to everybody; `mcp_server` offers the app's tools to MCP hosts at
     `/mcp`, `console` the console in the browser at `/console`.
     Spans and exceptions of tools go to `sentry_dsn`; with `trace_content`
     spans hold arguments and results, without secrets. `log` is the least level that the commands log, `log_format` how.

@@ -142,7 +142,7 @@ async def test_goals_memories_and_plans_are_set_and_what_is_faulty_says_why(cont
         await page.get_by_role("link", name="Plans").click()
         await page.get_by_role("button", name="New plan").click()
         await page.get_by_role("dialog").get_by_label("Name").fill("Morning")
-        await page.get_by_role("dialog").get_by_label("What the agent is told").fill("Greet all.")
+        await page.get_by_role("dialog").get_by_label("Instruction").fill("Greet all.")
         await page.get_by_role("dialog").get_by_label("Again and again").fill("every day")
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("alert").filter(has_text="every day")).to_be_visible()

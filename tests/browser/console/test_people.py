@@ -24,7 +24,7 @@ async def test_a_person_is_made_renamed_and_deleted(context: BrowserContext) -> 
         await page.get_by_role("dialog").get_by_label("Name").fill("Ada L.")
         await page.get_by_role("button", name="Save").click()
         await expect(row).to_contain_text("Ada L.")
-        assert (await made.rt.entities.named("ada@example.org")) is not None
+        assert (await made.rt.entities.get_by_external_id("ada@example.org")) is not None
         await page.get_by_role("button", name="Delete Ada L.").click()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await expect(page.get_by_text("No people yet")).to_be_visible()

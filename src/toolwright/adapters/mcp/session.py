@@ -211,4 +211,4 @@ def _other_revision(revision: Revision, why: str) -> str:
 
 
 async def _unresolved(created: CreatedTask, context: ClaimContext) -> types.CallToolResult:
-    raise NotImplementedError("a task that was created is read by whoever has made the call")
+    raise NotImplementedError("the caller reads a created task")

@@ -40,7 +40,7 @@ CONNECT_TIMEOUT = 10.0  # seconds
 CONNECTIONS = 1_000  # to one server, which may keep those of calls that were given up
 MOST_OF_AN_ERROR = 2_048  # bytes of the body of an error that are shown
 Lost: TypeAlias = Callable[[str | None], None]
-"""Is told that the server has lost the session, and the method of the message that it has not taken for that."""
+"""Called when the server has lost the session, with the method of the message that it rejected for that."""
 NO_SERVER = -32099  # the code of errors that no server has sent
 NOT_SENT = -32098  # that of requests that no server has been sent
 BROKEN_OFF = -32097  # that of requests that were sent, and whose answer did not come: their effect is unknown

@@ -331,7 +331,7 @@ class ScriptedModel:
 
 
 TurnMaker: TypeAlias = Callable[[tuple[Message, ...]], object]
-"""Makes a turn, or what it is awaited from, of the messages that a model is told."""
+"""Makes a turn, or what it is awaited from, of the messages that are sent to a model."""
 
 
 class FunctionModel:

@@ -286,7 +286,7 @@ class _Activation:
         if config.resumable and config.resumable.receives_messages not in agent.sides:
             raise DefinitionError(
                 f"The agent {agent.name!r} has no {config.resumable.receives_messages}: "
-                "its side_a receives what it is told."
+                "its side_a receives its messages."
             )
         properties = (config.init_user_message_property, config.init_attachments_property)
         if config.resumable:

@@ -296,5 +296,5 @@ def _key(where: str, given: str) -> str:
     """Return the key of a memory, as every journal can keep it."""
     key = _text(where, given, None, LONGEST_NAME)
     if unwritable(key):
-        raise invalid_value(where, "must be text without NUL characters or halves of characters")
+        raise invalid_value(where, "must be text without NUL or lone surrogates")
     return key

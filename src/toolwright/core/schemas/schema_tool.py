@@ -83,7 +83,7 @@ class _Faults:
         if self._details:
             details = self._details[:MOST_FAULTS]
             text = "; ".join(f"{each['path']} {each['message']}".strip() for each in details)
-            raise InvalidConfiguration(sentence(f"{self._what} is faulty: {text}"), details)
+            raise InvalidConfiguration(sentence(f"{self._what} is invalid: {text}"), details)
 
 
 def _parsed(schema: object, errors: _Faults) -> JSONObject:
@@ -101,7 +101,7 @@ def _parsed(schema: object, errors: _Faults) -> JSONObject:
             _large_part(parsed), f"must have at most {MAX_SCHEMA} bytes and {MAX_SCHEMA_VALUES} values"
         )
     errors.raise_any()
-    assert isinstance(parsed, dict), "as just judged"
+    assert isinstance(parsed, dict), "as just validated"
     parsed.pop("$id", None)  # a name for others, who have no way here
     return parsed
 

@@ -43,7 +43,7 @@ def page(limit: object, offset: object) -> None:
     for name, number in (("limit", limit), ("offset", offset)):
         if type(number) is not int or not 0 <= number <= _LARGEST:
             raise InvalidRequest(
-                f"The {name} of messages must be a whole number from 0, not {brief_value(number)}."
+                f"The {name} of messages must be a non-negative integer, not {brief_value(number)}."
             )
 
 

@@ -16,7 +16,7 @@ from toolwright.core.results.result import ToolResult
 
 Predicate: TypeAlias = Callable[[JSONObject], "bool | Awaitable[bool]"]
 """Says of the validated arguments of a call whether it needs an approval."""
-Whoever: TypeAlias = Literal["anyone", "service", "person"]
+Approvers: TypeAlias = Literal["anyone", "service", "person"]
 FIELDS: Mapping[str, str] = {
     "by": "string or list",
     "expiresIn": "number",
@@ -41,7 +41,7 @@ class Approval:
     """
 
     when: Predicate | None = None
-    by: Whoever | Collection[str] = "anyone"
+    by: Approvers | Collection[str] = "anyone"
     expires_in: float | None = None
     edit: bool = True
     reason: bool = True
@@ -76,7 +76,7 @@ def faults(fields: Mapping[str, object]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     by = fields.get("by", "anyone")
     listed = not isinstance(by, str) and bool(by) and misfit(by, str) is None
-    if not listed and by not in get_args(Whoever):
+    if not listed and by not in get_args(Approvers):
         found.append(("by", f"must be 'anyone', 'service', 'person' or a list of ids, not {brief_value(by)}"))
     flags = [name for name in ("edit", "reason") if not isinstance(fields.get(name, True), bool)]
     return found + [(name, f"must be true or false, not {brief_value(fields[name])}") for name in flags]

@@ -68,13 +68,13 @@ def prepare(
         return unknown_tool(name, tools)
     try:
         if resolve is None or tool.meta is None:
-            judged = tool.judge.read(arguments)  # type: ignore[union-attr]  # set when the tool was made
+            validated = tool.judge.read(arguments)  # type: ignore[union-attr]  # set when the tool was made
         else:
-            judged = tool.judge.read(arguments, partial(resolve, tool))  # type: ignore[union-attr]  # the same
-        if tool.meta is not None and "_delegate" in judged and "_delegate" in tool.meta.choices:
-            return PreparedCall(tool=tool.delegated, arguments=judged, call_id=call_id)
-        keywords = None if tool.signature is None else tool.signature.binding.bind(judged)
-        return PreparedCall(tool=tool, arguments=judged, call_id=call_id, keywords=keywords)
+            validated = tool.judge.read(arguments, partial(resolve, tool))  # type: ignore[union-attr]  # the same
+        if tool.meta is not None and "_delegate" in validated and "_delegate" in tool.meta.choices:
+            return PreparedCall(tool=tool.delegated, arguments=validated, call_id=call_id)
+        keywords = None if tool.signature is None else tool.signature.binding.bind(validated)
+        return PreparedCall(tool=tool, arguments=validated, call_id=call_id, keywords=keywords)
     except (InvalidArguments, DefinitionError) as error:
         return refusal(error)
     except Exception as error:  # noqa: BLE001 - the guard: a bug of ours is neither the model's fault nor the run's end

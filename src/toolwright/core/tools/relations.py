@@ -67,7 +67,7 @@ class _Form(BaseModel):
             path_fault = f"there is no field {path!r}" if unknown else f"{path} {form_error(first)}"
             kind_fault = f"it must be {cls._wanted}, not {brief_value(value)}"
             raise DefinitionError(
-                sentence(f"{cls.__name__} is faulty: {path_fault if path else kind_fault}")
+                sentence(f"{cls.__name__} is invalid: {path_fault if path else kind_fault}")
             ) from None
 
 
@@ -170,7 +170,7 @@ class SubagentToolConfig(_Form):
         both = next((name for name in self.pass_tenvs if name in self.tenvs), None)
         if both is not None:
             raise DefinitionError(
-                f"SubagentToolConfig is faulty: {both!r} is in both tenvs and pass_tenvs; keep one of them."
+                f"SubagentToolConfig is invalid: {both!r} is in both tenvs and pass_tenvs; keep one of them."
             )
         return self
 

@@ -90,11 +90,11 @@ class Needs:
         """Return an instance of the model with these values, or a `MissingTenvs` with the errors."""
         wanted: JSONObject = {name: values[name] for name in self._fields if name in values}
         try:
-            judged = self._judge.read(wanted)
+            validated = self._judge.read(wanted)
         except InvalidArguments as error:
             return _lacking(error.faults)
         try:
-            return build_model(self._builder, judged)
+            return build_model(self._builder, validated)
         except InvalidArguments as error:  # a validator of the user's own may repeat the value in any form
             return _lacking([FieldError(each.path[:1], "is not accepted") for each in error.faults])
 

@@ -280,8 +280,8 @@ def _check(tool: Tool) -> None:
     if not isinstance(tool.name, str) or not tool.name.strip():  # type: ignore[redundant-expr]  # user input
         raise DefinitionError(f"A tool needs a name, not {tool.name!r}.")
     check_line("A tool", tool.name)
-    lacks = not isinstance(tool.description, str) or not tool.description.strip()  # type: ignore[redundant-expr]  # same
-    if lacks and tool.meta is None:
+    has_none = not isinstance(tool.description, str) or not tool.description.strip()  # type: ignore[redundant-expr]  # same
+    if has_none and tool.meta is None:
         raise DefinitionError(f"Tool {tool.name!r} needs a description: give description= or a docstring.")
     if tool.timeout is not None and not _is_duration(tool.timeout):
         raise DefinitionError(
@@ -382,7 +382,7 @@ def _warn_of_name(name: str) -> None:
     """Warn once for each name that a provider could reject."""
     warnings.warn(
         f"The tool name {name!r} is not of the form [a-z][a-z0-9_]{{0,63}}; it works, but a provider "
-        "that refuses it is told an alias.",
+        "that refuses it gets an alias.",
         ToolNameWarning,
         stacklevel=6,
     )

@@ -88,11 +88,11 @@ class MindItems(Generic[T, C]):
         now: datetime,
     ) -> Edit[T]:
         """Apply the changes to the rows of the keeper. Raises `InvalidRequest` with the paths of invalid changes."""
-        kept = self.by_key(rows)
-        new = self.change(kept, changes, keeper, new_id, now)
+        items = self.by_key(rows)
+        new = self.change(items, changes, keeper, new_id, now)
         return Edit(
             new=new,
-            items=self.order((kept | new).values()),
+            items=self.order((items | new).values()),
             effects=[self.put(each) for each in new.values()],
         )
 
@@ -217,7 +217,7 @@ class Minds:
         by_list("changes", changes, PlanChange, "PlanChange values")
         agent_id = (await self._agents.get(agent)).id
         if changes:
-            refuse_homeless(await self._agents.missing_home_tenvs(agent_id))
+            require_home_tenvs(await self._agents.missing_home_tenvs(agent_id))
         return await self._set(PLANS, agent_id, changes)
 
     async def drop_plan(self, agent: str, plan_id: str, *, user_id: str | None = None) -> None:
@@ -261,12 +261,12 @@ def check_mind(
     return CheckMind(agent_id=agent_id, kind=kind, keys=keys, most=most, seen=was)
 
 
-def refuse_homeless(missing_home_tenvs: MissingTenvs) -> None:
-    """Raise `InvalidRequest` for plans of an agent whose home thread would lack these values."""
+def require_home_tenvs(missing_home_tenvs: MissingTenvs) -> None:
+    """Raise `InvalidRequest` if the home thread that would run the plans is missing tenvs."""
     if missing_home_tenvs:
         raise InvalidRequest(
             sentence(
-                "Plans are carried out in the agent's home thread, which cannot be: its tenvs are not what "
-                f"its tools need: {missing_home_tenvs}"
+                "Plans run in the agent's home thread, which cannot be created. Its tenvs do not fit what its "
+                f"tools require: {missing_home_tenvs}"
             )
         )

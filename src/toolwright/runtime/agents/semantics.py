@@ -101,7 +101,7 @@ class Semantics:
                 answer = await self._embedder.embed(texts)
             vectors = [vector_of(self._embedder.name, numbers) for numbers in answer]
             if len(vectors) != len(texts):
-                raise ValueError(f"There are {len(vectors)} vectors of {len(texts)} texts.")
+                raise ValueError(f"The embedder returned {len(vectors)} vectors for {len(texts)} texts.")
         except Exception as error:  # noqa: BLE001 - whatever somebody's embedder raises, memory goes on without it
             self._note(error)
             return []
@@ -110,10 +110,10 @@ class Semantics:
 
     def _note(self, error: Exception) -> None:
         if not self._failing:
-            said = str(error) or type(error).__name__
+            message = str(error) or type(error).__name__
             log.warning(
                 "The embedder %r failed. Passages are stored without vectors and found by keyword: %s",
                 self._embedder.name,
-                said,
+                message,
             )
         self._failing = True

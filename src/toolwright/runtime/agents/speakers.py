@@ -1,4 +1,4 @@
-"""The speaker of a thread: its agent, or the one that it was handed over to, equipped with its tools."""
+"""Active agents of threads: the thread's agent, or the one that took it over, with its tools."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -88,7 +88,7 @@ class BuiltinTools:
         self._ready: dict[tuple[int, bool], tuple[ActiveAgent, ActiveAgent]] = {}
 
     def with_builtins(self, agent: ActiveAgent, user_id: str | None = None) -> ActiveAgent:
-        """Return the agent with its toolkits' tools behind its own; the same one for the same agent.
+        """Return the agent with the tools of its toolkits added. Results are cached.
 
         In a thread that belongs to a user it has none of them if it declares so.
         """
@@ -99,8 +99,8 @@ class BuiltinTools:
         if ready is not None and ready[0] is agent:
             return ready[1]
         tools = [tool for kit in agent.agent.toolkits for tool in self._kits.get(kit, ())]
-        made = agent.without_toolkits() if bare else agent.with_tools(tools)
+        equipped = agent.without_toolkits() if bare else agent.with_tools(tools)
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]
-        self._ready[id(agent), bare] = agent, made
-        return made
+        self._ready[id(agent), bare] = agent, equipped
+        return equipped

@@ -48,7 +48,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.calls.visible import finished
+from toolwright.runtime.calls.visible import result_message
 from toolwright.runtime.checks import by_kind, by_list, by_text, can_be_id, page, refuse_object
 from toolwright.runtime.env.redaction import clean_call
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
@@ -67,7 +67,7 @@ LONGEST_NAME = 200  # characters of a worker's name
 
 
 class PendingCalls:
-    """Open calls, and what becomes of them from outside their runs."""
+    """Open calls: listed, answered, claimed and cancelled from outside their runs."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class PendingCalls:
         result: JSON | ToolResult,
         may: Callable[[Call], Awaitable[None]] | None = None,
     ) -> Literal["inline", "inbox"]:
-        """Hand in a result; whether the waiting run takes it `inline` or the agent's `inbox` gets it.
+        """Submit a result. Return whether the waiting run gets it (`inline`) or the agent's `inbox`.
 
         Any JSON value is a result, also null, false and 0; a call that waits for an approval is answered with
         `{approved, args?, reason?}`. `may` raises if the caller may not answer the call as it is; if it is another by
@@ -166,9 +166,9 @@ class PendingCalls:
             return "inline"
         if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
             raise CallResolved(APPROVED)
-        asked = question_of(call)
-        if asked is not None and outcome.status == "success":
-            read_answer(asked, outcome.result)
+        question = question_of(call)
+        if question is not None and outcome.status == "success":
+            read_answer(question, outcome.result)
         return await self._submit(Submit, call, run, await self._cleaned(redactor, outcome))
 
     async def _submit(
@@ -297,7 +297,7 @@ class PendingCalls:
             token=self._new_id("unit"),
             at=at,
             depth=0 if run is None else run.chain_depth,
-            shown=await self._membership.settled(finished(call, outcome, author, source)),
+            shown=await self._membership.settled(result_message(call, outcome, author, source)),
         )
 
 
@@ -306,7 +306,7 @@ def _was_approved(call: Call) -> bool:
 
 
 def _too_late(kind: type[Unit], call: Call) -> ToolwrightError:
-    """Why a unit of that kind has come too late for the call as it is now."""
+    """Return the error for a unit that came too late for the call's current status."""
     if kind is Submit and call.is_asked:
         return NotFound("Pending tool call not found")  # as it was not when it was read
     if kind is not Submit and _was_approved(call):

@@ -41,16 +41,16 @@ class RecentMessages:
 
 
 class ChannelHistory:
-    """Reads what was said in places."""
+    """Reads the recent messages of places."""
 
     def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store
         self._agents = agents
 
     async def last(self, entity_id: str, places: Sequence[Place]) -> list[RecentMessages]:
-        """Return the last messages of those of the places that the entity may read, the places in their order."""
-        said = [await self._last(entity_id, place) for place in places[-MOST_PLACES:]]
-        return [each for each in said if each is not None]
+        """Return the last messages of the places that the entity can read, in the order of the places."""
+        histories = [await self._last(entity_id, place) for place in places[-MOST_PLACES:]]
+        return [each for each in histories if each is not None]
 
     async def _last(self, entity_id: str, place: Place) -> RecentMessages | None:
         spaces = self._store.spaces
@@ -83,7 +83,7 @@ class ChannelHistory:
         return messages if message is None else [message, *messages[1:]]
 
     async def name(self, entity_id: str) -> str:
-        """Return the name of an agent or a person, their id if there is none any more."""
+        """Return the name of an agent or a person, or their id if they were deleted."""
         try:
             return (await self._agents.get(agent_id_of(entity_id))).name
         except NotFound:
@@ -91,7 +91,7 @@ class ChannelHistory:
             return entity_id if entity is None else entity.display_name or entity_id
 
 
-def distinct(names: Mapping[str, str]) -> dict[str, str]:
+def distinct_names(names: Mapping[str, str]) -> dict[str, str]:
     """Return the names by entity, each followed by its id if it is ambiguous."""
     counts = Counter(map(comparable_name, names.values()))
     return {
@@ -102,37 +102,39 @@ def distinct(names: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def conversation(said: RecentMessages, me: str, company: Mapping[str, str], room: int | None = None) -> str:
-    """Return what was said in a place as lines. What others wrote is quoted: it cannot look like another line.
+def conversation(
+    recent: RecentMessages, me: str, member_names: Mapping[str, str], room: int | None = None
+) -> str:
+    """Return the messages of a place as lines. Text of others is quoted, so that it cannot imitate a line.
 
     No speaker has the name of another, or of a member who has not spoken. The lines have at most
     `room` tokens: older messages are left out then, and each message is cut.
     """
-    names = distinct({**company, **said.names})
-    name = plain_line(said.space.name or said.space.id)
-    where = f"in {name} (channelId: {said.space.id})"
-    if said.parent_id is not None:
-        where += f", under the message {said.parent_id}"
-    if not said.messages:
+    names = distinct_names({**member_names, **recent.names})
+    name = plain_line(recent.space.name or recent.space.id)
+    where = f"in {name} (channelId: {recent.space.id})"
+    if recent.parent_id is not None:
+        where += f", under the message {recent.parent_id}"
+    if not recent.messages:
         return f"Nothing was said yet {where}."
     most = LONGEST_MESSAGE if room is None else min(LONGEST_MESSAGE, room)
-    lines = [_line(message, said, names, me, most) for message in said.messages]
+    lines = [_line(message, recent, names, me, most) for message in recent.messages]
     if room is not None:
         ends = [*accumulate(map(text_tokens, reversed(lines)))]
         lines = lines[-max(sum(end <= room for end in ends), 1) :]
     return "\n".join([f"The last messages {where}:", *lines])
 
 
-def _line(message: SpaceMessage, said: RecentMessages, names: Mapping[str, str], me: str, most: int) -> str:
-    who = "You" if message.entity_id == me else names[message.entity_id]
+def _line(message: SpaceMessage, recent: RecentMessages, names: Mapping[str, str], me: str, most: int) -> str:
+    author = "You" if message.entity_id == me else names[message.entity_id]
     if message.shows_call:
         tool = plain_line(str(message.metadata.get("toolName")))
-        return f"- [{who} called the tool {tool}: {message.metadata.get('status')}]"
+        return f"- [{author} called the tool {tool}: {message.metadata.get('status')}]"
     quoted = readable([brief(message.content, most)])[1:-1]
     reactions = [
         f"{speaker_name(each.emoji)} by {'you' if each.entity_id == me else names[each.entity_id]}"
-        for each in said.reactions
+        for each in recent.reactions
         if each.message_id == message.id
     ]
     more = f", reactions: {', '.join(reactions)}" if reactions else ""
-    return f"- [{who}: {quoted}] (messageId: {message.id}{more})"
+    return f"- [{author}: {quoted}] (messageId: {message.id}{more})"

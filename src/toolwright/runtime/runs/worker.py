@@ -140,7 +140,7 @@ class RunWorker:
             return await self._serve(view, run or self._new_run(view), node)
         except ThreadLost as lost:
             log.info("%s", lost)
-            await self._clock.sleep(LOST_PAUSE)  # whoever has it now shall not be fought over it
+            await self._clock.sleep(LOST_PAUSE)  # not to compete with the worker that has it now
             return "again"
 
     def stop(self) -> None:

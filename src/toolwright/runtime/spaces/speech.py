@@ -20,7 +20,7 @@ from toolwright.wire.space import member_added_event, message_event
 
 
 class Speech:
-    """Makes the effects by which something is said."""
+    """Builds the effects that post messages."""
 
     def __init__(self, store: Store, membership: Membership, deliveries: Deliveries) -> None:
         self._store = store
@@ -74,7 +74,7 @@ class Speech:
             raise invalid_value("parentMessageId", "names no message of this space")
         if parent.shows_call:
             raise invalid_value(
-                "parentMessageId", "names a message that shows a tool call: it cannot be replied to"
+                "parentMessageId", "names a message that shows a tool call and cannot be replied to"
             )
 
 

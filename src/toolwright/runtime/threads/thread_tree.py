@@ -61,7 +61,7 @@ async def copy_files(
 
 
 def first_run(thread: Thread, run_id: str, depth: int, clock: Clock) -> Run:
-    """Return a run of the thread, whose side is the one that hears messages."""
+    """Return the first run of the thread, on the side that receives messages."""
     own = thread.active_agent is None  # who has taken over has one side
     side: Side = thread.link.receives if thread.link is not None and own else "side_a"
     return Run(

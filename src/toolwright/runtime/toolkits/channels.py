@@ -82,7 +82,7 @@ class ChannelsToolkit:
         message = await run.retry_until_available(lambda: self._message(message_id, otherwise))
         await self._check_open(run, message.space_id, otherwise)
         if message.shows_call:
-            raise InvalidRequest("This message shows a tool call: it cannot be reacted to.")
+            raise InvalidRequest("This message shows a tool call and cannot be reacted to.")
         run.speak(reaction)
         return {"success": True}
 

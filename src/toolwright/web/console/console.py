@@ -218,7 +218,7 @@ class Console:
         caller.check_scope("all")
         entity_id = request.query_params.get("entityId")
         if entity_id is not None:
-            entity = await self._serving.runtime.entities.human(entity_id)
+            entity = await self._serving.runtime.entities.get_human(entity_id)
             if entity is None:
                 raise NotFound(f"There is no person {entity_id!r}.")
             caller = person(entity)

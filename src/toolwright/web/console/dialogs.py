@@ -11,7 +11,7 @@ from nicegui.events import GenericEventArguments
 
 from toolwright.core.errors import NotFound, VariablesRequired
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.runtime.children.requests import Wanted
+from toolwright.runtime.children.requests import RequestStatus
 from toolwright.web.console.schema_form import ABSENT, Absence, SchemaForm
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
@@ -41,14 +41,14 @@ class VariablesForm:
         async with self._refreshing:
             self._show(await self._read())
 
-    async def _read(self) -> Wanted | None:
+    async def _read(self) -> RequestStatus | None:
         try:
             await self._visit.permits.request(self._visit.caller, self._thread_id, self._request_id)
             return await self._visit.runtime.requests.get(self._thread_id, self._request_id)
         except NotFound:
             return None
 
-    def _show(self, wanted: Wanted | None) -> None:
+    def _show(self, wanted: RequestStatus | None) -> None:
         if wanted is not None and self._given is not None and self._fields.keys() >= {*wanted.missing}:
             for name in self._fields.keys() - {*wanted.missing}:
                 self._fields.pop(name).delete()
@@ -62,7 +62,7 @@ class VariablesForm:
             else:
                 self._ask(wanted)
 
-    def _ask(self, wanted: Wanted) -> None:
+    def _ask(self, wanted: RequestStatus) -> None:
         plain_text("Values are missing", "h2")
         plain_text(
             f"{wanted.agent_name} goes on once they are given. Secrets are kept encrypted.", "p", "quiet"
@@ -75,7 +75,7 @@ class VariablesForm:
         ]
         self._fields = entry_form(fields, "Give", self._give)
 
-    def _list_given(self, wanted: Wanted, place: Element) -> None:
+    def _list_given(self, wanted: RequestStatus, place: Element) -> None:
         given = [each.name for each in wanted.required if each.name not in wanted.missing]
         place.visible = bool(given)
         with place.clear():

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from toolwright.core.errors import Reset, StoreError, Unauthorized
 from toolwright.core.threads.event import Event, Topic
-from toolwright.runtime.threads.events import Following
+from toolwright.runtime.threads.events import Subscription
 from toolwright.web.console.visit import Visit
 from toolwright.web.options import NO_TELEMETRY
 from toolwright.web.streams import EventFilter
@@ -121,7 +121,7 @@ async def poll(
 
 
 async def _draw_all(
-    following: Following, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
+    following: Subscription, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
 ) -> None:
     """Draw batches until the reader raises, or the backlog is too large: then it is discarded."""
     waiting: list[Event] = []

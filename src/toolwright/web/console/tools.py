@@ -152,15 +152,15 @@ async def call_app_tool(
         if before is None:
             await app_calls.make(call, name, arguments)
         else:
-            await app_calls.make_beside(call, before, name, arguments)
+            await app_calls.make_in_thread_of(call, before, name, arguments)
         while True:
             row = await watch.row()
             progress = Progress(call=row, run=await _run(runtime, call.run_id))
             yield progress
             if progress.over:
                 return
-            if not await watch.next(LOOK_AGAIN) and row is None and await app_calls.lost(call):
-                raise StoreError("The call could not be made.")
+            if not await watch.next(LOOK_AGAIN) and row is None and await app_calls.is_lost(call):
+                raise StoreError("The call could not be started.")
 
 
 async def call_agent_tool(

@@ -142,7 +142,7 @@ class ConsoleApp:
                 return False
             if caller.entity_id is None:
                 return True
-            entity = await self.serving.runtime.entities.human(caller.entity_id)
+            entity = await self.serving.runtime.entities.get_human(caller.entity_id)
         except StoreError:
             return True  # which says nothing of them
         return entity is not None and entity.external_id == caller.external_id
@@ -240,7 +240,7 @@ class Visit:
     async def speaker(self) -> Entity | None:
         """Return the current speaker, or None if it does not exist."""
         speaker_id = self.speaker_id
-        return None if speaker_id is None else await self.runtime.entities.human(speaker_id)
+        return None if speaker_id is None else await self.runtime.entities.get_human(speaker_id)
 
     async def act(self, action: Awaitable[object], done: str | None = None) -> bool:
         """Execute an action and show its outcome. Returns whether it succeeded."""

@@ -75,8 +75,8 @@ class ToolCalls:
         with app_calls.watch(call) as watch:
             await asyncio.shield(self._make(context, call, params))
             while (row := await watch.row()) is None:
-                if not await watch.next(LOOK_AGAIN) and await app_calls.lost(call):
-                    raise MCPError(INVALID_PARAMS, "The call could not be made.")
+                if not await watch.next(LOOK_AGAIN) and await app_calls.is_lost(call):
+                    raise MCPError(INVALID_PARAMS, "The call could not be started.")
         return {"task": legacy_task(row, "working", None)}
 
     async def _found(self, context: Context, params: CallToolRequestParams) -> Tool:
@@ -157,8 +157,8 @@ class _Following:
             events = await self._watch.next(self._pause())
             await self._relay.send(events)
             if not events:
-                if row is None and await self._runtime.app_calls.lost(self._call):
-                    return error_result("The call could not be made.")
+                if row is None and await self._runtime.app_calls.is_lost(self._call):
+                    return error_result("The call could not be started.")
                 await self._relay.beat(self._elapsed, f"{self._tool.name} is not over yet")
             look = not events or any(event.type == "tool.started" for event in events)
 

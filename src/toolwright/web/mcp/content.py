@@ -47,7 +47,7 @@ from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import brief, clean_text, quantity
 from toolwright.core.tools.tool import Tool
-from toolwright.runtime.calls.nested import spoken
+from toolwright.runtime.calls.nested import message_in
 from toolwright.runtime.files.files import ThreadFiles
 from toolwright.web.mcp.tools import Context, McpParts, is_modern, output_of
 from toolwright.wire.result import error_object, model_text
@@ -169,7 +169,7 @@ class Prompts:
         given = params.arguments or {}
         texts = [prompt.prompt]
         if given or (prompt.required_schema is not None and _schema(prompt)[1]):
-            texts.append(spoken(_validated(prompt, given), None))
+            texts.append(message_in(_validated(prompt, given), None))
         messages = [PromptMessage(role="user", content=TextContent(text=text)) for text in texts if text]
         return GetPromptResult(description=prompt.tool_description or None, messages=messages)
 

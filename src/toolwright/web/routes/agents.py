@@ -125,7 +125,7 @@ class NewTrigger(Form):
 @router.post(
     "",
     status_code=201,
-    responses=answers(AgentSaved, "The agent of that name, configured anew.", errors=(409, 413))
+    responses=answers(AgentSaved, "The agent of that name, with the new configuration.", errors=(409, 413))
     | answers(AgentSaved, "The new agent.", 201),
     openapi_extra=described(NewAgent),
 )
@@ -196,7 +196,7 @@ async def trigger_agent(
     return answer({"success": True, "agentEntityId": (await runtime.agents.get(agent_id)).entity_id})
 
 
-@router.get("/{agent_id}/prompt", responses=answers(SystemPrompt, "What it is told.", errors=(404,)))
+@router.get("/{agent_id}/prompt", responses=answers(SystemPrompt, "The system prompt.", errors=(404,)))
 async def get_prompt(
     _: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None, user_id: Person = None
 ) -> Answer:

@@ -120,9 +120,11 @@ class NewPlan(Form):
     A new one needs a name, an instruction, and one of runAfter, scheduledAt and cron.
     """
 
-    id: OwnId | None = Field(None, description="The plan to change; without one, a new plan is made.")
+    id: OwnId | None = Field(None, description="The plan to change; omit it to create a plan.")
     name: ShortText | None = None
-    instruction: Text | None = Field(None, description="What the agent is told when it runs.")
+    instruction: Text | None = Field(
+        None, description="The instruction that the agent receives when it runs."
+    )
     run_after: int | float | Time | None = Field(
         None, description="Once, after milliseconds or a text such as '5 hours' or '1h30m'."
     )
@@ -133,7 +135,7 @@ class NewPlan(Form):
         None, description="Again and again: minute, hour, day of month, month, day of week, or '@daily'."
     )
     timezone: Time | None = Field(
-        None, description="The IANA time zone of cron, or of scheduledAt without an offset; else it is UTC."
+        None, description="The IANA time zone of cron, or of scheduledAt without an offset. Default: UTC."
     )
 
     def change(self) -> PlanChange:

@@ -238,4 +238,4 @@ def _space_fields(space: SpaceRow) -> dict[str, JSON]:
 
 
 async def _member(runtime: Runtime, member: MemberRow) -> JSON:
-    return member_json(member, await runtime.entities.shown(member.entity_id))
+    return member_json(member, await runtime.entities.get_for_display(member.entity_id))

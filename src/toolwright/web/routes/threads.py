@@ -30,7 +30,7 @@ from toolwright.wire.shape import Absent, Shape
 from toolwright.wire.thread import Child, Compaction, Thread, child_json, compaction_json, thread_json
 
 MOST_LISTED = 1_000
-"""Most items of a body's lists; how many files a message may have is told in other words where they are kept."""
+"""Maximum number of items of a body's lists. The number of files of a message is checked where they are stored."""
 
 router = noun("/api/threads", "threads")
 
@@ -146,7 +146,7 @@ class NewMessage(Form):
     | {
         400: {
             "model": ThreadRefused,
-            "description": "A faulty body, or tenvs that are missing or of a wrong type.",
+            "description": "An invalid body, or tenvs that are missing or of a wrong type.",
         }
     },
     openapi_extra=described(NewThread),

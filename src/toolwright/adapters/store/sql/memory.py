@@ -53,7 +53,7 @@ PASSAGES_EACH = 2**32
 """Places of one keeper."""
 
 passage_index = table("passage_index", column("rowid"), column("coded"), column("passage_index"))
-"""The index on SQLite, which is a column of itself; whoever deletes a passage takes its row away by a trigger."""
+"""The index on SQLite, which is a column of itself; a trigger deletes the row with its passage."""
 
 blocks = Table(
     "blocks",

@@ -81,7 +81,7 @@ class PromptPreview:
         with self._place:
             plain_text(f"{len(told.prompt)} characters", "p", "quiet small")
             if not told.prompt:
-                nothing("It is told nothing")
+                nothing("No system prompt")
             for part in told.sections:
                 with box("div", "section"):
                     plain_text(f"{part.name}, after the messages" if part.changes else part.name, "h3")

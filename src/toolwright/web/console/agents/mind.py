@@ -119,7 +119,7 @@ _PLAN: JSONObject = {
             "type": "string",
             "minLength": 1,
             "maxLength": LONGEST_TEXT,
-            "title": "What the agent is told",
+            "title": "Instruction",
         },
         "run_after": {**_TIME, "title": "Once, after", "description": "Such as 5 hours or 1h30m."},
         "scheduled_at": {

@@ -171,7 +171,7 @@ async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> 
         bar.props["aria-label"] = "Owner"
         plain_text("Owner", "span", "quiet")
         for each in (None, *people):
-            entity = None if each is None else await visit.runtime.entities.shown(each)
+            entity = None if each is None else await visit.runtime.entities.get_for_display(each)
             name = "The agent" if each is None else each if entity is None else name_of(entity)
             here = link(brief(name, 60), path if each is None else f"{path}&user={quote(each, safe='')}")
             if each == user_id:
@@ -220,7 +220,7 @@ def _changes(visit: Visit, shown: AgentView) -> None:
             await visit.runtime.agents.delete(agent.id)
             ui.navigate.to("/agents")
 
-        hint = "It leaves its spaces. Runs at work end, no new one begins."
+        hint = "It leaves its spaces. Its runs in progress end, and no new one starts."
         confirm(visit, f"Delete the agent {agent.name}?", "Delete", go, done="Deleted.", hint=hint)
 
     action("Rename", rename, icon="edit")
@@ -310,7 +310,7 @@ class _Agents:
             saved = await self._visit.runtime.agents.save(name, config, description)
             ui.navigate.to(f"/agents/{saved.agent.id}")
 
-        hint = "An agent of the same name that is configured so already is configured anew."
+        hint = "Replaces the agent of that name."
         fill_in(self._visit, "New agent", _NEW, take, done="The agent is there.", hint=hint)
 
 

@@ -20,7 +20,7 @@ from toolwright.core.threads.call import OPEN, Call, CallStatus, is_over
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.run import Run
 from toolwright.core.value import value
-from toolwright.runtime.children.requests import Wanted
+from toolwright.runtime.children.requests import RequestStatus
 from toolwright.web.auth.permits import asks_somebody
 from toolwright.web.console.dialogs import VariablesForm
 from toolwright.web.console.live import follow
@@ -38,7 +38,7 @@ class Request:
 
     thread_id: str
     run: Run
-    wanted: Wanted
+    wanted: RequestStatus
 
 
 async def open_requests(visit: Visit) -> Sequence[Request]:
@@ -184,7 +184,7 @@ async def _asks_owner(visit: Visit, call: Call) -> bool:
 
 async def _name_of(visit: Visit, person: str) -> str:
     entities = visit.runtime.entities
-    entity = await entities.named(person) or await entities.shown(person)
+    entity = await entities.get_by_external_id(person) or await entities.get_for_display(person)
     return brief(person if entity is None else entity.display_name or person, 60)
 
 

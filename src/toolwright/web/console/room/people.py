@@ -74,7 +74,7 @@ def activity_line(guests: Sequence[Guest], typing: set[str], at_work: set[str], 
     people = [each.name for each in guests if each.entity_id in typing and each.entity_id != me]
     agents = [each.name for each in guests if each.entity_id in at_work]
     typed = f"{_listed(people)} {'is' if len(people) == 1 else 'are'} typing …" if people else ""
-    works = f"{_listed(agents)} {'is' if len(agents) == 1 else 'are'} at work …" if agents else ""
+    works = f"{_listed(agents)} {'is' if len(agents) == 1 else 'are'} active …" if agents else ""
     return " ".join(filter(None, (typed, works)))
 
 

@@ -16,7 +16,7 @@ from toolwright.web.console.widgets import box, plain_text
 
 _STREAMS: Final = frozenset({"message.delta", "tool.streaming"})
 Progress: TypeAlias = Callable[[str, JSONObject], Awaitable[object]]
-"""Is told how far a call is: its id, and the payload of its `tool.progress`."""
+"""Receives the progress of a call: its id, and the payload of its `tool.progress`."""
 
 
 class Writing:

@@ -54,7 +54,7 @@ async def draw_prompt(visit: Visit, thread: Thread) -> None:
         nothing("The prompt cannot be shown.", error.message)
         return
     plain_text(
-        "What the model is told now. Parts that change from step to step are sent after the messages of the "
+        "The current system prompt. Parts that change from step to step are sent after the messages of the "
         "conversation, all others before them. A run that is over was told what held then.",
         "p",
         "quiet",

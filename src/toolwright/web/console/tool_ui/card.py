@@ -105,7 +105,7 @@ LONGEST_DRAWING: Final = 10.0  # seconds that a user's component may take
 OURS: Final = frozenset([*SHIPPED.values(), draw_approval, draw_question, draw_plain])
 _STATUS: Final = {
     "streaming": ("being written", "busy"),
-    "running": ("at work", "busy"),
+    "running": ("running", "busy"),
     "requires_action": ("waits for an answer", "waiting"),
     "complete": ("done", "good"),
     "error": ("failed", "bad"),
