@@ -58,7 +58,7 @@ class ToolwrightError(Exception):
 
     @property
     def message(self) -> str:
-        """The sentence that says what is wrong and what to do."""
+        """The message: what is wrong and what to do."""
         return str(self.args[0])
 
 
@@ -188,7 +188,7 @@ class RunFailed(ToolwrightError):
 
     @property
     def error_code(self) -> str | None:
-        """The code of the run's own error, `cancelled` for one that was cancelled."""
+        """The code of the run's own error, or `cancelled`."""
         return getattr(self.result, "error_code", None)
 
 
@@ -311,7 +311,7 @@ class ContextTooLong(ModelRefused):
 
 
 def _count(tokens: object) -> int | None:
-    """Return the number of tokens, or None if it is none: models of users can say anything."""
+    """Return the number of tokens, or None if the value is not one: custom models can set any value."""
     return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0 else None
 
 
@@ -406,7 +406,7 @@ REFERENCE = "docs/reference/errors.md"
 
 
 def missing_extra(what: str, extra: str, error: Exception) -> MissingExtra:
-    """Return the error for `what`, whose import has failed with `error`: it names the package and the extra."""
+    """Return the error that `what` needs an extra, with the package whose import has failed with `error`."""
     package = (getattr(error, "name", None) or "an optional package").partition(".")[0]
     return MissingExtra(f"{what} needs {package}, which is not installed: {install(extra)}.")
 

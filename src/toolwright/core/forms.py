@@ -98,7 +98,7 @@ def kind_of(value: object) -> str:
 
 
 class Form(BaseModel):
-    """A part of a configuration: strict, in camelCase, without unknown fields."""
+    """A part of a configuration: validated strictly, in camelCase, without unknown fields."""
 
     model_config = ConfigDict(
         extra="forbid",

@@ -72,9 +72,9 @@ ALL_ROWS = 2**31 - 1
 
 
 class PageLimit(int):
-    """The maximum number of rows of a page, which ends early once its rows have `PAGE_BYTES`.
+    """Maximum number of rows of a page, which ends early once its rows have `PAGE_BYTES`.
 
-    A plain number limits rows only. `Rows.more` tells whether the page ended early.
+    A plain number limits rows only. `Rows.more` is true if the page ended early.
     """
 
     @classmethod

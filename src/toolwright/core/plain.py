@@ -40,7 +40,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def spell(path: Path) -> str:
-    """Return a path as people write it: `filter.tags.1`."""
+    """Render a path for messages: `filter.tags.1`."""
     return ".".join(map(str, path))
 
 
@@ -50,7 +50,7 @@ def unwritable(text: str) -> bool:
 
 
 def one_line(text: str) -> bool:
-    """Return whether the text can be a name: without line breaks and terminal control characters."""
+    """Return whether the text has no line breaks and no terminal control characters."""
     return (text.isascii() and text.isprintable()) or _CONTROL.search(text) is None
 
 
@@ -76,7 +76,7 @@ def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
 
 
 def plain_names(value: object) -> JSON:
-    """Copy as `plain` does values by name: names are text. Raises `InvalidJSON` for other keys."""
+    """Copy a mapping as `plain` does; its keys must be text. Raises `InvalidJSON` for other keys."""
     for key in _keys(value):
         if not isinstance(key, str):
             raise InvalidJSON(f"The name {brief(repr(key), _MOST_OF_A_KEY)} is not text.")
@@ -111,7 +111,7 @@ def deeper(value: JSON, levels: int) -> bool:
 
 
 def is_large(value: object) -> bool:
-    """Return whether walking the value takes milliseconds or more, by its number of parts and its texts."""
+    """Return whether processing the value takes milliseconds, by the number of its parts and its texts."""
     cost, within = 0, [value]
     while within:
         part = within.pop()
@@ -130,7 +130,7 @@ def is_large(value: object) -> bool:
 def characters(value: object, most_parts: int | None = None) -> int:
     """Return the approximate length of the value as JSON: the characters of its texts, and some for each part.
 
-    Of a value with more than `most_parts` the others are not measured.
+    Parts beyond `most_parts` are not counted.
     """
     count, parts, within = 0, 0, [value]
     while within and parts != most_parts:
@@ -147,7 +147,7 @@ def characters(value: object, most_parts: int | None = None) -> int:
 
 
 def has_more_values(value: object, most: int) -> bool:
-    """Return whether more than so many JSON values are within this one, itself included."""
+    """Return whether the value has more than `most` JSON values, itself included."""
     count, within = 0, [value]
     while within:
         part = within.pop()
@@ -217,7 +217,7 @@ def _container(value: object, path: Path, above: tuple[int, ...]) -> JSON:
 
 
 def _in_order(items: Iterable[object]) -> Iterable[object]:
-    """Return the items of a set in the same order in every process, where they have one."""
+    """Return the items of a set, sorted if possible, so that the order is the same in every process."""
     if not isinstance(items, set | frozenset):
         return items
     try:

@@ -1,4 +1,4 @@
-"""Supervision of other people's coroutines: they end in time, or are left behind; and their deadlines."""
+"""Supervision of foreign coroutines: they end in time or are abandoned. Also their deadlines."""
 
 import asyncio
 import ctypes
@@ -26,7 +26,7 @@ log = logger("toolwright.supervision")
 
 
 class Deadlines:
-    """The deadlines of one event loop, in its own seconds. Nothing but a number is kept of work that ended in time."""
+    """The deadlines of one event loop, in its own seconds. A removed deadline leaves only a number behind."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -37,7 +37,7 @@ class Deadlines:
         self._next = float("inf")
 
     def add(self, when: float, callback: Callable[[], None]) -> int:
-        """Set a deadline, at which `callback` is called; its number, by which it can be removed."""
+        """Set a deadline, at which `callback` is called. Return its number, by which it can be removed."""
         number = next(self._numbers)
         self._callbacks[number] = callback
         heappush(self._times, (when, number))
@@ -46,7 +46,7 @@ class Deadlines:
         return number
 
     def remove(self, number: int) -> None:
-        """Take a deadline away, if it has not come: its work has ended, or has another one."""
+        """Remove a deadline that has not been reached."""
         self._callbacks.pop(number, None)
         if len(self._times) > 2 * len(self._callbacks) + SPENT:
             self._times = [each for each in self._times if each[1] in self._callbacks]
@@ -75,7 +75,7 @@ class Deadlines:
 
 
 class _ThreadDeadlines(threading.local):
-    """The deadlines of the loop that this thread has run last: they are let go with the next, or with the thread."""
+    """The deadlines of the event loop that this thread has run last."""
 
     last: Deadlines | None = None
 
@@ -163,7 +163,7 @@ class Supervision(Generic[T]):
         return self.cut_off is not None
 
     def reschedule(self, when: float) -> None:
-        """Abort the work at that time of the loop, unless it has ended."""
+        """Set the time of the event loop at which the work is aborted, unless it has ended."""
         if self._abort is not None:
             self._abort.cancel()
         if when <= self._loop.time() and asyncio.current_task() is not self._task:

@@ -1,4 +1,4 @@
-"""Activation of agents: names are found, tools made of the prompts and agents that they call."""
+"""Activation of agents: resolve names, and make tools of the prompts and agents that a prompt calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
@@ -33,7 +33,7 @@ from toolwright.core.value import changed
 
 
 def check_below(prompt: Prompt, callees: Sequence[Tool | AgentCall]) -> None:
-    """Raises `DefinitionError` for a resumable, immediate or optional agent in a prompt that is a tool."""
+    """Raise `DefinitionError` for a resumable, immediate or optional agent in a prompt that is a tool."""
     for each in callees:
         relation = each.relation if isinstance(each, Tool) else each
         config = relation.config if isinstance(relation, AgentCall) else None
@@ -45,7 +45,7 @@ def check_below(prompt: Prompt, callees: Sequence[Tool | AgentCall]) -> None:
 
 
 def check_once(prompt: Prompt, children: Sequence[AgentCall]) -> None:
-    """Refuse an agent that is called in two ways."""
+    """Raise `DefinitionError` if a prompt calls an agent in two ways."""
     names = [each.config.name for each in children]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -63,7 +63,7 @@ def check_properties(name: str, parameters: JSONObject, *properties: str | None)
 
 
 def takes(parameters: JSONObject, name: str) -> bool:
-    """Return whether arguments of that schema may have a property of that name."""
+    """Return whether the schema allows a property of that name."""
     properties = parameters.get("properties")
     declared = not isinstance(properties, dict) or name in properties
     return declared or parameters.get("additionalProperties") is not False
@@ -89,7 +89,7 @@ class Declared(Protocol):
 
 
 def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAgent:
-    """Return the agent, ready to run, with all its sides. `model` replaces the model of its prompts.
+    """Return the agent with all its sides, ready to run. `model` replaces the model of its prompts.
 
     Raises `DefinitionError` for an unknown name and for a prompt that calls itself.
     """
@@ -131,7 +131,7 @@ def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAge
 
 
 class _Activation:
-    """One agent, on its way."""
+    """Resolves the prompts and callees of one agent."""
 
     def __init__(self, agent: Agent, app: Declared, model: object) -> None:
         self._agent = agent
@@ -159,7 +159,7 @@ class _Activation:
         return made
 
     def _with_form(self, made: ActiveAgent, prompt: Prompt) -> ActiveAgent:
-        """Return the side with the form of its answers, where its prompt has an output."""
+        """Return the side with the required form of its answers, if its prompt has an output."""
         if not isinstance(prompt.output, Output):
             return made
         if self._agent.type == "dual_ai":
@@ -228,9 +228,9 @@ class _Activation:
         )
 
     def _callee(self, callee: Callee, prompt: Prompt) -> Tool | AgentCall:
-        """Return the tool itself, or a tool that calls the named agent or prompt.
+        """Return the callee if it is a tool, otherwise a tool that calls the named agent or prompt.
 
-        Of a resumable agent only its call form is read.
+        Of a resumable agent only its call form is read here.
         """
         if isinstance(callee, Tool):
             return callee
@@ -273,14 +273,14 @@ class _Activation:
             description=agent.tool_description,
             kind="agent",
             parameters=parameters,
-            judge=self._prompt_of(agent).argument_validator(parameters),
+            validator=self._prompt_of(agent).argument_validator(parameters),
             relation=Handoff(agent_id=agent.id),
         )
 
     def _child(self, agent: Agent, config: SubagentToolConfig, description: str) -> Tool | AgentCall:
         spoken_to = self._prompt_of(agent)
         own = spoken_to.argument_validator(spoken_to.parameters())
-        relation = AgentCall(config=config, agent_id=agent.id, about=description, judge=own)
+        relation = AgentCall(config=config, agent_id=agent.id, about=description, validator=own)
         immediate = config.immediate
         named = isinstance(immediate, Immediate) and immediate.name_env is not None
         if config.resumable and config.resumable.receives_messages not in agent.sides:
@@ -304,7 +304,7 @@ class _Activation:
             description=description,
             kind="agent",
             parameters=parameters,
-            judge=spoken_to.argument_validator(parameters),
+            validator=spoken_to.argument_validator(parameters),
             relation=relation,
             requires_approval=config.requires_approval,
         )
@@ -341,7 +341,7 @@ def _prompt_tool(prompt: Prompt, config: SubpromptConfig) -> Tool:
         description=prompt.tool_description,
         kind="prompt",
         parameters=parameters,
-        judge=prompt.argument_validator(parameters),
+        validator=prompt.argument_validator(parameters),
         relation=PromptCall(config=config),
         requires_approval=config.requires_approval,
     )
@@ -372,7 +372,7 @@ def _all(voices: Iterable[ActiveAgent]) -> Iterable[ActiveAgent]:
 
 
 def _types(voices: Iterable[ActiveAgent]) -> EnvTypes:
-    """Return the types that plain text has for the whole agent."""
+    """Return the types of values that are given as plain text, for the whole agent."""
     through = list(_all(voices))
     relations = [relation.config for each in through for relation in each.relations]
     immediates = [config.immediate for config in relations if isinstance(config.immediate, Immediate)]
@@ -399,7 +399,7 @@ def _valued(active: ActiveAgent, types: EnvTypes, env: Env) -> ActiveAgent:
 
 
 def _hidden(active: ActiveAgent) -> Iterable[str]:
-    """Yield names scoped to immediate children, except those designated as their name or first message."""
+    """Yield the names scoped to immediate children, except those that give a child its name or first message."""
     for relation in active.relations:
         immediate = relation.config.immediate
         if isinstance(immediate, Immediate):

@@ -1,4 +1,4 @@
-"""Agents and their sides: definitions, nothing that runs."""
+"""Agents and their sides: the definitions, without anything that runs."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -42,13 +42,22 @@ HomeTools: TypeAlias = Literal["own", "all", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of an agent: its prompt, by name or itself, and what ends its turn or the session.
+    """One side of an agent: its prompt, and the conditions that end its turn or the session.
 
-    Its turn ends with a text and no calls (`stop_on_response`), or when its call of the tool `stop_tool` has
-    succeeded; that call's argument `stop_tool_response_property` is then its answer. A call of the tool
-    `session_stop` ends the whole run successfully, a call of `session_fail` as a failure. `max_steps` is the
-    maximum number of the side's steps in one run. `max_seconds` counts from the run's start, waiting included; then
-    the side makes no further step.
+    Raises `DefinitionError` if a field is invalid.
+
+    Attributes:
+        prompt: The prompt, or its name in the app.
+        label: Display name of the side. Default: None.
+        max_steps: Maximum number of the side's model calls in one run, 1 or more. Default: None, the settings' limit.
+        max_seconds: Seconds from the start of the run, waiting included, after which the side makes no further step.
+            At most 10**9. Default: None, no limit.
+        stop_on_response: Whether an answer of text without calls ends the turn. Default: True.
+        stop_tool: Name of the tool whose successful call ends the turn. Default: None.
+        stop_tool_response_property: Argument of that call which becomes the side's answer. Requires one of the three
+            ending tools. Default: None.
+        session_stop: Name of the tool whose call ends the whole run successfully. Default: None.
+        session_fail: Name of the tool whose call ends the whole run as failed. Default: None.
     """
 
     prompt: str | Prompt
@@ -96,42 +105,57 @@ _HINTS = {
 }
 WRITE_PROMPT = " To write the prompt here, give instructions=."  # for who has written it where a name is read
 _OWN = ("instructions", "model", "tools", "output", "model_settings", "max_steps", "max_seconds")
-"""The arguments of the short form, in their order."""
+"""The arguments of the short form, in the order of the fields."""
 
 
 @refuse_fields(_HINTS)
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Agent:
-    """An agent, which answers in threads. A side is a `Side`, or a prompt (by name or itself) as its only part.
+    """An agent, which answers in threads: one or two sides with their prompts, its values, memory and permissions.
 
-    In an `ai_human` agent `side_a` answers the user. In a `dual_ai` agent the two sides answer each other in turns,
-    at most `max_session_turns` times each. `tool_description` describes an agent with `expose_as_tool` to its
-    callers.
+    `tw.Agent("counter", instructions="…", model="openai:gpt-5", tools=[…])` is the short form: an agent whose `side_a`
+    is a prompt of the same name. Raises `DefinitionError` if a field is invalid.
 
-    `tw.Agent("counter", instructions="…", model="openai:gpt-5", tools=[…])` is short for an agent whose `side_a` is a
-    prompt of its name: `instructions`, `model`, `tools`, `output` and `model_settings` are that prompt's, see
-    `Prompt`; `max_steps` and `max_seconds` are its side's, see `Side`.
-
-    `tenvs` override the prompt's; the thread's override both (S2 §9.4). `env` are the agent's values (D5), and
-    `user_env` names the values that a person may set in their own thread (D24). `toolkits` names sets of built-in
-    tools. With `inbox_preview` the prompt lists waiting inbox events at each step. `key` and `revision` identify an
-    agent that is configured as JSON; `tool_env` has its values for single tools, by tool name. `mcp` selects the
-    MCP servers: configurations by name, or a list of configurations and names of the app's servers; None means all
-    of the app's.
-
-    `open_to` says which people may open threads with it: `"everyone"`, `"members"` (people who share a space with the
-    agent that is not public), `"nobody"`, or a list of claims, of which their token must have one: `"role"` is a claim
-    that is set, `"role=admin"` one with that value or with a list that has it. The default is `"members"` for an agent
-    with toolkits, and `"everyone"` for any other.
-
-    `home_tools` limits the toolkits, and their parts of the system prompt, in a thread of a user: `"own"` to what
-    that person may see and do, with a memory of that agent and that person, `"all"` to everything that the agent
-    reaches elsewhere, `"none"` removes them. With `shared_memory` its goals, memories, plans, blocks and passages
-    are shared by all users.
-
-    `context` limits the length of requests to its models and says how conversations are shortened; by default the
-    app's. `parallel` is the maximum number of an answer's calls that run at once: only calls of `read_only` tools
-    do; by default the app's, or 1.
+    Attributes:
+        name: The name by which threads, tools and routes refer to the agent. Unique in the app, on one line.
+        side_a: The side that answers the user: a `Side`, or only its prompt (the prompt or its name in the app).
+            Not with the short form.
+        side_b: The second side of a `dual_ai` agent, which answers side_a. Default: none.
+        type: `"ai_human"` (default): side_a answers the user. `"dual_ai"`: the two sides answer each other in turns.
+        description: What the agent does, for people, and for other agents if `tool_description` is empty. Default: "".
+        tenvs: Typed values by name. They override the prompt's; the thread's override both (S2 §9.4). Default: none.
+        env: The agent's variables by name: text (a secret) or `{"value": …, "type": "text"}` (D5). Default: none.
+        user_env: Names of the variables that a person may set in their own thread (D24). Default: none.
+        toolkits: Sets of built-in tools: `"spaces"`, `"mind"`, `"channels"`, `"memory"`; not both `"spaces"` and
+            `"channels"`. Default: none.
+        inbox_preview: Whether the prompt lists the waiting inbox events at each step. Default: False.
+        key: Id of an agent that is configured as JSON. Set by the runtime.
+        revision: Number of the configuration of an agent that is configured as JSON. Set by the runtime.
+        tool_env: Variables for single tools, by tool name, of an agent that is configured as JSON.
+        max_session_turns: Maximum number of turns of each side in a session of a `dual_ai` agent, 1 or more.
+            Default: None, no limit.
+        expose_as_tool: Whether other prompts can call the agent by its name. Default: False.
+        tool_description: When to call the agent, for the models of its callers. Required with `expose_as_tool`.
+        mcp: Its MCP servers: configurations by name, or a list of configurations and of names of the app's servers.
+            Default: None, all servers of the app.
+        open_to: The people who may open threads with it: `"everyone"`, `"members"` (people who share a space with it
+            that is not public), `"nobody"`, or a list of claims, one of which their token must have: `"role"` is a
+            claim that is set, `"role=admin"` a claim with this value, or with a list that has it. Default: None, which
+            is `"members"` for an agent with toolkits and `"everyone"` for any other.
+        home_tools: What its toolkits, and their parts of the system prompt, reach in a thread of a user: `"own"`
+            (default) only what that person may see and do, with a memory for that person; `"all"` everything that the
+            agent reaches elsewhere; `"none"` removes them.
+        shared_memory: Whether all users share its goals, memories, plans, blocks and passages. Default: False.
+        context: Token limit of its requests to models, and how conversations are shortened. Default: the app's.
+        parallel: Maximum number of calls of one answer that run at once, 1 to 100. Only calls of `read_only` tools
+            run at once. Default: the app's, or 1.
+        instructions: Short form: the text of its prompt, see `Prompt.prompt`.
+        model: Short form: the model of its prompt, see `Prompt.model`.
+        tools: Short form: the tools of its prompt, see `Prompt.tools`.
+        output: Short form: the type of its answer, see `Prompt.output`.
+        model_settings: Short form: the settings of its model, see `Prompt.model_settings`.
+        max_steps: Short form: maximum number of model calls in a run, see `Side.max_steps`.
+        max_seconds: Short form: seconds after which a run makes no further step, see `Side.max_seconds`.
     """
 
     name: str
@@ -213,7 +237,7 @@ class Agent:
         return AgentTool(agent=self, description=text, config=SubagentToolConfig(name=self.name, **options))
 
     def _keep_own_prompt(self, whose: str, own: dict[str, Any]) -> None:
-        """Make the prompt of the short form, whose fields are `own`, unless there are sides already."""
+        """Create the prompt of the short form from its fields `own`, unless the agent has sides."""
         if self.side_a is not None or self.type == "dual_ai":
             if not own:
                 return
@@ -324,10 +348,10 @@ def home_thread_id_of(agent_id: str) -> str:
 
 
 def keeper_of(agent_id: str, user_id: str | None) -> str:
-    """Return the id under which the agent keeps goals, memories, plans, blocks and passages for that user.
+    """Return the id under which the agent stores goals, memories, plans, blocks and passages for that user.
 
-    Without a user it is the agent's own id. No query for one finds anything of another. Slashes and colons of a user's
-    id are escaped: they end the agent's id, and this one in the names of timers.
+    Without a user it is the agent's own id. No query for one id returns data of another. Slashes and colons of a user's
+    id are escaped, because they separate the agent's id from it, and this id from the rest of a timer's name.
     """
     if user_id is None:
         return agent_id
@@ -343,9 +367,8 @@ _ESCAPED = (("%", "%25"), (":", "%3A"), ("/", "%2F"))
 class Reach:
     """The ids and limits of an agent's home tools in a thread.
 
-    `keeper` is the id under which they store data. `person` is the person to whose spaces they are limited, or None if
-    they are not limited. `plans` is the id under which plans are stored: a person's plans are separate even if the
-    memory is shared.
+    `keeper` is the id under which they store data. `person` is the person to whose spaces they are limited, or None.
+    `plans` is the id under which plans are stored: a person's plans are separate even if the memory is shared.
     """
 
     keeper: str
@@ -362,7 +385,7 @@ def reach_of(agent: Agent, person: str | None) -> Reach:
 
 
 def agent_of_keeper(keeper: str) -> str:
-    """Return the id of the agent that keeps something under that id."""
+    """Return the id of the agent that stores data under that id."""
     return keeper.partition("/")[0]
 
 
@@ -383,7 +406,7 @@ _DIGITS = 20
 
 
 def is_declared_id(agent_id: str) -> bool:
-    """Return whether an app declares the agent: its id is made of its name. Configured agents have longer ids."""
+    """Return whether an app declares the agent. Its id is derived from its name; configured agents have longer ids."""
     digits = agent_id.removeprefix("agt_")
     return len(digits) == _DIGITS and digits != agent_id
 

@@ -1,4 +1,4 @@
-"""The catalog of an app's declarations, every name resolved."""
+"""Catalog of an app's declarations: agents, prompts and tools, with every name resolved."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -31,7 +31,7 @@ from toolwright.core.value import changed
 
 T = TypeVar("T")
 REQUESTS = Agent("composed requests", Prompt("composed requests"), key="requests", mcp=[])
-"""The agent of the threads in which composed requests are solved (S1). It is in no list."""
+"""Id of the agent whose threads solve composed requests (S1). It is in no list."""
 APP_TOOLS = Agent("app tools", Prompt("app tools"), key="app-tools", mcp=[])
 """The agent of the threads in which hosts outside call the app's tools, one call a thread. It is in no list either, has
 no model, and answers nothing."""
@@ -89,7 +89,7 @@ class Catalog:
         self._check_immediate()
 
     def _check_names(self) -> None:
-        """Raise `DefinitionError` if a name is another agent's id, or the id of composed requests."""
+        """Raise `DefinitionError` if a name is the id of another agent, or a reserved id."""
         for agent in self._agents.values():
             for reserved, purpose in RESERVED.items():
                 if reserved in (agent.name, agent.id):
@@ -104,7 +104,7 @@ class Catalog:
                 )
 
     def _check_tools(self, agents: Sequence[Agent]) -> None:
-        """Refuse several tools of one name: over HTTP, in the command line and in records it could be either."""
+        """Raise `DefinitionError` if two tools have the same name, which routes, commands and records refer to."""
         first_places: dict[str, tuple[Tool, str]] = {}
         for tool, place in self._tools_by_place(agents):
             _check_meta(tool)
@@ -128,7 +128,7 @@ class Catalog:
                     yield tool, f"the tools of the agent {agent.name!r}"
 
     def _check_exposed(self) -> None:
-        """Raises `DefinitionError` where two things to call have one name."""
+        """Raise `DefinitionError` if two tools, agents or prompts that can be called have the same name."""
         exposed = [each for each in [*self._prompts.values(), *self._agents.values()] if each.expose_as_tool]
         named = [*[tool.name for tool in self.tools], *[each.name for each in exposed]]
         twice = next((name for name in named if named.count(name) > 1), None)
@@ -138,7 +138,7 @@ class Catalog:
             )
 
     def _check_immediate(self) -> None:
-        """Refuse agents that run each other at once, and so forever."""
+        """Raise `DefinitionError` if agents start each other immediately, which would never end."""
         at_once = {
             agent_id: [
                 each.agent_id
@@ -177,7 +177,7 @@ class Catalog:
 
     @property
     def delegates(self) -> Sequence[str]:
-        """The names of all that calls can be delegated to."""
+        """The names of everything that calls can be delegated to."""
         return [ANONYMOUS, *self.requests, *self._agents]
 
     def check_delegate(self, tool: Tool) -> None:
@@ -199,12 +199,10 @@ class Catalog:
 
     @cached_property
     def app_tools(self) -> ActiveAgent:
-        """Return the agent through which external hosts call the app's tools, and what is exposed as one.
+        """Return the agent through which external hosts call the app's tools, prompts and agents. Built on first use.
 
-        Built on first use.
         Includes the tools that only one agent has, with that agent's values. Excludes latent tools, which have no
-        handler.
-        Raises `DefinitionError` for a tool that cannot be called this way.
+        handler. Raises `DefinitionError` for a tool that cannot be called this way.
         """
         tools: dict[str, Callee] = {tool.name: tool for tool in self.tools}
         for each in [*self._prompts.values(), *self._agents.values()]:
@@ -228,10 +226,10 @@ class Catalog:
         return self.activate(changed(APP_TOOLS, side_a=prompt, tool_env=values))
 
     def tenvs_set(self, agent: ActiveAgent) -> frozenset[str]:
-        """Return the names of the tenvs that the app sets anywhere a thread of the agent can lead.
+        """Return the names of the tenvs that the app sets for any prompt that a thread of the agent can reach.
 
         These are the tenvs of all prompts of the agent and of the agents that the thread can be handed over to, and
-        those of a child that is passed the name by its caller.
+        those of a child whose caller passes the name on.
         """
         names: set[str] = set()
         seen: set[tuple[str, frozenset[str] | None]] = set()
@@ -355,7 +353,7 @@ def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:
 
 
 def _check_meta(tool: Tool) -> None:
-    """Refuse a schema tool whose handler is not there."""
+    """Raise `DefinitionError` for a schema tool without a registered handler."""
     meta = tool.meta
     if meta is None:
         return

@@ -169,7 +169,7 @@ class AgentForm(Form):
 
 @value
 class Identity:
-    """Identity of the agent that is configured. `key` is what its ids are made of; None only to look at it."""
+    """Identity of a configured agent. `key` is the part from which its ids are derived, None for validation only."""
 
     name: str
     description: str = ""
@@ -243,7 +243,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
 
 
 def _output(schema: JSONObject | None, errors: list[Fault]) -> Output | None:
-    """Return the declared output, or None. Errors of its schema are added to `faults`."""
+    """Return the declared output, or None. Errors of its schema are added to `errors`."""
     try:
         return None if schema is None else Output(schema, "output")
     except InvalidConfiguration as error:
@@ -295,7 +295,7 @@ def _too_long(path: str, most: int) -> Fault:
 
 
 def _at(value: JSON, places: Sequence[str], path: str = "") -> Iterator[tuple[str, JSON]]:
-    """Values at these places, each with its path; `*` is each item of a list."""
+    """Yield the values at these places, each with its path; `*` stands for each item of a list."""
     if not places:
         yield path.removeprefix("."), value
     elif places[0] == "*" and isinstance(value, list):
@@ -416,8 +416,8 @@ def _fault(path: tuple[int | str, ...], message: str) -> Fault:
 class ConfiguredAgent:
     """One revision of an agent's configuration; `revision` counts 1, 2, 3 …
 
-    A run keeps the revision that it began with, so that an update takes effect at the next one. Values of `env` and
-    `tenvs` are not in `config` but in rows of their own, sealed where they are secrets; `owner` is whose these are.
+    A run keeps the revision with which it began, so that an update takes effect at the next run. Values of `env` and
+    `tenvs` are not in `config` but in rows of their own, encrypted if they are secrets; `owner` is their owner.
     """
 
     id: str

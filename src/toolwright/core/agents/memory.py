@@ -72,7 +72,7 @@ class PlacedVector:
 
 
 def check_block(blocks: Iterable[Block], agent_id: str, label: str, content: str) -> None:
-    """Check that the agent, which sees these blocks, may write this one; raises `InvalidRequest`."""
+    """Check that the agent, which reads these blocks, may write this block. Raises `InvalidRequest`."""
     check_label(label)
     _check_length("label", label, LONGEST_LABEL)
     _check_size("content", content, MAX_BLOCK)
@@ -94,9 +94,9 @@ def check_block(blocks: Iterable[Block], agent_id: str, label: str, content: str
 
 
 def check_label(label: str) -> None:
-    """Check that a block can be called so; raises `InvalidRequest`.
+    """Validate a block's label. Raises `InvalidRequest`.
 
-    It may be longer than one that is given: a secret in a label is kept by its name.
+    A stored label can be longer than a new one, because redaction can lengthen it.
     """
     _check_name("label", label)
 
@@ -144,7 +144,7 @@ _UNINDEXED = re.compile("[\x00\ud800-\udfff\ufffe\uffff]")  # what some index ta
 
 @value
 class Query:
-    """A query: its normalized keywords, in order."""
+    """A search query: its normalized keywords, in order."""
 
     words: tuple[str, ...]
 
@@ -164,7 +164,7 @@ def read_query(text: str) -> Query:
 
 
 def folded(text: str) -> str:
-    """Return the text as it is compared: without case, accents composed."""
+    """Return the text normalized for comparison: without case, accents composed."""
     composed = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
     return _UNINDEXED.sub("\ufffd", composed)
 

@@ -1,4 +1,4 @@
-"""The mind of an agent, kept between its runs: goals, memories and plans, and their rules (S3 built-in tools)."""
+"""State of an agent between its runs: goals, memories and plans, and their rules (S3 built-in tools)."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class Goal:
 
 @value
 class Memory:
-    """Something that the agent knows, by key."""
+    """A memory of the agent: a value under a key."""
 
     agent_id: str
     key: str
@@ -112,7 +112,7 @@ class PlanChange:
 
     @property
     def says_when(self) -> bool:
-        """Return whether there is a new time in it."""
+        """Return whether the change has a new time."""
         return not (self.run_after is None and self.scheduled_at is None and self.cron is None)
 
 
@@ -197,7 +197,7 @@ def changed_plans(
 
 
 def in_order_of_time(plans: Iterable[Plan]) -> list[Plan]:
-    """Return the plans, the next one first."""
+    """Return the plans, soonest first."""
     return sorted(plans, key=lambda plan: (plan.next_run_at, plan.id))
 
 
@@ -262,7 +262,7 @@ def _check_once(noun: str, paths: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _check_count(plural: str, most: int, items: Mapping[str, object]) -> None:
-    """Refuse to keep more of them."""
+    """Raise `InvalidRequest` if there are more items than allowed."""
     if len(items) > most:
         error = f"makes {len(items)} {plural}; {most} are allowed"
         raise InvalidRequest(

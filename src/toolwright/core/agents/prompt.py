@@ -88,7 +88,7 @@ MOST_PARALLEL = 100  # calls of one answer that may run at once
 
 
 def check_parallel(whose: str, parallel: object) -> None:
-    """Raise `DefinitionError` if that is no number of calls that may run at once."""
+    """Raise `DefinitionError` unless the value is None or a number of calls that may run at once."""
     if parallel is not None and not _whole(1, MOST_PARALLEL + 1)(parallel):
         raise DefinitionError(
             f"{whose}: parallel must be a number of calls from 1 to {MOST_PARALLEL}, not {brief_value(parallel)}."
@@ -111,19 +111,23 @@ _CONTEXT_HINTS = {
 @refuse_fields(_CONTEXT_HINTS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Limits of the length of a model's requests, and how older parts of a conversation are shortened.
+    """Token limit of the requests to a model, and how older parts of a conversation are shortened.
 
-    `max_tokens` is the maximum number of tokens of a request: system text, tools and messages. The default is the
-    model's context window, less the room for its answer; if that is unknown there is no limit until the provider
-    reports one. From `start_at` of these tokens on, the conversation is shortened: old tool results become references
-    that the model can open with `read_result`, then older turns become a summary, or are omitted with a note if there
-    is no summary. The newest messages, up to the share `keep` of the tokens, are left unchanged. Both shares are of the
-    tokens that remain of `max_tokens` after the system text and the tools.
+    Raises `DefinitionError` if a field is invalid.
 
-    `summarize` enables summaries; `summarize_with` is the model that writes them, by default the agent's own, and
-    `instructions` tell it what they must contain.
-
-    Raises `DefinitionError`.
+    Attributes:
+        max_tokens: Maximum number of tokens of a request: system text, tools and messages, 1,000 or more. Default:
+            None, the model's context window less the room for its answer; if the window is unknown, no limit until the
+            provider reports one.
+        start_at: Share (between 0 and 1) of the tokens from which on the conversation is shortened: old tool results
+            become references that the model can open with `read_result`, then older turns become a summary, or are
+            omitted with a note. The share is of the tokens that remain of `max_tokens` after the system text and the
+            tools. Default: 0.75.
+        keep: Share of the same tokens, less than `start_at`, up to which the newest messages are left unchanged.
+            Default: 0.3.
+        summarize: Whether older turns become a summary. If False, they are omitted with a note. Default: True.
+        summarize_with: The model that writes summaries, a name or a model object. Default: None, the agent's own.
+        instructions: What summaries must contain, at most 20,000 characters. Default: "".
     """
 
     max_tokens: int | None = None
@@ -157,9 +161,9 @@ class Context:
             raise DefinitionError(f"Context: instructions must have at most {MOST_INSTRUCTIONS} characters.")
 
     def budget(self, window: int | None, answer: int | None) -> int | None:
-        """Return the most tokens of a request to a model that takes `window` tokens and answers with at most `answer`.
+        """Return the maximum number of tokens of a request, or None without a limit.
 
-        None without a limit.
+        `window` is the number of tokens that the model takes, `answer` the maximum number of tokens of its answer.
         """
         if self.max_tokens is not None or window is None:
             return self.max_tokens
@@ -175,34 +179,46 @@ Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
 Callee: TypeAlias = (
     Tool | Handler | str | AgentTool | SubpromptConfig | SubagentToolConfig | Mapping[str, JSON]
 )
-"""Callee of a prompt: a tool; a plain function, which becomes one; `agent.as_tool(…)`; a tool, prompt or agent of the
-app by its name (an agent's name hands the conversation over); one of the last two with how it is called."""
+"""Callee of a prompt: a tool; a plain function, which becomes one; `agent.as_tool(…)`; the name of a tool, prompt or
+agent of the app (an agent's name hands the conversation over); or a `SubpromptConfig` or `SubagentToolConfig`."""
 
 EFFORTS = get_args(get_args(Reasoning)[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Instructions, a model and tools.
+    """Instructions for a model, with the model, its settings and the tools that it can call.
 
-    `model` is a name such as `openai:gpt-5`, a model object (ours or pydantic-ai's), or None for the model of the
-    settings; `reasoning` is the reasoning effort. `tools` are tools or plain functions, names of the app's tools,
-    prompts and agents, and `SubpromptConfig` or `SubagentToolConfig`. The run waits until the required `variables`
-    have values (S0 §3). `model_settings` are `temperature`, `top_p`, `max_tokens`, `seed`, `stop_sequences`,
-    `presence_penalty` and `frequency_penalty`, as far as the provider takes them.
-    `tenvs` are defaults, overridden by the agent's and the thread's (S2 §9.4); `env` is the last layer of
-    `state.env(name)` (D5).
+    Raises `DefinitionError` if a field is invalid.
 
-    A prompt with `expose_as_tool` is called with the arguments of `required_schema`, and described by
-    `tool_description`. It sees the caller's conversation only with `include_chat`, and the tools called there only
-    with `include_past_tools` (S0 §4).
-
-    `output` declares the answer's type: a JSON Schema, or a type such as a pydantic model. An invalid answer is
-    returned to the model twice, then the run fails. A valid one is the run's `output`.
-
-    `context` limits the length of its requests and says how conversations are shortened; by default the agent's, or
-    the app's. `parallel` is the maximum number of an answer's calls that run at once: only calls of `read_only`
-    tools do; by default the agent's, or the app's, or 1.
+    Attributes:
+        name: The name by which sides and other prompts refer to it. Unique in the app.
+        prompt: The system text. Default: "".
+        model: A name such as `openai:gpt-5`, a model object (ours or pydantic-ai's), or None (default) for the model
+            of the settings.
+        tools: Tools or plain functions, names of the app's tools, prompts and agents, and `SubpromptConfig`,
+            `SubagentToolConfig` or `agent.as_tool(…)`. An agent's name hands the conversation over to it.
+            Default: none.
+        tool_choice: `"auto"` (default) lets the model choose, `"required"` makes it call a tool, `"none"` prevents
+            calls.
+        tenvs: Typed values by name, defaults that the agent's and the thread's override (S2 §9.4). Default: none.
+        env: Variables by name, text (a secret) or `{"value": …, "type": "text"}`: the last layer of `state.env(name)`
+            (D5). Default: none.
+        tool_description: When to call the prompt, for the models of its callers. Required with `expose_as_tool`.
+        include_chat: Whether the prompt, called as a tool, sees the caller's conversation (S0 §4). Default: False.
+        include_past_tools: Whether it also sees the calls of that conversation and their results. Default: False.
+        required_schema: pydantic model of its arguments as a tool. Default: None, which is `{"message": text}`.
+        reasoning: Effort of the model's reasoning: `"minimal"`, `"low"`, `"medium"`, `"high"`, `"xhigh"`, `"max"`,
+            True (the model decides), False (as little as possible) or None (default, not sent).
+        variables: Variables that it requires. The run waits until the required ones have values (S0 §3). Default: none.
+        expose_as_tool: Whether other prompts can call it by its name. Default: False.
+        output: The type of the answer: a JSON Schema, or a type such as a pydantic model. An invalid answer is returned
+            to the model with its errors, at most twice; then the run fails. Default: None, any text.
+        model_settings: `temperature`, `top_p`, `max_tokens` (of an answer), `seed`, `stop_sequences`,
+            `presence_penalty` and `frequency_penalty`, as far as the provider supports them. Default: the provider's.
+        context: Token limit of its requests, and how conversations are shortened. Default: the agent's, or the app's.
+        parallel: Maximum number of calls of one answer that run at once, 1 to 100. Only calls of `read_only` tools
+            run at once. Default: the agent's, or the app's, or 1.
     """
 
     name: str
@@ -256,7 +272,7 @@ class Prompt:
         keep(self, "tools", "variables", "tenvs", "env")
 
     def _keep_output(self, whose: str) -> None:
-        """Validate the output, and keep what answers are validated by."""
+        """Validate the declared output and store it in the form that validates answers."""
         if self.output is None:
             return
         if self.expose_as_tool:
@@ -290,7 +306,7 @@ class Prompt:
 
 
 def keep(declared: object, *names: str) -> None:
-    """Make these fields copies of what was given: who changes that later changes nothing that is declared."""
+    """Replace these fields by copies, so that later changes of the given objects do not change the declaration."""
     for name in names:
         object.__setattr__(declared, name, deep_copy(getattr(declared, name)))
 
@@ -319,7 +335,7 @@ def check_values(whose: str, tenvs: object, env: object) -> None:
 
 
 def check_exposed(whose: str, exposed: bool, description: object) -> None:
-    """Raises `DefinitionError` for an exposed tool without a description."""
+    """Raise `DefinitionError` for an exposed tool without a description."""
     check_kind(f"{whose}: tool_description", description, str, "text")
     if exposed and not cast("str", description).strip():  # as just declared
         raise DefinitionError(f"{whose} is exposed as a tool and needs a tool_description.")

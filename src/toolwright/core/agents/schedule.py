@@ -15,10 +15,10 @@ from toolwright.core.text import brief, sentence
 from toolwright.core.value import value
 
 FURTHEST = timedelta(days=3_660)
-"""Ten years: what is to run later than that is a mistake."""
+"""Ten years: a later time is considered a mistake."""
 
 LONGEST_SCHEDULE = 100
-"""Characters of anything that says when."""
+"""Maximum number of characters of a time, a duration or a cron expression."""
 _SECONDS = {
     **dict.fromkeys(("milliseconds", "millisecond", "ms"), 0.001),
     **dict.fromkeys(("seconds", "second", "secs", "sec", "s"), 1.0),
@@ -44,9 +44,9 @@ _NICKNAMES = {
 
 @value
 class Schedule:
-    """The next run of a plan, in UTC; with `cron`, read in `timezone` (UTC if None), repeatedly.
+    """The next run of a plan, in UTC. With `cron`, in `timezone` (UTC if None), it is repeated.
 
-    A `relative` one is given by `run_after`.
+    A `relative` schedule was given by `run_after`.
     """
 
     next_run_at: datetime

@@ -35,7 +35,7 @@ class VectorMatch:
 
 
 def embedded_text(passage: Passage) -> str:
-    """Return the start of a passage as sent to an embedder: its content, then its tags, one per line."""
+    """Return the beginning of a passage as sent to an embedder: its content, then its tags, one per line."""
     return shortened("\n".join([passage.content, *passage.tags]))
 
 

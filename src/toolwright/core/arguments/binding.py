@@ -1,4 +1,4 @@
-"""From validated JSON arguments to the keyword arguments that a function is called with, defaults included."""
+"""Binding: converts validated JSON arguments into a function's keyword arguments, with defaults."""
 
 import copy
 import functools
@@ -61,7 +61,7 @@ def is_plain_scalar(annotation: Any, value: object) -> bool:  # any annotation
 
 
 def is_shared(value: object) -> bool:
-    """Return whether pydantic would give the same changeable object to every call: it copies what cannot be hashed."""
+    """Return whether pydantic would pass the same mutable object to every call: it only copies unhashable values."""
     if isinstance(value, _UNCHANGING):
         return False
     try:
@@ -204,7 +204,7 @@ def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
 
 
 def complete(builder: Builder, fields: Mapping[str, str], arguments: JSONObject) -> JSONObject:
-    """Return the arguments as the model has them: validated by it, with its defaults. None is not filled in.
+    """Return the arguments as the model has them: validated, with its defaults. Fields that are None are left out.
 
     `fields` are the names of the model's fields by their names in JSON. Raises `InvalidArguments`.
     """

@@ -108,7 +108,7 @@ def _distance(branch: Branch) -> tuple[int, int]:
 
 
 def _listed_ways(ways: list[tuple[FieldError, ...]], above: int) -> str:
-    """Return the errors of each of several branches that are equally close, their paths from the union on."""
+    """Return the errors of several branches that are equally close, with paths from the union on."""
     texts = [
         f"({'; '.join(str(FieldError(error.path[above:], error.text)) for error in way)})"
         for way in ways[:_MOST_WAYS]
@@ -118,7 +118,7 @@ def _listed_ways(ways: list[tuple[FieldError, ...]], above: int) -> str:
 
 
 def _flat(branches: list[Branch], path: Path) -> list[Branch]:
-    """Return branches that are nothing but alternatives themselves are taken apart."""
+    """Return the branches, with branches that are only alternatives replaced by these."""
     flat: list[Branch] = []
     for branch in branches:
         match [error.kind for error in branch if tuple(error.instance_path) == path]:
@@ -135,7 +135,7 @@ def _alternatives(branches: list[Branch], path: Path) -> str:
 
 
 def _misses(error: jsonschema_rs.ValidationError, path: Path) -> bool:
-    """Return whether the value is of another type, or another constant, than this branch is about."""
+    """Return whether the value has another type, or another constant, than this branch requires."""
     return tuple(error.instance_path) == path and error.kind.name in ("type", "const", "enum")
 
 

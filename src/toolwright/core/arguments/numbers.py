@@ -1,4 +1,4 @@
-"""Numbers as a schema means them: `3.0` is the integer 3, none is out of range; with a compiled check."""
+"""Numbers by schema: `3.0` becomes the integer 3, numbers out of range are rejected; with a compiled check."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path
 
 _ROOT = "json://toolwright.invalid/schema"
-"""The base of the schema's own references: with a host and a path, so that a relative `$id` can be resolved."""
+"""The base URI of the schema's own references. Its host and path allow resolving a relative `$id`."""
 
 Place: TypeAlias = tuple[JSON, str]
 """A schema within the whole one, and the pointer to it (`#/properties/a`)."""
@@ -21,8 +21,8 @@ Place: TypeAlias = tuple[JSON, str]
 class Numbers:
     """Converts the numbers of a validated value into the form that the schema requires.
 
-    The schema has accepted the value, so a position of type `integer` holds a whole number. Of alternatives the first
-    one counts that accepts the value unchanged, or otherwise the first that accepts it.
+    The schema has accepted the value, so a position of type `integer` holds a whole number. Of several alternatives the
+    first one that accepts the value unchanged applies, otherwise the first that accepts it.
     """
 
     def __init__(self, schema: JSONObject) -> None:
@@ -67,7 +67,7 @@ class Numbers:
 
 
 class _Normalization:
-    """One value on its way through the schema; each part of it is looked at once for each place."""
+    """Normalization of one value. Each part of the value is visited once for each position of the schema."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
@@ -76,7 +76,7 @@ class _Normalization:
         ] = {}  # the parts are kept, so that their ids stay theirs
 
     def at(self, value: JSON, place: Place, path: Path) -> JSON:
-        """Return the value as this place asks for it; the same object where it is right."""
+        """Return the value as the schema at this position requires it; the same object if nothing changes."""
         schema, pointer = place
         if not isinstance(schema, dict) or not isinstance(value, int | float | dict | list) or value is True:
             return value
@@ -160,7 +160,7 @@ def is_whole_number(value: float) -> bool:
 
 
 def types_of(schema: JSONObject) -> list[str]:
-    """Return the types that a schema names; whole constants (`const`, `enum`) are integers."""
+    """Return the types that a schema allows. Whole constants (`const`, `enum`) count as integers."""
     named = schema.get("type")
     names = (
         [named]
@@ -247,7 +247,7 @@ def compile_number_check(schema: JSONObject, numbers: Numbers) -> NumberCheck:
 
 
 def _levels(name: str, numbers: JSONObject) -> JSONObject:
-    """Return definitions of JSON that is nested so deep, whose numbers are such: `name-0` to `name-6`."""
+    """Return definitions of JSON by depth, with such numbers as scalars: `name-0` to `name-6`."""
     levels: JSONObject = {f"{name}-0": {**numbers, "maxItems": 0, "maxProperties": 0}}
     for level in range(1, _LEVELS + 1):
         below: JSON = {"$ref": f"#/definitions/{name}-{level - 1}"}
@@ -256,7 +256,7 @@ def _levels(name: str, numbers: JSONObject) -> JSONObject:
 
 
 class _TooLarge(Exception):
-    """More parts than are worth to be looked at."""
+    """The schema has more parts than the check supports."""
 
 
 def _never(_: JSON) -> bool:
@@ -264,14 +264,14 @@ def _never(_: JSON) -> bool:
 
 
 class _Compiler:
-    """The checks of one schema's places, as schemas of their own."""
+    """Compiles the checks of a schema's positions, as schemas of their own."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
         self._parts = _MOST_PARTS
 
     def at(self, schema: JSON, level: int) -> JSONObject:
-        """Return the check of one place, so many levels down."""
+        """Return the check of one position, at that depth."""
         self._count()
         if schema is False:
             return _ANYTHING  # nothing is accepted here
@@ -313,12 +313,12 @@ class _Compiler:
         return {"properties": checks} if checks else _ANYTHING
 
     def _any(self, schema: JSON) -> JSONObject:
-        """Return a check of any JSON: no float where the schema could ask for an integer."""
+        """Return a check of any JSON: it finds no float where the schema could require an integer."""
         name = _NO_FLOAT if self._has_integers(schema) else _ANY_FLOAT
         return {"$ref": f"#/definitions/{name}-{_LEVELS}"}
 
     def _has_integers(self, schema: JSON) -> bool:
-        """Return whether an integer is asked for anywhere within the schema, or where it refers to."""
+        """Return whether an integer is required anywhere within the schema, or in a schema that it refers to."""
         seen: set[int] = set()
         parts = [schema]
         while parts:

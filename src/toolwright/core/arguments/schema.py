@@ -1,4 +1,4 @@
-"""JSON Schemas as validates of values: compiled once, offline."""
+"""JSON Schema validators: compiled once, without fetching references."""
 
 from collections.abc import Callable, Iterator
 
@@ -25,9 +25,9 @@ class InvalidSchema(Exception):
 
 
 def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
-    """Return a validator that never fetches anything. Raises `DefinitionError` for a schema that is none.
+    """Return a validator that fetches nothing. Raises `DefinitionError` for an invalid schema.
 
-    `name` is the tool's, for the error, which names the place. Formats are checked too.
+    `name` is the tool's name for the error message, which has the path. Formats are validated too.
     """
     try:
         return _compiled(schema, formats=True)
@@ -102,7 +102,7 @@ def with_definitions(schema: JSONObject, definitions: JSON) -> JSONObject:
 
 
 def _referred(schema: JSON) -> Iterator[str]:
-    """Yield the names of the definitions that a schema refers to itself."""
+    """Yield the names of the definitions that a schema refers to directly."""
     parts: list[JSON] = [schema]
     while parts:
         part = parts.pop()

@@ -1,4 +1,4 @@
-"""A Python function's signature and docstring as a JSON Schema, and the way from JSON arguments to its call."""
+"""Signatures: read a Python function's parameters and docstring as a JSON Schema, and bind JSON arguments to them."""
 
 import dis
 import functools
@@ -50,7 +50,7 @@ def first_paragraph(doc: str | None) -> str:
 
 
 def parameter_descriptions(doc: str | None) -> dict[str, str]:
-    """Return the parameter name → its description on one line, from the sections `Args:` and their like."""
+    """Return the description of each parameter on one line, from the section `Args:` or an equivalent one."""
     descriptions: dict[str, str] = {}
     inside, indent, name = False, -1, ""
     for line in inspect.cleandoc(doc or "").splitlines():
@@ -72,7 +72,7 @@ def parameter_descriptions(doc: str | None) -> dict[str, str]:
 
 
 Handler: TypeAlias = Function
-"""Whatever executes a call: a plain or an async function, or an object that is called like one."""
+"""A function that executes calls: plain or async, or a callable object."""
 
 _YIELDS = frozenset({dis.opmap["YIELD_VALUE"], dis.opmap["SEND"]})
 _SCALARS: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -81,10 +81,10 @@ _NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """The signature of a handler: the schema of its arguments and how JSON arguments become its own.
+    """The signature of a handler: the schema of its arguments, and the binding of JSON arguments to parameters.
 
-    `on_loop` is true for async handlers; the others run in a thread. `waits` is false for async ones without an
-    `await` and without dependencies, which no loop ever interrupts.
+    `on_loop` is true for async handlers; all others run in a thread. `waits` is false for async handlers without an
+    `await` and without dependencies, which the event loop never interrupts.
     """
 
     parameters: JSONObject
@@ -94,7 +94,7 @@ class Signature:
 
     @property
     def takes_nothing(self) -> bool:
-        """Return whether the tool has no arguments, so that whatever a model sends is ignored (D3)."""
+        """Return whether the tool has no arguments. Any arguments of a model are then ignored (D3)."""
         return not self.parameters["properties"] and not self.parameters.get("additionalProperties")
 
 
@@ -127,7 +127,7 @@ def read_signature(
 
 
 def signature_of(handler: Handler, parameters: JSONObject, binding: Binding) -> Signature:
-    """Return the signature of a handler whose schema was declared apart from it and whose binding is its own."""
+    """Return the signature of a handler with a separately declared schema and its own binding."""
     waits = _waits(handler) or bool(binding.dependencies)
     return Signature(parameters=parameters, binding=binding, on_loop=runs_on_loop(handler), waits=waits)
 
@@ -159,7 +159,7 @@ class _Parameters:
         return next(iter(self.others))
 
     def check_docstring(self, takes_model: bool) -> None:
-        """Refuse a docstring that describes an argument which the function does not take."""
+        """Raise `DefinitionError` if the docstring describes an argument that the function does not have."""
         parameters = {*self.others, *self.dependencies, *self._bound}
         parameters.update([] if self.state is None else [self.state])
         parameters.update(self._inspect(self._own).parameters)  # also those that a partial has given by place
@@ -290,7 +290,7 @@ def _assemble(
     required: list[JSON],
     tool: str,
 ) -> JSONObject:
-    """Return one schema of all parameters, the definitions that they share beside it."""
+    """Return one schema of all parameters, with the definitions that they share."""
     if not schemas:
         return dict(_NO_ARGUMENTS)
     definitions: JSON = None
@@ -319,7 +319,7 @@ def _json_schemas(
 
 
 def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject, Builder]:
-    """Return the schema of `args=Model` or `tenvs=Model`; a model that refers to itself is written out at the top."""
+    """Return the schema of `args=Model` or `tenvs=Model`. The root of a recursive model is not a reference."""
     if not (isinstance(model, type) and issubclass(model, BaseModel)):  # type: ignore[redundant-expr]  # user input
         raise DefinitionError(f"Tool {tool!r}: {what}= must be a pydantic model, not {model!r}.")
     if model is BaseModel:
@@ -357,7 +357,7 @@ def read_required(model: type[BaseModel], name: str) -> tuple[JSONObject, Comple
 
 
 def _waits(handler: Handler) -> bool:
-    """Return whether a call may wait for anything: but for coroutines whose own code never gives the loop a turn."""
+    """Return whether a call can wait. Only a coroutine without an `await` in its own code cannot."""
     function = handler.__func__ if isinstance(handler, types.MethodType) else handler
     if not isinstance(function, types.FunctionType) or not function.__code__.co_flags & inspect.CO_COROUTINE:
         return True

@@ -1,4 +1,4 @@
-"""Types that a tool's arguments can have (S2 §3.2), through pydantic's adapters; others are rejected by path."""
+"""Types of a tool's arguments (S2 §3.2): read by pydantic's adapters, unsupported ones rejected with their path."""
 
 import dataclasses
 import sys
@@ -49,7 +49,7 @@ def adapter_of(annotation: Any, what: str) -> TypeAdapter[object]:  # any annota
 
 
 def confused(members: tuple[Any, ...]) -> bool:  # any annotations
-    """Return whether one of a union's literals would be taken for what another member means."""
+    """Return whether a literal of the union equals a value of another member (`True == 1`)."""
     bools = [each for each in members if _bare(each) is bool or True in _kinds(each)]
     numbers = [each for each in members if _bare(each) in (int, float) or False in _kinds(each)]
     literal = [each for each in (*bools, *numbers) if get_origin(_bare(each)) is Literal]
@@ -57,7 +57,7 @@ def confused(members: tuple[Any, ...]) -> bool:  # any annotations
 
 
 def exactly(member: Any) -> Any:  # any annotation
-    """Return the member of a union, a literal so that it takes no boolean for a number and no number for a boolean."""
+    """Return the member of a union; a literal is changed so that it does not confuse booleans and numbers."""
     bare = _bare(member)
     if get_origin(bare) is not Literal:
         return member
@@ -73,7 +73,7 @@ def _checked(options: tuple[object, ...], value: object) -> object:
 
 
 def _kinds(member: Any) -> set[bool]:  # any annotation
-    """Return whether there are booleans (True), and a 0 or 1 (False), among a literal's options."""
+    """Return whether a literal's options include booleans (True) and a 0 or 1 (False)."""
     bare = _bare(member)
     if get_origin(bare) is not Literal:
         return set()
@@ -223,7 +223,7 @@ class TypeReader:
     def _structure(
         self, annotation: Annotation, path: str, read: typing.Callable[[Annotation, str], Annotation]
     ) -> Annotation:
-        """Return a type with fields, which can refer to itself."""
+        """Return a type with fields, which can be recursive."""
         if annotation in self._open:
             return self._known.get(annotation, annotation)
         if annotation in self._known:
@@ -306,7 +306,7 @@ class TypeReader:
         return ends
 
     def default(self, value: object, path: str) -> None:
-        """Refuse a default that the schema cannot carry."""
+        """Raise `DefinitionError` for a default that JSON cannot represent."""
         try:
             plain(value)
         except InvalidJSON as error:
@@ -322,7 +322,7 @@ class TypeReader:
             self._defaults.append((annotation, value, path))
 
     def check_defaults(self) -> None:
-        """Refuse the defaults of fields read so far that their own types refuse."""
+        """Raise `DefinitionError` for defaults of fields read so far that their own types reject."""
         for annotation, value, path in self._defaults:
             self.check_default(annotation, value, path)
         self._defaults.clear()
@@ -354,14 +354,14 @@ class TypeReader:
 
 
 def note_text(note: object) -> str | None:
-    """Return the description that a note of `Annotated` gives: a text or a `Doc`. None for any other note."""
+    """Return the description in metadata of `Annotated`, a text or a `Doc`, or None for other metadata."""
     if isinstance(note, typing_extensions.Doc):
         return note.documentation
     return note if isinstance(note, str) else None
 
 
 def noted(annotation: Annotation) -> str | None:
-    """Return the description in the notes of an annotation, or None."""
+    """Return the description in the metadata of an annotation, or None."""
     texts = map(note_text, get_args(annotation)[1:]) if get_origin(annotation) is Annotated else ()
     return next((text.strip() for text in texts if text and text.strip()), None)
 

@@ -1,4 +1,4 @@
-"""Validator of arguments: from a model's text, however large, to JSON that the tool's schema accepts (D3)."""
+"""Validator of arguments: parses a model's text, however large, and validates it by the tool's schema (D3)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -17,7 +17,7 @@ from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING, MOST_FAULTS
 from toolwright.core.plain import Path, has_more_values, plain
 
 EXACT = 1_000
-"""JSON values: the faults of smaller arguments are all told of."""
+"""Number of JSON values up to which all errors of arguments are reported."""
 
 _TOO_FEW = (Kind.Required, Kind.MinItems, Kind.MinProperties, Kind.Contains)
 
@@ -49,7 +49,7 @@ def _first_items(value: JSON) -> JSON:
 
 
 def _made_by_cutting(error: jsonschema_rs.ValidationError, original: JSON, cut: JSON) -> bool:
-    """Return whether something is missing only because it was cut off."""
+    """Return whether something is missing only because the value was cut."""
     return isinstance(error.kind, _TOO_FEW) and _size(original, error.instance_path) > _size(
         cut, error.instance_path
     )
@@ -62,7 +62,7 @@ def _size(value: Any, path: Iterable[str | int]) -> int:  # JSON, walked by a pa
 
 
 _LARGEST = 10**308
-"""Whole numbers up to here fit into a float."""
+"""Integers up to this one fit into a float."""
 
 RawArguments = str | bytes | Mapping[str, object]
 """Arguments as they come: JSON text, or an object that was read from it before."""
@@ -137,7 +137,7 @@ class ArgumentValidator:
         return exact if self._complete is None else self._complete(exact)
 
     def _read_exactly(self, arguments: JSONObject) -> JSONObject:
-        """Validate with the slow reader, which knows every number by its path; for unusual or invalid arguments."""
+        """Validate with the slow reader, which has the path of every number; for unusual or invalid arguments."""
         special = _inspect_object(arguments)
         if self._takes_nothing:
             return {}
@@ -215,7 +215,7 @@ def _too_deep() -> InvalidArguments:
 
 
 class ResultValidator:
-    """Validates results of one tool by the schema of its output, which is compiled at the first of them."""
+    """Validates the results of one tool by its output schema, which is compiled for the first result."""
 
     __slots__ = ("_name", "_schema", "_validator")
 
@@ -225,7 +225,7 @@ class ResultValidator:
         self._validator: jsonschema_rs.Validator | None = None
 
     def faults(self, result: JSON) -> list[FieldError]:
-        """Return the errors of that result."""
+        """Return the validation errors of the result."""
         if self._validator is None:
             self._validator = compile_schema(self._schema, self._name)
         return [] if self._validator.is_valid(result) else validation_errors(self._validator, result)

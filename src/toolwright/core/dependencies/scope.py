@@ -25,7 +25,7 @@ from toolwright.core.supervision import GRACE, abandon
 from toolwright.core.value import changed
 
 Opening: TypeAlias = AbstractAsyncContextManager[Any]
-"""Opens a value when it is entered, and cleans up when it is left; one task does both."""
+"""A context manager that opens a value and cleans it up. The same task enters and exits it."""
 
 CLEAN_UP = 10.0  # seconds that a clean-up may take
 HURRY = 2.0  # seconds that all of them may take together once who waits is cancelled: less than `GRACE`
@@ -191,16 +191,16 @@ class Scoped(Protocol):
 
 
 InThread: TypeAlias = Callable[[Function, dict[str, object]], Awaitable[tuple[object, BaseException | None]]]
-"""Calls a function in a thread: what was returned, or what was raised."""
+"""Calls a function in a thread and returns its value and its exception."""
 Overrides: TypeAlias = Mapping[Function, Dependency]
-"""Functions that stand in for others, as `App.override` says."""
+"""Replacement functions by the functions that they replace, see `App.override`."""
 
 _NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The scopes of a run, and of what asks: a call, or with its key a value that is kept for the run."""
+    """The scopes that a value can belong to: the run's, and the call's or that of the value that requires it."""
 
     run: Scope
     own: Scope
@@ -281,7 +281,7 @@ class Opener:
 
 
 class _Steps:
-    """The steps of a plain generator, executed in threads. One that is abandoned while it opens is closed there."""
+    """The steps of a sync generator, executed in threads. One that is abandoned while it opens is closed there."""
 
     def __init__(self, dependency: Dependency, keywords: dict[str, object]) -> None:
         self._name = dependency.name
@@ -312,7 +312,7 @@ class _Steps:
             self.close()
 
     def close(self) -> None:
-        """End it at its `yield`."""
+        """Close the generator at its `yield`."""
         self._generator.close()
 
 

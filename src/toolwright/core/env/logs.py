@@ -18,10 +18,9 @@ from toolwright.core.text import error_text, escaped, sentence, spelled_out
 
 
 class _Secrets:
-    """The secrets of a block: the current ones, and after its end the last ones.
+    """The secrets of a block: the current ones, and after its end those at its end.
 
-    Work started within has a copy of the context, such as a cancelled timer until its time: it keeps only the last
-    ones.
+    Work that the block has started, such as a timer, has a copy of the context and can log later.
     """
 
     __slots__ = ("redactor",)
@@ -36,7 +35,7 @@ class _Secrets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlace:
-    """The run in which something is logged, and its trace if it has one."""
+    """The run in which a record is logged, and its trace."""
 
     run_id: str
     thread_id: str
@@ -44,7 +43,7 @@ class LogPlace:
 
 
 CALL_ID: ContextVar[str | None] = ContextVar("toolwright_call_id", default=None)
-"""The call whose handler is in progress."""
+"""Id of the call whose handler is in progress."""
 _PLACE: ContextVar[LogPlace | None] = ContextVar("toolwright_log_place", default=None)
 _SECRETS: ContextVar[_Secrets | None] = ContextVar("toolwright_secrets", default=None)
 _FORMATTER = logging.Formatter()
@@ -56,7 +55,7 @@ T = TypeVar("T")
 
 
 def is_first(*what: object) -> bool:
-    """Return whether the process asks this for the first time: for warnings that are logged once."""
+    """Return whether the process calls this for the first time, for warnings that are logged once."""
     if what in _told or len(_told) >= MOST_TOLD:
         return False
     _told.add(what)
@@ -64,7 +63,7 @@ def is_first(*what: object) -> bool:
 
 
 def without_secrets(written: T) -> T:
-    """Return objects, lists and texts without the secrets of the current thread."""
+    """Return JSON-like values without the secrets of the current thread."""
     secrets = _SECRETS.get()
     redactor = None if secrets is None else secrets.redactor()
     return cast("T", _clean(written, redactor)) if redactor else written
@@ -84,9 +83,9 @@ def _clean(written: object, redactor: Redactor) -> object:
 
 
 class WithoutSecrets(logging.Filter):
-    """Takes the secrets of the thread that is being served out of a record, its traceback included.
+    """Log filter that removes the secrets of the current thread from a record and its traceback.
 
-    Set on a handler it does so for all that is logged through it, a tool's own lines too.
+    Set on a handler, it also covers records of tools and libraries.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -124,7 +123,7 @@ def internal_error(doing: str, error: BaseException) -> ServerFailed:
 
 @contextmanager
 def internal_errors(doing: str, *expected: type[Exception]) -> Generator[None]:
-    """Raise `ServerFailed` for any exception in the block that is neither from our error tree nor `expected`."""
+    """Raise `ServerFailed` for an exception in the block that is neither ours nor one of `expected`."""
     try:
         yield
     except (ToolwrightError, *expected):
@@ -149,7 +148,7 @@ class TextFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, and the traceback below it."""
+        """Return the line of the record, followed by its traceback."""
         line, _, rest = super().format(record).partition("\n")
         return "\n".join([line, *[f"  {spelled_out(each)}" for each in rest.splitlines()]])
 

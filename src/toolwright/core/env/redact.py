@@ -57,8 +57,7 @@ def _as_bytes(value: str) -> Iterator[bytes]:
 
 
 def _misread(value: str) -> Iterator[str]:
-    """Spellings of a text from a service that reads UTF-8 as Latin-1, as most read headers, or that
-    answers in Latin-1 without a word, where every letter that is not ASCII is lost."""
+    """Yield spellings of a text by services that read UTF-8 as Latin-1, or that replace letters outside of ASCII."""
     for sent in () if value.isascii() else _as_bytes(value):
         for encoding in ("latin-1", "utf-8", "ascii"):
             text = sent.decode(encoding, "replace")
@@ -67,7 +66,7 @@ def _misread(value: str) -> Iterator[str]:
 
 
 def _base64_forms(value: bytes) -> Iterator[str]:
-    """Spellings of a secret within the base64 of something longer: it may begin at any of three places."""
+    """Yield spellings of a secret within longer base64, where it can begin at any of three alignments."""
     for before in range(3):
         text = base64.b64encode(bytes(before) + value).decode()
         first = (0, 2, 3)[before]  # the first characters depend on the text before the secret
@@ -96,9 +95,9 @@ _ESCAPE = re.compile(
 
 
 class Unescaped:
-    """A text with one layer of escapes undone; an escape that is not whole at its end is left away.
+    """A text with one layer of escapes decoded. An incomplete escape at its end is left out.
 
-    `whole` is where that one begins, in the text as it was, or the end of it.
+    `whole` is the position in the original text at which that escape begins, or the end of the text.
     """
 
     __slots__ = ("_inner", "_outer", "text", "whole")
@@ -147,7 +146,7 @@ def layers(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
 
 
 def recent(text: str, length: int) -> int:
-    """Return a position at least that far before the end that cuts through no escape (except of JSON within JSON)."""
+    """Return a position at least `length` before the end that does not split an escape (except of JSON within JSON)."""
     place = max(0, len(text) - length - _SLACK)
     while place and (slash := text.rfind("\\", max(0, place - _LONGEST), place)) >= 0:
         place = slash
@@ -215,7 +214,7 @@ def open_end(text: str, word: str) -> int:
 
 
 def _short_end(tail: str, word: str) -> int:
-    """`open_end` where it is shorter than the seed."""
+    """Return `open_end` for a tail that is shorter than the seed."""
     for length in range(min(_SEED - 1, len(tail)), 0, -1):
         if tail.endswith(word[:length]):
             return length
@@ -223,7 +222,7 @@ def _short_end(tail: str, word: str) -> int:
 
 
 def _counted(tail: str, word: str) -> int:
-    """`open_end` counted by characters, in time linear in their number (Knuth, Morris and Pratt)."""
+    """Return `open_end` by comparing characters, in linear time (Knuth, Morris and Pratt)."""
     both = [*word, None, *tail]
     ends = [0]  # for every place, how many characters before it are the first ones again
     for each in both[1:]:
@@ -244,7 +243,7 @@ Hit: TypeAlias = tuple[int, int, str]
 
 
 class Redactor:
-    """Replaces the values of secrets by `[redacted:NAME]`. One without secrets costs nothing."""
+    """Replaces the values of secrets by `[redacted:NAME]`. Without secrets it returns its input."""
 
     __slots__ = ("_long", "_longest", "_respelled", "_short", "_shortest", "secrets")
 
@@ -279,7 +278,7 @@ class Redactor:
         return _without(text, hits) if hits else text
 
     def document(self, text: str) -> str:
-        """Return the text without secrets; a JSON object or list stays one, with its numbers and literals."""
+        """Return the text without secrets. A JSON object or list stays one, with its numbers and literals."""
         hits = self._hits(text) if self.secrets else None
         if not hits:
             return text
@@ -287,7 +286,7 @@ class Redactor:
         return _without(text, hits) if clean is None else clean
 
     def attachment(self, part: Attachment | AttachmentRef) -> Attachment | AttachmentRef:
-        """Return a file with its description redacted. Its bytes are left alone."""
+        """Return a file with its description redacted. Its bytes are not changed."""
         return self.new_file(part) if isinstance(part, Attachment) else self._reference(part)
 
     def new_file(self, file: Attachment) -> Attachment:
@@ -315,7 +314,7 @@ class Redactor:
         return "".join((*pieces, text[done:cut])), len(text) - cut
 
     def _hits(self, text: str) -> list[Hit]:
-        """Return the secrets that are in the text, in order; none within another."""
+        """Return the positions of secrets in the text, in order, without those within another."""
         hits = self._as_they_are(text)
         if "\\" not in text or not (self._respelled or "\\u" in text or "\\/" in text):
             return hits
@@ -354,7 +353,7 @@ class Redactor:
         return begun
 
     def optional(self, text: str | None) -> str | None:
-        """Return the text without secrets, if there is one."""
+        """Return the text without secrets, or None."""
         return None if text is None else self.text(text)
 
     def json(self, value: JSON) -> JSON:
@@ -372,7 +371,7 @@ class Redactor:
         return value if name is None else f"[redacted:{name}]"
 
     def object(self, value: JSONObject) -> JSONObject:
-        """Return the object without secrets. Of two keys that become equal, both stay: the later one is numbered."""
+        """Return the object without secrets. If two keys become equal, the later one is numbered."""
         items = {name: self.json(item) for name, item in value.items()}
         keys = {name: self.text(name) for name in value}
         if all(_same(items[name], item) and keys[name] == name for name, item in value.items()):
@@ -386,7 +385,7 @@ class Redactor:
         return clean
 
     def result(self, result: ToolResult) -> ToolResult:
-        """Return a tool's result without secrets; the bytes of files are left alone."""
+        """Return a tool's result without secrets. The bytes of files are not changed."""
         if not self.secrets:
             return result
         more = result.error_data
@@ -422,7 +421,7 @@ class Redactor:
 
 
 NOTHING = Redactor()
-"""Knows no secrets."""
+"""A redactor without secrets."""
 
 
 def _without(text: str, hits: Iterable[Hit]) -> str:
@@ -452,7 +451,7 @@ def _same(new: object, old: object) -> bool:
 def _alternatives(
     hits: Mapping[str, str], words: Mapping[str, str], begun: Mapping[str, str]
 ) -> Iterator[str]:
-    """Regular expressions, the longest form first, so that nothing is left of one that holds another."""
+    """Return regular expressions of the forms, the longest first, so that no part of a longer form remains."""
     for form in sorted({*hits, *words, *begun}, key=len, reverse=True):
         escaped = re.escape(form)
         if form in hits:

@@ -1,4 +1,4 @@
-"""Files of a thread: rows that name bytes, and the rules for their names and paths (D19)."""
+"""Files of a thread: rows that refer to bytes, and the rules for names and paths (D19)."""
 
 import re
 import unicodedata
@@ -25,9 +25,10 @@ ANY_TYPE = "application/octet-stream"
 
 @value
 class File:
-    """One file of a thread. Its bytes lie in the file store under `digest`, the hex SHA-256 of them.
+    """A file of a thread.
 
-    `size` is in bytes, `width` and `height` are pixels.
+    Its bytes are in the file store under `digest`, their SHA-256 in hex. `size` is in bytes, `width` and `height` are
+    pixels.
     """
 
     thread_id: str
@@ -44,7 +45,7 @@ class File:
 
     @property
     def ref(self) -> AttachmentRef:
-        """The file as an attachment refers to it."""
+        """The reference to the file, as an attachment."""
         return AttachmentRef(
             id=self.id,
             path=self.path,
@@ -60,7 +61,7 @@ class File:
 
 @value
 class FileChange:
-    """A file of a thread is `new` (nothing may be at its path), `written` (whatever was there), or `deleted`."""
+    """A change of a file: `new` (its path must be free), `written` (replaces an existing file), or `deleted`."""
 
     path: str
     file: File | None = None
@@ -68,18 +69,18 @@ class FileChange:
 
     @property
     def folded(self) -> str:
-        """The path as paths are compared."""
+        """The path, normalized for comparison."""
         return fold(self.path)
 
 
 def fold(path: str) -> str:
-    """Return paths that are equal after Unicode and case folding are equal."""
+    """Return the path normalized for comparison: equal if two paths differ only in case or Unicode form."""
     folded = unicodedata.normalize("NFKC", path).casefold()
     return unicodedata.normalize("NFKC", folded)
 
 
 def safe_name(name: str) -> str:
-    """Return a name from outside as one path segment that is safe on every system; at worst it is `file`."""
+    """Return a name as one path segment that is valid on every system, or `file` if nothing remains."""
     name = name[-_LOOKED_AT:]  # its last segment and its extension are what counts
     text = _UNSAFE.sub("_", _last_segment(unicodedata.normalize("NFC", _visible(name))))
     text = text.strip(" .\t\u3000\u00a0").strip().strip(" .") or "file"
@@ -129,7 +130,7 @@ def _numbered(name: str, number: int, folder: str) -> str:
 
 
 def checked_path(path: object) -> str:
-    """Return a program's path, made absolute. Raises `InvalidRequest` if it is not plain and safe."""
+    """Return a path from a program, made absolute. Raises `InvalidRequest` if it is not plain and safe."""
     if not isinstance(path, str):
         raise _invalid_value(path, "a path must be text")
     full_path = unicodedata.normalize("NFC", path if path.startswith("/") else f"/{path}")
@@ -170,7 +171,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _shortened(text: str, room: int = LONGEST_NAME) -> str:
-    """Shorten a name to at most `room` bytes; the extension is kept."""
+    """Shorten a name to at most `room` bytes and keep its extension."""
     if len(_bytes(text)) <= room:
         return text
     stem, suffix = _split(text)

@@ -1,4 +1,4 @@
-"""Outages of the journal in the log: a line when one begins, one when it ends, and seldom one in between."""
+"""Outages of the journal in the log: one line at the beginning, one at the end, and a few in between."""
 
 import math
 
@@ -26,7 +26,7 @@ class Outage:
 
     @property
     def lasts(self) -> bool:
-        """Return whether the journal has failed and has not answered since."""
+        """Return whether the journal has failed and not answered since."""
         return self._since is not None
 
     def failed(self, error: StoreError) -> None:
@@ -43,7 +43,7 @@ class Outage:
             log.warning("The journal did not answer for %s: %s", _seconds(now - self._since), error)
 
     def over(self) -> None:
-        """Record that the journal has answered a caller for whom it had failed."""
+        """Record that the journal has answered after a failure."""
         if self._since is None:
             return
         now = self._clock.monotonic()

@@ -74,13 +74,13 @@ class McpServerForm(Form):
 
 
 class McpForm(Form):
-    """The servers of an agent, or of an app: configurations, and names of the app's."""
+    """The servers of an agent or an app: configurations, and names of the app's servers."""
 
     servers: Annotated[list[Any], Field(max_length=MOST_SERVERS)] = Field(default_factory=list[Any])
 
 
 def read_servers(entries: Iterable[object], path: str, *, trusted: bool) -> list[McpServer | str]:
-    """Return the servers of these configurations; text is the name of one of the app's.
+    """Return the servers of these configurations. A text is the name of one of the app's servers.
 
     Raises `InvalidConfiguration` with the path of every error.
     """
@@ -172,7 +172,7 @@ def _form() -> TypeAdapter[McpServerForm]:
 
 
 def _camel(entry: object) -> object:
-    """Return the entry with the names that Python gives its fields as JSON spells them."""
+    """Return the entry with its Python field names in the spelling of JSON."""
     if not isinstance(entry, Mapping):
         return entry
     fields = cast("Mapping[str, Any]", entry)

@@ -43,7 +43,7 @@ _INSTANCES = "The instances are {names}; a call names the one that it is for in 
 
 
 def system_of(request: RequestForm, tools: Sequence[Tool]) -> str:
-    """Return the system prompt: that of the config, those of the context, and the instructions for the answer."""
+    """Return the system prompt: that of the config, then those of the context, then the instructions for the answer."""
     said = [item for item in request.context if isinstance(item, TextForm | MessageForm)]
     parts = [request.config.system, *[text_of(item) for item in said if item.role == "system"], _RULES]
     if any(tool.latent and tool.meta is not None and tool.meta.output is not None for tool in tools):
@@ -62,7 +62,7 @@ def _writes(tool: Tool) -> bool:
 
 
 def opening_of(request: RequestForm, at: datetime) -> tuple[Message, ...]:
-    """Return the messages before the one that begins the run, up to the last one of an assistant."""
+    """Return the context's messages up to its last assistant message, which precede the message that starts the run."""
     return tuple(
         [
             Message(id=f"ctx_{number}", role=role, content=text, created_at=at)
@@ -72,7 +72,7 @@ def opening_of(request: RequestForm, at: datetime) -> tuple[Message, ...]:
 
 
 def message_of(request: RequestForm) -> str:
-    """Return the message that begins the run: all last parts of the context, as the user."""
+    """Return the message that starts the run: all parts of the context after its last assistant message."""
     return _context_messages(request)[-1][1]
 
 
@@ -203,7 +203,7 @@ def earlier_conversation(
 
 
 def caller_items(request: RequestForm, instance: str | None) -> tuple[list[JSONObject], list[JSONObject]]:
-    """Return the data and the tools of a request's context as a delegate receives them, without other instances'."""
+    """Return the data and the tools of a request's context for a delegate, without those of other instances."""
     own = request.items_of(instance)
     data = [item.model_dump(mode="json") for item in own if isinstance(item, DataForm)]
     tools = [item.model_dump(mode="json") for item in own if isinstance(item, ToolForm)]
@@ -251,7 +251,7 @@ def _spoken(message: MessageForm) -> str:
 
 
 def output_of(tool: Tool) -> JSONObject | None:
-    """Return the schema of a delegate's output, or None for any output."""
+    """Return the output schema of a delegate's tool, or None for any output."""
     meta = tool.meta
     if meta is None or meta.output is None:
         return None
@@ -293,7 +293,7 @@ def _scope_items(call: Call, caller: Caller) -> list[JSON]:
 
 
 def _put(root: JSONObject, names: Sequence[str], part: JSON) -> None:
-    """Put the part at that path, in objects of their own."""
+    """Set the part at that path, creating the objects on the way."""
     place = root
     for name in names[:-1]:
         below = place.get(name)

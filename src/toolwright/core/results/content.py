@@ -1,4 +1,4 @@
-"""Text, images and files that a tool hands over (S2 §5 and §6), and the judgement of what it hands over."""
+"""Text, images and files that a tool returns (S2 §5 and §6), and their validation."""
 
 import binascii
 import mimetypes
@@ -37,9 +37,9 @@ ToolContent: TypeAlias = TextContent | ImageContent
 
 @value
 class Attachment:
-    """A new file: `data` is base64 text or bytes, kept as base64; `width` and `height` are pixels (S2 §5.1).
+    """A new file: `data` is base64 text or bytes, stored as base64; `width` and `height` are pixels (S2 §5.1).
 
-    Raises `InvalidRequest` for an invalid field. Base64 text of more than 1 MiB is checked when the file is used.
+    Raises `InvalidRequest` for an invalid field. Base64 text of more than 1 MiB is validated when the file is used.
     """
 
     name: str

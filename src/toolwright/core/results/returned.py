@@ -1,4 +1,4 @@
-"""Returned values and raised errors of handlers, as a `ToolResult` (D2)."""
+"""Converter of a handler's return value or exception to a `ToolResult` (D2)."""
 
 import logging
 import traceback

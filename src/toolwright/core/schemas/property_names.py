@@ -1,4 +1,4 @@
-"""Property names of a schema that a provider refuses: aliases, and the way of arguments and errors between both."""
+"""Aliases for property names that a provider rejects, in schemas, arguments and errors."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class PropertyNames:
 
     @classmethod
     def for_schema(cls, schema: JSONObject) -> "PropertyNames | None":
-        """Return the names of that schema, or None if none of them needs an alias."""
+        """Return the aliases for that schema, or None if it needs none."""
         names: dict[str, None] = {}
         _collect(schema, names)
         odd = [name for name in names if not PROPERTY_NAME.fullmatch(name)]
@@ -71,7 +71,7 @@ class PropertyNames:
         return self._rewritten(arguments, self._to_alias)
 
     def with_model_names(self, text: str) -> str:
-        """Return a text about arguments, with the names that the model knows."""
+        """Return a text about arguments with the property names that the model knows."""
         for name in sorted(self._alias, key=len, reverse=True):
             written = json.dumps(name, ensure_ascii=False)[1:-1]
             text = text.replace(name, self._alias[name]).replace(written, self._alias[name])
@@ -129,7 +129,7 @@ class PropertyNames:
         return copy
 
     def _all(self, schemas: Sequence[JSON]) -> list[JSONObject]:
-        """Return the schemas with all that they refer to, and all of their branches."""
+        """Return the schemas together with all their branches and all schemas that they refer to."""
         known: list[JSONObject] = []
         waiting = [*schemas]
         while waiting:
@@ -179,12 +179,12 @@ def _of_item(schemas: Sequence[JSONObject], at: int) -> list[JSON]:
 
 
 def _of_others(schema: JSONObject) -> list[JSON]:
-    """Return the schemas of properties without a name of their own."""
+    """Return the schemas of properties that are not listed by name."""
     return [schema.get("additionalProperties"), *_as_object(schema.get("patternProperties")).values()]
 
 
 def described(schema: JSONObject, note: str) -> JSONObject:
-    """Return the schema with a note in its description."""
+    """Return the schema with a note appended to its description."""
     text = schema.get("description")
     return {**schema, "description": f"{text} ({note})" if isinstance(text, str) and text else note}
 

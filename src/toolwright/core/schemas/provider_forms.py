@@ -47,7 +47,7 @@ _FOREIGN_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 def alias_of(name: str) -> str:
     """Return the name for a provider: `name` itself if it is allowed, or readable text and a digest of the name.
 
-    A real name that has the form of an alias gets one too, so no alias can be a real name.
+    A real name that looks like an alias gets an alias too, so that no alias equals a real name.
     """
     if TOOL_NAME.fullmatch(name) and not _LOOKS_LIKE_ALIAS.fullmatch(name):
         return name
@@ -57,7 +57,7 @@ def alias_of(name: str) -> str:
 
 @value
 class ToolFault:
-    """A tool that is not offered to a model, and why; `tool` is None for an error of all of them together."""
+    """The reason why a tool cannot be offered to a model; `tool` is None for an error of all tools together."""
 
     tool: str | None
     message: str
@@ -65,7 +65,7 @@ class ToolFault:
 
 @value
 class ProviderForm:
-    """A tool as it is sent. `names` are aliases of property names, None if all names are sent as they are."""
+    """A tool as sent to a provider. `names` are aliases of property names, or None without aliases."""
 
     definition: ToolDefinition
     names: PropertyNames | None = None
@@ -105,7 +105,7 @@ def provider_form(tool: ToolDefinition, provider: Provider) -> ProviderForm | To
 
 
 def can_be_object(schema: JSON) -> bool:
-    """Return whether an object can fit the schema. References that lead out of it can lead to an object."""
+    """Return whether an object can match the schema. A reference to another document is assumed to allow one."""
     if not isinstance(schema, dict):
         return False
     if schema.get("type") == "object" and _AT_ROOT.isdisjoint(schema):
@@ -120,9 +120,10 @@ def can_be_object(schema: JSON) -> bool:
 
 
 def _accepted(tool: ToolDefinition, provider: Provider) -> bool:
-    """Return whether the provider accepts the tool as it is: the rules in one pass, for lists of thousands of tools.
+    """Return whether the provider accepts the tool unchanged.
 
-    A tool's schema is a valid one of the dialect that it names, so only the dialect is looked at.
+    Checks all rules in one pass, for lists of thousands of tools. A tool's schema is valid by the dialect that it
+    names, so that only the dialect is checked.
     """
     schema = tool.parameters
     if (
@@ -154,7 +155,7 @@ _OLD = frozenset({"definitions", "dependencies", "additionalItems"})
 
 
 def _usual(part: JSONObject, provider: Provider) -> bool:
-    """Return whether no rule is broken here. A value that only looks like a schema may be called unusual."""
+    """Return whether the schema breaks no rule. A value that only looks like a schema can be reported as unusual."""
     if not _OLD.isdisjoint(part) or isinstance(part.get("id"), str):
         return False
     if "$schema" in part and part["$schema"] not in DIALECTS:
@@ -175,7 +176,7 @@ def _usual(part: JSONObject, provider: Provider) -> bool:
 
 
 def _readable(part: JSON) -> JSON:
-    """Return the schema as JSON for every parser, without NaN, infinity and unpaired surrogates."""
+    """Return the schema as JSON that every parser reads, without NaN, infinity and unpaired surrogates."""
     match part:
         case str():
             return without_surrogates(part)
@@ -424,7 +425,7 @@ def _never() -> JSONObject:
 
 
 def _both(one: JSONObject, other: JSONObject) -> JSONObject:
-    """Join two schemas that both hold; where a keyword cannot be joined, the first one's stays."""
+    """Join two schemas that both apply. If a keyword cannot be joined, the first schema's is kept."""
     copy = {**other, **one}
     properties, more = _object(one.get("properties")), _object(other.get("properties"))
     if properties or more:

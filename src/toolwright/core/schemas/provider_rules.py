@@ -49,7 +49,7 @@ class ProviderRule:
 
 
 def broken_rule(tool: ToolDefinition, provider: Provider) -> tuple[ProviderRule, str] | None:
-    """Return the first rule of the provider that the tool breaks, with the place; None if it breaks none."""
+    """Return the first rule of the provider that the tool breaks, with the path, or None."""
     for rule in PROVIDER_RULES:
         if provider in rule.providers and (place := rule.broken(tool)) is not None:
             return rule, place
@@ -74,7 +74,7 @@ def is_array(schema: JSONObject) -> bool:
 
 
 def _places(schema: JSONObject) -> Iterator[tuple[JSONObject, Path]]:
-    """Yield the schema and all schemas in it, each with its path."""
+    """Yield the schema and all its subschemas, each with its path."""
     waiting: list[tuple[JSON, Path]] = [(schema, ())]
     while waiting:
         part, path = waiting.pop()
@@ -122,7 +122,7 @@ def _odd_patterns(schema: JSONObject) -> bool:
 
 
 def _invalid(tool: ToolDefinition) -> str | None:
-    """Return the place at which the schema is not one of draft 2020-12."""
+    """Return the path at which the schema is not valid by draft 2020-12, or None."""
     for part, path in _places(tool.parameters):
         if (
             part.get("$schema", DIALECTS[0]) not in DIALECTS

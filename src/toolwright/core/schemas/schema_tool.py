@@ -33,10 +33,10 @@ _BRANCHES = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentS
 
 
 def read_schema_tool(name: str, schema: object) -> dict[str, Any]:
-    """Return the fields of a `Tool` that a schema gives, by their names there.
+    """Return the fields of a `Tool` from a schema, by their names there.
 
-    It is parsed as draft 2020-12. References lead to `$defs` afterwards, which hold their targets. Raises
-    `InvalidConfiguration` with the path of every error; nothing is fetched.
+    The schema is parsed as draft 2020-12. References point to its `$defs` afterwards, which contain their targets.
+    Raises `InvalidConfiguration` with the path of every error. Nothing is fetched.
     """
     check_line("A schema tool", name)
     if len(name) > MAX_NAME:
@@ -75,7 +75,7 @@ class _Faults:
         self._details: list[dict[str, str]] = []
 
     def add(self, path: Path, message: str) -> None:
-        """Add an error, whose message continues the sentence that its path begins."""
+        """Add an error. Its message continues the sentence that begins with the path."""
         self._details.append({"path": brief(spell(path), MAX_ID), "message": message})
 
     def raise_any(self) -> None:
@@ -141,7 +141,7 @@ def _inlined(schema: JSONObject, errors: _Faults) -> JSONObject:
 
 
 class _Local:
-    """A schema during its conversion to one whose references all lead to its own `$defs`."""
+    """A schema during its conversion to one whose references all point to its own `$defs`."""
 
     def __init__(self, original: JSONObject, nested: JSONObject, name: str, errors: _Faults) -> None:
         self._nested = nested
@@ -204,7 +204,7 @@ class _Local:
 
 
 def free_name(name: str, names: Iterable[str]) -> str:
-    """Return a name for a definition that no other has, made of letters that a reference holds as they are."""
+    """Return an unused name for a definition, made of letters that need no escaping in a reference."""
     plain_name = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:MAX_NAME] or "_"
     taken, number, free = set(names), 1, plain_name
     while free in taken:
@@ -249,7 +249,7 @@ def _check_texts(whole: JSONObject, errors: _Faults) -> None:
 
 
 def _check_fields(parameters: JSONObject, errors: _Faults) -> None:
-    """Refuse rules of all of an object's fields: a call has meta-properties beside its arguments, which break them."""
+    """Report keywords about all fields of an object: a call's meta-properties would break them."""
     definitions = parameters.get("$defs", {})
     places: list[tuple[JSON, Path, bool]] = [(parameters, (), True)]
     references = set[str]()
@@ -289,7 +289,7 @@ def _takes_anything(schema: JSON) -> bool:
 
 
 def _touches_meta(key: str, schema: JSONObject, definitions: JSON) -> bool:
-    """Return whether a rule of the names of fields holds for a meta-property."""
+    """Return whether a keyword about field names applies to a meta-property."""
     rule = schema.get(key)
     if rule is None:
         return False

@@ -66,7 +66,7 @@ class OutputPath:
 
     @property
     def spelling(self) -> str:
-        """The path alone, as an error names it."""
+        """The path alone, for error messages."""
         return _spell(_STATE, self.path)
 
 
@@ -125,7 +125,7 @@ def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
     """Return a copy of the state with the value written at the path. Unchanged parts are shared.
 
     Raises `InvalidRequest`, naming the path, for a value that does not fit the method or the position, and for a state
-    that would become nested deeper than 64 levels or too large. Raises `InvalidJSON` for a value that is not JSON.
+    that would be nested deeper than 64 levels or too large. Raises `InvalidJSON` for a value that is not JSON.
     """
     if not place.path:
         raise InvalidRequest(f"A result must be written to a name in the state, such as {_STATE}.name.")
@@ -143,7 +143,7 @@ def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
 
 
 def _is_large(text: str) -> bool:
-    """Return whether the JSON text of a state is longer than it may be, or holds more values."""
+    """Return whether the JSON text of a state is too long, or has too many values."""
     if len(text) > MAX_STATE:
         return True
     try:
@@ -169,7 +169,7 @@ def _write(state: JSON, place: OutputPath, value: JSON, depth: int = 0) -> JSON:
 
 
 def _empty(method: Method, value: JSON) -> JSON:
-    """Return the initial value of a method where nothing is."""
+    """Return the initial value of a method at a path without a value."""
     match method:
         case "set" | "merge":
             return {}
@@ -199,12 +199,12 @@ def _change(old: JSON, place: OutputPath, value: JSON) -> JSON:
 
 
 def may_refer(arguments: str) -> bool:
-    """Return whether a reference can be in the JSON text of arguments."""
+    """Return whether the JSON text of arguments can contain a reference."""
     return MARK in arguments or r"\u2020" in arguments
 
 
 def has_references(part: JSON) -> bool:
-    """Return whether a text in the value is a reference."""
+    """Return whether the value contains a reference."""
     if isinstance(part, str):
         return _REFERENCE.fullmatch(part) is not None
     parts = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
@@ -246,7 +246,7 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
 
 
 def _copy(part: JSON) -> JSON:
-    """Return a copy that a handler may change without changing the state."""
+    """Return a copy that a handler can change without changing the state."""
     if isinstance(part, dict):
         return {name: _copy(each) for name, each in part.items()}
     return [_copy(each) for each in part] if isinstance(part, list) else part
@@ -263,7 +263,7 @@ def _size_faults(arguments: JSONObject, most: int) -> list[FieldError]:
 
 
 def reach(value: JSON, root: str, names: Sequence[str]) -> JSON:
-    """Return the value at the end of the path. Raises `NotFound`, naming the last step that exists."""
+    """Return the value at the path. Raises `NotFound`, which names the last existing step."""
     for number, name in enumerate(names):
         if isinstance(value, dict) and name in value:
             value = value[name]

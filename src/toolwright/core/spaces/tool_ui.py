@@ -1,4 +1,4 @@
-"""Components of the console that draw the calls of a visible tool, found by its name (S3)."""
+"""Components of the console that render the calls of a visible tool, found by its name (S3)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, overload
@@ -69,10 +69,10 @@ def tool_ui(name: str, component: Component) -> ToolUI: ...
 
 
 def tool_ui(name: str, component: Any = None) -> Any:  # as the overloads say
-    """Return the component that draws calls of the tool `name` in the console, for `tw.App(tool_uis=[…])`.
+    """Return the component that renders calls of the tool `name` in the console, for `tw.App(tool_uis=[…])`.
 
-    As a decorator it takes a function, also an async one, of the `ShownCall` and `submit`; with a second argument it is
-    one of the components that come with the console. Raises `DefinitionError` for a name that is none.
+    As a decorator it takes a function, sync or async, of the `ShownCall` and `submit`; with a second argument it is one
+    of the built-in components. Raises `DefinitionError` for an unknown component.
     """
     if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # Python does not check
         raise DefinitionError(f"tool_ui needs the name of a tool, not {name!r}.")

@@ -39,7 +39,7 @@ class Elicited:
 def question(
     message: object, schema: object = None, url: object = None, source: str | None = None
 ) -> JSONObject:
-    """Return the arguments of the call that is a question. Raises `InvalidRequest` for an invalid one."""
+    """Return the arguments of the call that represents a question. Raises `InvalidRequest` for an invalid question."""
     asked: JSONObject = {"message": given.message(message)}
     if schema is not None and url is not None:
         raise InvalidRequest("A question must have either a schema or a URL, not both.")
@@ -135,7 +135,7 @@ def sampling_of(call: Call) -> JSONObject | None:
 
 
 def sampled(result: ToolResult) -> Sampled:
-    """Return the answer that a call's result is. Raises `ModelError` for one that failed."""
+    """Return the model's answer in a call's result. Raises `ModelError` for a failed call."""
     answer = result.result
     if result.status == "error" or not isinstance(answer, dict):
         raise ModelError(result.error or "The model gave no answer.")

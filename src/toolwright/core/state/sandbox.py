@@ -50,7 +50,7 @@ class CodeOptions:
 
 @value
 class CodeLog:
-    """One line that the code has written, by `console` or `print`."""
+    """One line that the code has written with `console` or `print`."""
 
     level: LogLevel
     text: str
@@ -74,7 +74,7 @@ class CodeError:
 
 @value
 class CodeResult:
-    """The result of running code: `result` if `success`, otherwise `error`. `logs` are those written until then."""
+    """The outcome of running code: `result` if `success`, otherwise `error`. `logs` are those written until its end."""
 
     status: CodeStatus
     result: JSON = None
@@ -111,14 +111,17 @@ _OWN_FAULTS = ("error", "result", "exited")
 
 
 class CodeHandle(Protocol):
-    """Code that runs. Awaited, it gives the outcome; to cancel who awaits it, or to forget it, ends the code."""
+    """Code in execution. Await it for the outcome.
+
+    Cancelling the awaiting task, or dropping the handle, ends the code.
+    """
 
     def __await__(self) -> Generator[Any, None, CodeResult]:  # what it yields is the event loop's own
         """Wait for the result of the code. Errors of the code itself are not raised."""
         ...
 
     def terminate(self, reason: str = "Terminated.") -> None:
-        """End the code: its outcome is `terminated` for that reason, unless it has one already."""
+        """End the code. Its outcome is `terminated` with that reason, unless it has ended before."""
         ...
 
 
@@ -136,11 +139,11 @@ class Sandbox(Protocol):
     """Runs untrusted code, without files, network or environment and isolated from other runs."""
 
     def start(self, source: str, options: CodeOptions) -> CodeHandle:
-        """Run the code, from now on. Raises `InvalidRequest` for options, `MissingExtra` without the library."""
+        """Start to run the code. Raises `InvalidRequest` for invalid options, `MissingExtra` without the library."""
         ...
 
     async def close(self) -> None:
-        """End all that runs."""
+        """End all running code."""
         ...
 
 
@@ -172,7 +175,7 @@ def read_options(options: object = None, **more: object) -> CodeOptions:
 
 
 def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str, CodeOptions]:
-    """Return the source and its options with everything decided, within the limits. Raises `InvalidRequest`."""
+    """Return the source and its options with all defaults, within the limits. Raises `InvalidRequest`."""
     if not isinstance(source, str) or unwritable(source):
         raise InvalidRequest(
             f"The code must be text without NUL or lone surrogates, not {brief_value(source)}."
@@ -211,7 +214,7 @@ def _option_values(options: object) -> Mapping[str, object]:
 
 
 def _agree(options: CodeOptions) -> None:
-    """Raises `InvalidRequest` for options that do not fit together."""
+    """Raise `InvalidRequest` for options that contradict each other."""
     both = sorted(options.imports.keys() & options.modules.keys())
     if both:
         raise InvalidRequest(f"The name {both[0]!r} is both an import and a module. Rename one of them.")

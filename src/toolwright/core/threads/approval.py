@@ -66,7 +66,7 @@ def terms_from_json(fields: JSONObject | None) -> Terms:
 
 
 def is_answer(result: JSON | ToolResult) -> bool:
-    """Return whether this is the answer to a call that waits for an approval, by its form."""
+    """Return whether the result has the form of an answer to an approval."""
     answer = result.result if isinstance(result, ToolResult) else result
     return isinstance(answer, dict) and isinstance(answer.get("approved"), bool) and answer.keys() <= _ANSWER
 

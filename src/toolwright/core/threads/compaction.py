@@ -82,9 +82,9 @@ class Compaction:
 
 @value
 class SentText:
-    """A system text, or tools as JSON, that a model was sent; `thread_id` is empty for one that all threads share.
+    """A system text, or tools as JSON, that was sent to a model. `thread_id` is empty if all threads share it.
 
-    If the `text` has another digest, it is what `changes_of` made of the text: how it differs from one sent before.
+    If the digest of `text` differs from `digest`, `text` has the changes to an earlier text, see `changes_of`.
     """
 
     thread_id: str
@@ -187,19 +187,19 @@ def compaction_for(rows: Iterable[Compaction], side: Side | None) -> Compaction 
 
 
 def refers(rows: Iterable[Compaction]) -> bool:
-    """Return whether any of the compactions sends references in place of results."""
+    """Return whether any of the compactions replaces results by references."""
     return any(each.cleared or each.bare for each in rows)
 
 
 def cut_by_all(rows: Iterable[Compaction]) -> int:
-    """Return the place up to which no side reads the conversation any more, by the compactions in force."""
+    """Return the position up to which no side reads the conversation, by the compactions in force."""
     known = in_effect(rows)
     reads_all = len(known) == 1 and known[0].side  # the other side does
     return 0 if reads_all else min([each.cut for each in known], default=0)
 
 
 def edited(row: Compaction, number: int, text: str, by: str | None, at: datetime) -> Compaction:
-    """Return the next compaction of a conversation, with that text in place of its summary, or of its note."""
+    """Return the next compaction of a conversation, with the given text in place of its summary or note."""
     has_summary = row.summary is not None
     omitted = row.omitted if has_summary else 0
     before = header_text(row.summary, row.omitted, [], edited=row.model is None)
@@ -220,7 +220,7 @@ def edited(row: Compaction, number: int, text: str, by: str | None, at: datetime
 
 
 def removed(row: Compaction, number: int, by: str | None, at: datetime) -> Compaction:
-    """Return the next compaction of a conversation, which leaves no message out; results stay references."""
+    """Return the next compaction of a conversation, which omits no message. Results remain references."""
     return Compaction(
         thread_id=row.thread_id,
         number=number,
@@ -262,7 +262,7 @@ def in_view(
 
 
 def shown(messages: Sequence[Message], compaction: Compaction | None) -> list[Message]:
-    """Return the messages that a model is sent of a conversation: in its order, every call with its results."""
+    """Return the messages of a conversation that are sent to a model, in order, every call with its result."""
     if compaction is None:
         return [*messages]
     cut, cleared, bare = compaction.cut, compaction.cleared, compaction.bare
@@ -284,7 +284,7 @@ def shown(messages: Sequence[Message], compaction: Compaction | None) -> list[Me
 
 
 def header(compaction: Compaction) -> Message:
-    """Return the message that is sent in place of the omitted messages."""
+    """Return the message sent in place of the omitted messages."""
     return Message(
         id=f"{HEADER}{compaction.number}",
         role="user",
@@ -296,12 +296,12 @@ def header(compaction: Compaction) -> Message:
 
 
 def is_long(message: Message) -> bool:
-    """Return whether a tool's result is worth a reference."""
+    """Return whether a tool's result is long enough to be replaced by a reference."""
     return len(message.content) > SHORT_RESULT or has_images(message)
 
 
 def has_images(message: Message) -> bool:
-    """Return whether a file of the message is an image, which a model is shown."""
+    """Return whether the message has an image."""
     return any(map(_is_image, message.attachments))
 
 
@@ -329,9 +329,9 @@ def reference(message: Message, call_id: str | None = None, *, can_open: bool = 
 
 
 def bare_reference(message: Message, refer: Callable[[Message], Message] = reference) -> Message:
-    """Return the tool message with the first line of its reference alone, unless the result is as short as that.
+    """Return the tool message with only the first line of its reference, unless the result is as short as that.
 
-    It is the same whether the message has its result or a reference already.
+    The result is the same for a message that is a reference already.
     """
     is_made = is_reference(message.content)
     if not (is_made or len(message.content) > BARE_RESULT or has_images(message)):
@@ -374,7 +374,7 @@ def message_tokens(message: Message) -> int:
 
 
 def texts(messages: Sequence[Message]) -> list[str]:
-    """Return the texts of the messages, by whose length counting them takes its time."""
+    """Return the texts of the messages; their length determines how long counting tokens takes."""
     return [
         text for each in messages for text in (each.content, *[call.arguments for call in each.calls]) if text
     ]
@@ -391,7 +391,7 @@ def message_digest(message: Message) -> bytes:
 
 
 def conversation_digest(messages: Sequence[Message]) -> str:
-    """Return the digest of the messages of a request, as its record has it."""
+    """Return the digest of the messages of a request, as in its record."""
     digest = blake2b(digest_size=16)
     for each in messages:
         digest.update(message_digest(each))
@@ -399,7 +399,7 @@ def conversation_digest(messages: Sequence[Message]) -> str:
 
 
 def text_digest(text: str) -> str:
-    """Return the digest of a system text or of tools, by which they are kept."""
+    """Return the digest of a system text or of tools, under which it is stored."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest() if text else ""
 
 
@@ -424,12 +424,12 @@ def changes_of(text: str, digest: str, base: Sequence[str]) -> str:
 
 
 def base_of(kept: SentText) -> str | None:
-    """Return the digest of the text that a kept one differs from; None if it is the whole text."""
+    """Return the digest of the text that a stored text differs from, or None if it is complete."""
     return None if text_digest(kept.text) == kept.digest else str(_changes(kept.text).get("base"))
 
 
 def full_text(kept: SentText, base: str) -> str:
-    """Return the text, of which kept are its changes to the `base`."""
+    """Return the complete text of `kept`, which has the changes to the text `base`."""
     before, lines = base.split("\n"), list[str]()
     for part in cast("list[JSON]", _changes(kept.text).get("lines", [])):
         if isinstance(part, list):
@@ -530,13 +530,13 @@ _READ = re.compile(
 
 
 def read_header(text: str) -> tuple[str | None, int]:
-    """Return the summary in the text of a header and the number of messages that are left out without one."""
+    """Return the summary in the text of a header, and the number of messages omitted without one."""
     read = _READ.match(text)
     return (None, 0) if read is None else (read["summary"], int(read["more"] or read["count"] or 0))
 
 
 def parts_of(messages: Sequence[Message]) -> dict[str, int]:
-    """Return the estimated tokens of the messages by what they are: summary, messages, results."""
+    """Return the estimated tokens of the messages by part: summary, messages, results."""
     parts = {"summary": 0, "messages": 0, "results": 0}
     for message in messages:
         parts[_part(message)] += message_tokens(message)

@@ -1,4 +1,4 @@
-"""Inbox events of a thread, until one of its runs reads them, and their delivery there."""
+"""Inbox events of a thread until one of its runs reads them, and their delivery."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -95,8 +95,9 @@ class InboxChange:
 
 
 def batch(waiting: Sequence[InboxEvent], run_id: str) -> list[InboxEvent]:
-    """Return the events of the next run: messages that joined it, and those that were not tried before; what has failed
-    a run is tried again by itself, in its turn (D21).
+    """Return the events of the next run: messages that joined it, and events that were not tried before.
+
+    An event that has failed a run is retried alone, in its turn (D21).
     """
     own = [event for event in waiting if event.run_id == run_id]
     if not own and waiting and waiting[0].attempts:

@@ -1,4 +1,4 @@
-"""Approval of calls by a person: which calls of a tool wait for one, who may give it, and for how long."""
+"""Approval of calls by a person: which calls require one, who may give it, and within which time."""
 
 import asyncio
 import inspect
@@ -126,7 +126,7 @@ async def is_needed(approval: Approval, name: str, arguments: JSONObject) -> boo
 
 
 def needs_approval(name: str) -> ToolResult:
-    """Return the error result of a call that needs an approval, made outside a run."""
+    """Return the error result of a call that requires an approval but is made outside a run."""
     return ToolResult.fail(
         f"Tool {name!r} needs an approval, and only a run can wait for it.", error_code="approval_required"
     )

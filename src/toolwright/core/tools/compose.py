@@ -1,4 +1,4 @@
-"""Composed schemas (S1 "Composing Schemas for the LLM"): calls of some tools and an output in one answer."""
+"""Composed schemas (S1 "Composing Schemas for the LLM"): calls of several tools and an output in one answer."""
 
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
@@ -60,7 +60,7 @@ def compose(
 
 
 def with_call(composed: JSONObject, tool: Tool, *, reasoning: bool = False) -> JSONObject:
-    """Return a composed schema whose answers may also call this tool, the last of them; its schema has no `$defs`."""
+    """Return a composed schema whose answers can also call this tool, whose schema has no `$defs`."""
     calls = cast("JSONObject", _fields(composed)["calls"])
     items = calls["items"]
     listed = items["anyOf"] if isinstance(items, dict) and "_tool" not in _fields(items) else [items]
@@ -93,7 +93,7 @@ def _listed(tools: object) -> list[Tool]:
 
 
 class _Definitions:
-    """The definitions of all parts of a composed schema. Two of one name get different names."""
+    """The definitions of all parts of a composed schema. Different definitions of one name are renamed."""
 
     def __init__(self) -> None:
         self.schemas: JSONObject = {}
@@ -144,14 +144,14 @@ def _output(schema: JSONObject) -> JSONObject:
 
 
 def closed_output(schema: JSONObject) -> JSONObject:
-    """Return the schema of an output that is not null. A plain object accepts no other fields unless it says so."""
+    """Return the schema of an output that is not null. A plain object accepts no other fields unless declared."""
     if schema.get("type") != "object" or not _is_nullable(schema):
         return schema
     return {**schema, "additionalProperties": schema.get("additionalProperties", False)}
 
 
 def _nullable(schema: JSONObject) -> JSONObject:
-    """Return the schema that takes null too."""
+    """Return the schema that also accepts null."""
     kind = schema.get("type")
     if _is_nullable(schema):
         return {**schema, "type": kind if kind == "null" else [kind, "null"]}
@@ -176,8 +176,8 @@ _TYPED = ("type", "enum", "const", "$ref", "anyOf")
 def closed_form(schema: JSONObject) -> JSONObject:
     """Return the schema in a form for providers that require `additionalProperties: false` in every object.
 
-    The schema accepts all that it accepts. Raises `DefinitionError` with the path of a part that has no such form, such
-    as an object with arbitrary field names.
+    The form accepts the same values. Raises `DefinitionError` with the path of a part that has no such form, such as an
+    object with arbitrary field names.
     """
     return _closed_object(schema, ())
 
@@ -312,7 +312,7 @@ class _Answer:
         return value
 
     def _declares(self, place: Place | None, value: JSON) -> bool:
-        """Return whether the schema at this place, if it lists properties, lists all fields of the value."""
+        """Return whether the schema at this position, if it lists properties, lists all fields of the value."""
         passed: set[str] = set()
         while place is not None and isinstance(place[0], dict) and place[1] not in passed:
             passed.add(place[1])

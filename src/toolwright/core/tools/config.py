@@ -70,7 +70,7 @@ Fault: TypeAlias = Callable[[str, str], None]
 
 
 def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, Any]:
-    """Return the fields of a `Tool` that the configuration gives, by their names there.
+    """Return the fields of a `Tool` from a configuration, by their names there.
 
     Raises `InvalidConfiguration` with all errors; their paths begin with `prefix`.
     """
@@ -160,7 +160,7 @@ def _read(entry: JSONObject, error: Fault, trusted: bool) -> dict[str, Any]:
 
 
 def _typed(entry: JSONObject, types: Mapping[str, str], path: str, error: Fault) -> JSONObject:
-    """Return the known fields that are of their type; null is as if it were not there."""
+    """Return the known fields with a valid type. Null counts as absent."""
     fine: JSONObject = {}
     for name, value in entry.items():
         where = f"{path}{brief(name, 60)}"
@@ -353,7 +353,7 @@ def _encodings(entries: JSON, error: Fault) -> tuple[tuple[str, Encoding], ...]:
 def _objects(
     entries: JSON, field: str, types: Mapping[str, str], error: Fault
 ) -> Iterator[tuple[str, JSONObject, str]]:
-    """Yield the objects of an object by their names, with their known fields and their paths."""
+    """Yield the objects of an object by name, with their known fields and their paths."""
     for name, each in (entries if isinstance(entries, dict) else {}).items():
         path = f"execution.{field}.{brief(name, 60)}"
         if isinstance(each, dict):

@@ -1,4 +1,4 @@
-"""The executor of function tools: async ones on the loop, the others in a thread."""
+"""Executor of function tools: async functions run on the event loop, all others in threads."""
 
 import asyncio
 import logging
@@ -103,7 +103,7 @@ class FunctionExecutor:
     async def _in_thread(
         self, handler: Callable[..., object], keywords: dict[str, object]
     ) -> tuple[object, BaseException | None]:
-        """Call in a thread, with the caller's context variables. Returns the value, or the exception."""
+        """Call the handler in a thread, with the caller's context variables. Return its value or its exception."""
         context = copy_context()
         loop = asyncio.get_running_loop()
         value, error = await loop.run_in_executor(
@@ -121,7 +121,7 @@ class FunctionExecutor:
         return self._own
 
     def close(self) -> None:
-        """End the threads of its own, without waiting for handlers that still run."""
+        """End the executor's own threads, without waiting for handlers that still run."""
         if self._own is not None:
             self._own.shutdown(wait=False, cancel_futures=True)
             self._own = None
@@ -132,7 +132,7 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
 
     Returns the result, or an awaitable if it has files that take milliseconds to validate.
     """
-    signature, validator, handler = tool.signature, tool.judge, tool.handler
+    signature, validator, handler = tool.signature, tool.validator, tool.handler
     assert signature is not None and validator is not None and handler is not None, "the tool stands alone"
     try:
         keywords = signature.binding.bind(validator.read(arguments))
@@ -166,7 +166,7 @@ async def _result_from_thread(tool: Tool, value: object) -> ToolResult:
 
 
 def _failed(tool: str, error: BaseException) -> ToolResult:
-    """Return the result of a handler that has raised, and log it: a warning the first time at that place."""
+    """Return the error result of a handler that has raised, and log it: with a warning the first time at that line."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -222,7 +222,7 @@ def ends_at_once(executor: object, tool: Tool) -> bool:
         and tool.carrier == "function"
         and tool.signature is not None
         and not tool.signature.waits
-        and tool.result_judge is None  # a large result is validated in a thread
+        and tool.result_validator is None  # a large result is validated in a thread
     )
 
 

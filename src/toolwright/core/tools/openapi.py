@@ -92,7 +92,7 @@ class ApiEntry(ApiForm):
 
 @value
 class OperationFault:
-    """An operation that is no tool, as `GET /pets`, and why."""
+    """An operation that cannot become a tool, such as `GET /pets`, and the reason."""
 
     operation: str
     message: str
@@ -124,7 +124,10 @@ ReadApi: TypeAlias = Callable[[ApiEntry, bool], Awaitable[Api]]
 
 
 class OpenAPITools(Sequence[Tool]):
-    """The tools of an OpenAPI document, in its order, and its `faults`; by number or by name."""
+    """The tools of an OpenAPI document, in its order, by number or by name.
+
+    `faults` are the errors of operations that cannot become tools.
+    """
 
     def __init__(self, tools: Sequence[Tool], errors: Sequence[OperationFault]) -> None:
         self._tools = tuple(tools)
@@ -217,7 +220,7 @@ async def _fetched(url: str, form: ApiForm) -> Api:
 
 
 def _in_thread(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run the coroutine in a thread of its own: the caller's may have a loop already."""
+    """Run the coroutine in a thread of its own, because the caller's thread can have a running event loop."""
     with ThreadPoolExecutor(1, "toolwright-openapi") as pool:
         return pool.submit(lambda: asyncio.run(begin())).result()
 
@@ -264,7 +267,7 @@ def api_entries(config: JSON) -> dict[int, JSON]:
 async def with_apis(
     config: JSON, read: Callable[[ApiEntry], Awaitable[Api]]
 ) -> tuple[JSON, list[OperationFault]]:
-    """Return the configuration with the tools of its documents in their place, and the errors of these.
+    """Return the configuration with its documents replaced by their tools, and the errors of the documents.
 
     Raises `InvalidConfiguration` with the path of every error of an entry.
     """
@@ -303,7 +306,7 @@ async def with_apis(
 
 
 def with_apis_of_file(config: JSON, folder: Path) -> JSON:
-    """Return the configuration of a file in that folder with the tools of its documents in their place.
+    """Return the configuration of a file in that folder, with its documents replaced by their tools.
 
     Raises `InvalidConfiguration` with the path of every error of an entry.
     """

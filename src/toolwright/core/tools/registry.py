@@ -1,4 +1,4 @@
-"""Registries of schema tools (S1): the interfaces, and apart from them the functions that execute them."""
+"""Registries of schema tools (S1): their interfaces, and separately the functions that execute them."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ H = TypeVar("H", bound=Handler)
 
 
 class Registry:
-    """Tools by their schemas, and handlers by name; a tool's interface is the same with any handler or none."""
+    """Schema tools by name, and handlers by name. A tool's interface does not depend on its handler."""
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
@@ -28,9 +28,9 @@ class Registry:
         self._given: dict[str, Tool] = {}
 
     def tool(self, name: str, schema: object) -> Callable[[H], H]:
-        """Register a tool by its schema, as `Tool.from_schema` takes it; above a function also that, as its handler.
+        """Register a tool by its schema, as in `Tool.from_schema`. A decorated function becomes its handler.
 
-        Raises `DefinitionError` for a name that is registered, `InvalidConfiguration` for an invalid schema.
+        Raises `DefinitionError` for a registered name, `InvalidConfiguration` for an invalid schema.
         """
         tool = Tool.from_schema(name, schema)
         if name in self._tools:
@@ -71,20 +71,17 @@ class Registry:
         return register if function is None else register(function)
 
     def swap_handler(self, name: str, function: Handler) -> None:
-        """Replace a handler. Raises `DefinitionError` if there is none of that name."""
+        """Replace a handler. Raises `DefinitionError` if no handler has that name."""
         self._known(name)
         self._handlers[name] = _checked(name, function)
 
     def remove_handler(self, name: str) -> None:
-        """Remove a handler, so that its tool is latent again.
-
-        Raises `DefinitionError` if there is none of that name.
-        """
+        """Remove a handler, so that its tool is latent again. Raises `DefinitionError` if no handler has that name."""
         self._known(name)
         del self._handlers[name]
 
     def tools(self) -> tuple[Tool, ...]:
-        """Return the tools as they are executed now, in the order of their registration.
+        """Return the tools with their current handlers, in the order of their registration.
 
         Raises `DefinitionError` for an `_activity` without a handler, and for a handler that does not fit its tool.
         """
@@ -94,7 +91,7 @@ class Registry:
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
-        """The handlers by name, as they are now."""
+        """The current handlers, by name."""
         return {**self._handlers}
 
     def _same(self, tool: Tool) -> Tool:
@@ -108,11 +105,11 @@ class Registry:
 
 
 def resolve(tools: Iterable[Tool], handlers: Mapping[str, Handler]) -> tuple[Tool, ...]:
-    """Return schema tools of the kind by which they are executed (D17).
+    """Return schema tools with the kind that executes them (D17).
 
     A tool with an `_activity` is a `function` with that handler, one that fixes its `_delegate` a `delegate`, one with
-    a handler of its own name a `function` with it; any other is `latent`. Raises `DefinitionError` naming all handlers
-    that are missing.
+    a handler of its own name a `function` with it; any other is `latent`. Raises `DefinitionError`, which names all
+    missing handlers.
     """
     listed = tuple(tools)
     activities = [(tool.name, tool.meta.activity) for tool in listed if tool.meta and tool.meta.activity]
@@ -141,9 +138,9 @@ def _checked(name: str, function: object) -> Handler:
 
 
 class HandlerBinding(Binding):
-    """Turns a call of a schema tool into the keyword arguments of its handler, which has no meta-properties.
+    """Converts the arguments of a schema tool's call into the keyword arguments of its handler.
 
-    Raises `DefinitionError` for a handler that does not take the tool's arguments.
+    Meta-properties are not passed. Raises `DefinitionError` for a handler that does not accept the tool's arguments.
     """
 
     __slots__ = ("_call", "_interface", "_named", "_rest", "_tool", "_whole")
@@ -248,6 +245,6 @@ def _is_needed(parameter: inspect.Parameter) -> bool:
 
 
 def _takes_object(hint: object) -> bool:
-    """Return whether a parameter accepts any object: it is annotated so, or not at all."""
+    """Return whether a parameter accepts any object: its annotation is a dict, or it has none."""
     kind = get_origin(hint) or hint
     return hint is None or hint is Any or (isinstance(kind, type) and issubclass(dict, kind))

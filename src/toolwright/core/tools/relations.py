@@ -75,8 +75,8 @@ class SubpromptConfig(_Form):
     """A prompt as a tool (S0 §4): the parts of its answer, and its arguments.
 
     By default the answer includes its text, its calls and their errors. `init_user_message_property` names the argument
-    that is its user message, `init_attachments_property` the one with paths of files of the thread. `requires_approval`
-    is as for any tool.
+    that is its user message, `init_attachments_property` the argument with paths of files of the thread.
+    `requires_approval` is that of `Tool`.
     """
 
     name: Name
@@ -107,12 +107,12 @@ class Immediate(_Form):
 
     @property
     def designated(self) -> tuple[str, ...]:
-        """The names whose values models are shown."""
+        """The names whose values are shown to models."""
         return tuple([name for name in (self.name_env, self.description_env) if name is not None])
 
     @property
     def related(self) -> tuple[str, ...]:
-        """The names that one child has values of, all with the same suffix."""
+        """The names of which each child has a value, all with the same suffix."""
         return self.scoped_env or self.designated
 
 
@@ -176,7 +176,7 @@ class SubagentToolConfig(_Form):
 
     @property
     def always_immediate(self) -> bool:
-        """Return whether it runs whatever the env holds."""
+        """Return whether it runs immediately, independently of flags in the env."""
         return self.immediate is True and self.optional is None
 
 
@@ -208,30 +208,30 @@ class PromptCall:
 class AgentCall:
     """Relation of a tool of the kind `agent` to a child thread of the agent with that id, described by `about`.
 
-    `judge` validates its arguments; None for an agent whose prompt requires only a message.
+    `validator` validates its arguments; None for an agent whose prompt requires only a message.
     """
 
     config: SubagentToolConfig
     agent_id: str
     about: str = ""
-    judge: ArgumentValidator | None = None
+    validator: ArgumentValidator | None = None
 
     @property
     def schema(self) -> JSONObject | None:
         """The schema of its arguments, or None."""
-        return None if self.judge is None else self.judge.schema
+        return None if self.validator is None else self.validator.schema
 
 
 @value
 class Handoff:
-    """The relation of a tool of the kind `agent` to the agent that it hands the thread over to."""
+    """Relation of a tool of the kind `agent` to the agent that it hands the thread over to."""
 
     agent_id: str
 
 
 @value
 class Lifecycle:
-    """The relation of the built-in tools for agents that live on: `create` one of these, or `message` one of them."""
+    """Relation of the built-in tools for resumable agents: `create` an instance, or `message` one."""
 
     verb: Literal["create", "message"]
     relations: tuple[AgentCall, ...]
@@ -241,5 +241,5 @@ Relation: TypeAlias = PromptCall | AgentCall | Handoff | Lifecycle | McpCall
 
 
 def is_on(flag: str | None) -> bool:
-    """Return whether the value of an `optional` flag turns its branch on."""
+    """Return whether the value of an `optional` flag is `true`, `1` or `yes`."""
     return flag is not None and flag.lower() in ("true", "1", "yes")

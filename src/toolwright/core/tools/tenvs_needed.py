@@ -1,4 +1,4 @@
-"""Tenvs that a tool requires of its thread (S2 §9): the declared ones, and the errors of their values."""
+"""Tenvs that a tool requires of its thread (S2 §9): the declared names, and the errors of their values."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class MissingTenvs:
 
 
 def tenvs_lacking(what: str, missing: MissingTenvs) -> TenvsRequired:
-    """Return the error for `what`, with all missing and invalid tenvs (S2 §9.3)."""
+    """Return the error that `what` needs tenvs, with all missing and invalid ones (S2 §9.3)."""
     return TenvsRequired(
         sentence(f"{what}, its tenvs are not what its tools need: {missing}"),
         [*missing.missing],
@@ -56,12 +56,12 @@ def tenvs_lacking(what: str, missing: MissingTenvs) -> TenvsRequired:
 
 
 class Needs:
-    """The tenvs that one tool declares, read from its model. Raises `DefinitionError` where that is invalid.
+    """The tenvs that one tool declares, read from its model. Raises `DefinitionError` for an invalid model.
 
-    `schema` is the JSON Schema of the model, `names` and `secrets` are names as they are in JSON.
+    `schema` is the JSON Schema of the model, `names` and `secrets` are names as in JSON.
     """
 
-    __slots__ = ("_builder", "_fields", "_judge", "names", "schema", "secrets")
+    __slots__ = ("_builder", "_fields", "_validator", "names", "schema", "secrets")
 
     def __init__(self, model: type[BaseModel], tool: str) -> None:
         self.schema, self._builder = read_model(model, tool, "tenvs")
@@ -75,8 +75,8 @@ class Needs:
             for key, name in self._fields.items()
             if _is_secret(model, name, f"Tool {tool!r}: tenv {key!r}")
         )
-        self._judge = ArgumentValidator(self.schema, tool)
-        self._judge.compile()
+        self._validator = ArgumentValidator(self.schema, tool)
+        self._validator.compile()
 
     def read(self, values: Mapping[str, JSON] | Tenvs) -> dict[str, object] | MissingTenvs:
         """Return the declared names with their values, built by the model, or their errors.
@@ -90,7 +90,7 @@ class Needs:
         """Return an instance of the model with these values, or a `MissingTenvs` with the errors."""
         wanted: JSONObject = {name: values[name] for name in self._fields if name in values}
         try:
-            validated = self._judge.read(wanted)
+            validated = self._validator.read(wanted)
         except InvalidArguments as error:
             return _lacking(error.faults)
         try:

@@ -1,4 +1,4 @@
-"""Some tools together: described to any model, called by name."""
+"""Toolsets: tools described for any model, and called by name."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -98,14 +98,14 @@ class Toolset:
 
     @cached_property
     def model_definitions(self) -> tuple[ToolDefinition, ...]:
-        """The tools as a model adapter takes them: the same object each time."""
+        """The tools for a model adapter; the same object each time."""
         return tuple(tool.definition for tool in self)
 
     def definitions(self, format: Format = "openai", *, provider: Provider | None = None) -> list[JSONObject]:
-        """Return the tools as OpenAI's chat completions, Anthropic's messages or MCP want them; a fresh list.
+        """Return the tools in the format of OpenAI's chat completions, Anthropic's messages or MCP, as a new list.
 
-        With a `provider` each tool is sent in a form that it accepts; tools without one are left out (`errors`), and
-        `call` accepts the names that were sent to the model.
+        With a `provider` each tool is sent in a form that it accepts; tools without such a form are omitted (`faults`),
+        and `call` accepts the names that were sent to the model.
         """
         if not isinstance(format, str) or format not in _FORMS:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise DefinitionError(f"There is no format {format!r}; there are {', '.join(map(repr, _FORMS))}.")
@@ -116,7 +116,7 @@ class Toolset:
         return json.loads(self._rendered[format, provider])
 
     def faults(self, provider: Provider) -> list[ToolFault]:
-        """Return the tools that `definitions` leaves out for this provider, and why."""
+        """Return the tools that `definitions` omits for this provider, with the reasons."""
         forms = [provider_form(tool.definition, _known(provider)) for tool in self]
         return [form for form in forms if isinstance(form, ToolFault)]
 
@@ -230,7 +230,7 @@ class Toolset:
         )
 
     def close(self) -> None:
-        """End the threads in which sync functions ran."""
+        """End the threads of sync functions."""
         executor = self._executors["function"]
         if isinstance(executor, FunctionExecutor):
             executor.close()
@@ -239,7 +239,7 @@ class Toolset:
         return Toolset(tools, executors=self._executors)
 
     def __or__(self, other: "Toolset") -> "Toolset":
-        """Return both sets' tools; a name that both have is refused."""
+        """Return the tools of both sets. Raises `DefinitionError` if both have a tool of the same name."""
         if not isinstance(other, Toolset):  # type: ignore[redundant-expr]  # user input
             return NotImplemented
         return Toolset([*self, *other], executors={**other._executors, **self._executors})
@@ -251,7 +251,7 @@ class Toolset:
         return len(self._tools)
 
     def __contains__(self, tool: object) -> bool:
-        """Return whether there is a tool of this name, or this tool."""
+        """Return whether the set has a tool of this name, or this tool."""
         if isinstance(tool, Tool):
             return self._tools.get(tool.name) is tool
         return tool in self._tools

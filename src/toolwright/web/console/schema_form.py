@@ -387,7 +387,7 @@ class SchemaForm:
 
     def __init__(self, schema: JSONObject, values: JSON | Absence = ABSENT, *, name: str = "form") -> None:
         self._root = fields_of(schema, values)
-        self._judge = ArgumentValidator(schema, name)
+        self._validator = ArgumentValidator(schema, name)
         self._drawn: dict[Path, _Drawn] = {}
         with box("div", "fields"):
             self._faults = plain_text("", "div", "error")
@@ -398,7 +398,7 @@ class SchemaForm:
     def value(self) -> JSONObject:
         """Return the entered value. If it is invalid, show the errors at the fields and raise `InvalidRequest`."""
         try:
-            entered = self._judge.read(gather(self._root, self._entries()))
+            entered = self._validator.read(gather(self._root, self._entries()))
         except InvalidArguments as error:
             self.show(error.faults)
             count = quantity(len(error.faults), "field")

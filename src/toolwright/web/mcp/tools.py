@@ -189,7 +189,7 @@ class Output:
     def __init__(self, schema: JSONObject, name: str) -> None:
         self.wraps = schema.get("type") != "object"
         self.schema = _wrapped(schema) if self.wraps else schema
-        self._judge = ResultValidator(self.schema, name)
+        self._validator = ResultValidator(self.schema, name)
 
     def structured(self, result: JSON) -> JSON:
         """Return the structured content of a result."""
@@ -197,14 +197,14 @@ class Output:
 
     async def fault(self, structured: JSON) -> str | None:
         """Return why structured content is not valid, or None."""
-        errors = await in_thread_if_large(structured, self._judge.faults, structured)
+        errors = await in_thread_if_large(structured, self._validator.faults, structured)
         return join_errors(errors) if errors else None
 
 
 def output_of(tool: Tool) -> Output | None:
     """Return what the tool promises of its results: its `_output` if that is an object, or its function's return
     annotation; None where nothing is known."""
-    if tool.result_judge is not None and tool.meta is not None and tool.meta.output is not None:
+    if tool.result_validator is not None and tool.meta is not None and tool.meta.output is not None:
         if tool.meta.output.get("type") != "object":
             return None
         return Output(with_definitions(tool.meta.output, tool.meta.definitions), tool.name)

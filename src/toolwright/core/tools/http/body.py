@@ -1,4 +1,4 @@
-"""Bodies of HTTP tools: JSON, forms, files of the thread or text; and the fields of a response that are kept."""
+"""Bodies of HTTP tools (JSON, forms, files of the thread, text), and the selected fields of a response."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
@@ -40,7 +40,7 @@ class Encoding:
 
 @value
 class FileContent:
-    """A file of the thread that is sent."""
+    """A file of the thread to be sent."""
 
     name: str
     mime_type: str
@@ -49,7 +49,7 @@ class FileContent:
 
 @value
 class Part:
-    """A part of a `multipart/form-data` body; `file_name` is None where it is no file."""
+    """A part of a `multipart/form-data` body; `file_name` is None unless it is a file."""
 
     name: str
     content: bytes
@@ -59,9 +59,9 @@ class Part:
 
 @value
 class Body:
-    """The body of a request. With `parts` it is `multipart/form-data`; `content` is then empty.
+    """The body of a request. With `parts` it is `multipart/form-data` and `content` is empty.
 
-    `content_type` is its type where the tool's headers give none.
+    `content_type` is its type if the tool's headers set none.
     """
 
     content: bytes = b""
@@ -86,7 +86,7 @@ def body_kind(content_type: str | None) -> BodyKind:
 
 @value
 class BodyForm:
-    """The kind of a tool's body, and its schema, by which some of its texts are paths of files.
+    """The kind of a tool's body, and its schema, which declares which texts are paths of files.
 
     A file is a text of the format `binary`: a field of a `multipart/form-data` body, or a `raw` body itself.
     """
@@ -96,7 +96,7 @@ class BodyForm:
     schema: JSON
 
     def file_paths(self, given: JSON) -> list[str]:
-        """Return the paths of the files that this body is made of."""
+        """Return the paths of the files in this body."""
         if self.kind == "raw":
             return [*_paths(self.root, self.schema, given)]
         if self.kind != "multipart" or not isinstance(given, dict):
@@ -104,10 +104,7 @@ class BodyForm:
         return [path for name, each in given.items() for path in _paths(self.root, self._field(name), each)]
 
     def filled(self, given: JSON, encodings: Encodings, files: Files) -> Body:
-        """Return the body of this value, whose files are all there.
-
-        Raises `Unfillable` for a form that is not an object.
-        """
+        """Return the body of this value, with its loaded files. Raises `Unfillable` if a form is not an object."""
         if self.kind == "json":
             return Body(content=dumps(given).encode())
         if self.kind == "raw":
@@ -228,7 +225,7 @@ ANY = "*"
 
 
 def read_fields(paths: Iterable[str]) -> Fields:
-    """The tree of these paths. A dot within a name is written `\\.`; a path and its beginning keep the whole."""
+    r"""Return the tree of these paths. Write a dot within a name as `\.`. A path and its prefix keep the whole value."""
     tree: Fields = {}
     whole: set[tuple[str, ...]] = set()
     for names in sorted(map(_names, paths), key=len):
@@ -247,7 +244,7 @@ def written_path(names: Iterable[str]) -> str:
 
 
 def trimmed(part: JSON, fields: Fields) -> JSON:
-    """Return the value with these fields alone; each item of a list is trimmed as the list itself."""
+    """Return the value with only these fields. Each item of a list is trimmed by the same fields."""
     if not fields:
         return part
     if isinstance(part, list):

@@ -1,4 +1,4 @@
-"""HTTP tools: URL, method and headers, and the request that a call makes of them (D13)."""
+"""HTTP tools: URL, method and headers, and the request of a call (D13)."""
 
 import re
 from base64 import b64encode
@@ -97,7 +97,7 @@ class HttpExecution:
         return self.method not in IN_QUERY if self.body is None else self.body is not False
 
     def error_with(self, schema: JSONObject) -> str | None:
-        """Return the error of the URL, the parameters or the body for arguments of this schema."""
+        """Return the error of the URL, the parameters or the body for arguments of this schema, or None."""
         names = property_names(schema)
         unknown = sorted(set(self.arguments) - names)
         if unknown:
@@ -122,7 +122,7 @@ class HttpExecution:
         return list(dict.fromkeys(self.body_form(schema).file_paths(self.body_value(arguments))))
 
     def body_value(self, arguments: JSONObject) -> JSON:
-        """Return the arguments that are the body, or None."""
+        """Return the part of the arguments that is the body, or None."""
         if isinstance(self.body, str):
             return arguments.get(self.body)
         return self.body_arguments(arguments) if self.has_body else None
@@ -160,7 +160,7 @@ class HttpExecution:
 
 @value
 class HttpRequest:
-    """One request; `body` is None where there is none."""
+    """An HTTP request; `body` is None without one."""
 
     method: Method
     url: str

@@ -52,14 +52,14 @@ class UrlTemplate:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The placeholders, in their order."""
+        """The placeholders, in order."""
         pieces = [*self.path, *(piece for parameter in self.query for piece in parameter)]
         return tuple(dict.fromkeys(piece for piece in pieces if isinstance(piece, Slot)))
 
     def fill(self, values: Values, more: Iterable[str] = ()) -> str:
-        """Return the URL with these values, and with more parameters, `name=text`, after its own. Raises `Unfillable`.
+        """Return the URL with these values, and with further parameters, `name=text`, after its own.
 
-        A query parameter whose placeholder has no value is left out.
+        A query parameter whose placeholder has no value is omitted. Raises `Unfillable`.
         """
         own = [text for parameter in self.query if (text := _filled(parameter, values)) is not None]
         query = "&".join([*own, *more])
@@ -114,7 +114,7 @@ def argument_text(value: JSON) -> str | None:
 
 
 def query_of(arguments: JSONObject) -> list[tuple[str, str]]:
-    """Return arguments as parameters of a query: lists are repeated, objects are JSON, null is left out."""
+    """Return arguments as query parameters: lists are repeated, objects are JSON, null is omitted."""
     pairs: list[tuple[str, str]] = []
     for name, argument in arguments.items():
         texts = [argument_text(each) for each in (argument if isinstance(argument, list) else [argument])]
@@ -193,7 +193,7 @@ def _filled(parameter: Iterable[Piece], values: Values) -> str | None:
 
 
 def _path(pieces: Iterable[Piece], values: Values) -> str:
-    """Return the path. Raises `Unfillable` if a filled segment is empty or would lead up or sideways."""
+    """Return the path. Raises `Unfillable` if a filled segment is empty, or is `.` or `..`."""
     segments: list[tuple[str, list[Slot]]] = [("", [])]
     for piece in pieces:
         if isinstance(piece, str):
@@ -274,7 +274,7 @@ def scalar(part: JSON) -> str:
 
 
 def query_parts(parameter: Parameter, given: JSON) -> list[str]:
-    """Return the query parameters of an argument, percent-encoded. Null gives none."""
+    """Return the query parameters of an argument, percent-encoded. Null has none."""
     encode = _reserved if parameter.reserved else percent
     pairs = styled_pairs(parameter.name, parameter.style, parameter.explodes, given, encode)
     return [f"{name}={text}" for name, text in pairs]
@@ -287,14 +287,14 @@ def cookie_parts(parameter: Parameter, given: JSON) -> list[str]:
 
 
 def header_text(parameter: Parameter, given: JSON) -> str:
-    """Return the value of a header; nothing in it is encoded."""
+    """Return the value of a header, without encoding."""
     if parameter.style == "json":
         return dumps(given)
     return _simple(given, parameter.explodes, as_it_is)
 
 
 def path_text(parameter: Parameter, given: JSON) -> str:
-    """Return a piece of a path, percent-encoded but for the delimiters of its style (RFC 6570)."""
+    """Return a part of a path, percent-encoded except for the delimiters of its style (RFC 6570)."""
     name, explodes = percent(parameter.name), parameter.explodes
     match parameter.style:
         case "label":
@@ -371,7 +371,7 @@ def _matrix(name: str, given: JSON, explodes: bool) -> str:
 
 
 def _deep(name: str, given: JSON) -> Iterator[tuple[str, str]]:
-    """`a[b][c]=1`; items of a list are `a[]=1`, or `a[0][b]=1` where they are nested themselves."""
+    """Yield parameters such as `a[b][c]=1`. List items are `a[]=1`, or `a[0][b]=1` if they are nested."""
     if isinstance(given, dict):
         for key, item in given.items():
             yield from _deep(f"{name}[{key}]", item)
