@@ -225,7 +225,7 @@ ANY = "*"
 
 
 def read_fields(paths: Iterable[str]) -> Fields:
-    r"""Return the tree of these paths. Write a dot within a name as `\.`. A path and its prefix keep the whole value."""
+    r"""Return the tree of these paths. A dot within a name is `\.`. A path and its prefix keep the whole value."""
     tree: Fields = {}
     whole: set[tuple[str, ...]] = set()
     for names in sorted(map(_names, paths), key=len):
