@@ -31,7 +31,7 @@ from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.agents.memory import Passage
 from toolwright.core.env.env import EnvChange, EnvRow, Variable, VariablesRequest
 from toolwright.core.files.file import File, FileChange
-from toolwright.core.journal.child_effects import OpenRequest, SetValue, Spawn, TakeRequest
+from toolwright.core.journal.child_effects import FulfillRequest, OpenRequest, SetValue, Spawn
 from toolwright.core.journal.effects import AddPassage, DropSpace, Post, React, SetTimer
 from toolwright.core.journal.mcp_effects import SetMcpTask
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes, SweepThreads
@@ -256,7 +256,7 @@ async def test_a_child_that_begins_and_the_end_of_its_parent_leave_no_orphan(sto
         )
         await committed(store, act(OpenRequest(thread_id=asked.thread_id, request=asked)))
     begins = [
-        act(TakeRequest(thread_id=f"th_{n}", id=f"req_{n}"), child(f"th_{n}", f"th_{n}_child"))
+        act(FulfillRequest(thread_id=f"th_{n}", id=f"req_{n}"), child(f"th_{n}", f"th_{n}_child"))
         for n in range(RACES)
     ]
     drops = [drop(f"th_{n}") for n in range(RACES)]

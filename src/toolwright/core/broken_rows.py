@@ -48,7 +48,7 @@ class Rows(list[T]):
         return Rows(rows, self.broken, more=self.more)
 
 
-def broken_of(rows: Sequence[object]) -> tuple[BrokenRow, ...]:
+def broken_rows(rows: Sequence[object]) -> tuple[BrokenRow, ...]:
     """Return the broken rows."""
     return rows.broken if isinstance(rows, Rows) else ()
 
@@ -60,7 +60,7 @@ def ended_early(rows: Sequence[object]) -> bool:
 
 def sliced(rows: Sequence[T], limit: int, offset: int) -> Rows[T]:
     """Return a page of rows that are already loaded. Broken rows are on every page."""
-    return Rows(rows[offset : offset + limit], broken_of(rows))
+    return Rows(rows[offset : offset + limit], broken_rows(rows))
 
 
 async def exists(row: Awaitable[object | None]) -> bool:
@@ -71,8 +71,8 @@ async def exists(row: Awaitable[object | None]) -> bool:
         return True
 
 
-def all_of(rows: Sequence[T]) -> Sequence[T]:
+def all_rows(rows: Sequence[T]) -> Sequence[T]:
     """Return all rows. Raises `RowBroken` if one could not be read."""
-    for broken in broken_of(rows):
+    for broken in broken_rows(rows):
         raise RowBroken(broken.sentence)
     return rows

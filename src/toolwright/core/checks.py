@@ -51,17 +51,17 @@ def misfit(value: object, kinds: Kinds) -> str | None:
     return next((f"one with {brief_value(each)}" for each in items if not isinstance(each, kinds)), None)
 
 
-def check_kind(what: str, value: object, kinds: Kinds, wanted: str) -> None:
+def check_kind(what: str, value: object, kinds: Kinds, expected: str) -> None:
     """Raise `DefinitionError` unless the value is an instance of the types. `wanted` describes them."""
     if not isinstance(value, kinds):
-        raise DefinitionError(f"{what} must be {wanted}, not {brief_value(value)}.")
+        raise DefinitionError(f"{what} must be {expected}, not {brief_value(value)}.")
 
 
-def check_list(what: str, value: object, kinds: Kinds, wanted: str) -> None:
+def check_list(what: str, value: object, kinds: Kinds, expected: str) -> None:
     """Raise `DefinitionError` unless the value is a list of such items. `wanted` describes them."""
     wrong = misfit(value, kinds)
     if wrong is not None:
-        raise DefinitionError(f"{what} must be a list of {wanted}, not {wrong}.")
+        raise DefinitionError(f"{what} must be a list of {expected}, not {wrong}.")
 
 
 def check_callee(what: str, value: object) -> None:
@@ -70,12 +70,12 @@ def check_callee(what: str, value: object) -> None:
     if hasattr(value, "expose_as_tool"):
         if hasattr(value, "as_tool"):
             raise DefinitionError(
-                f"{what}: put agent.as_tool('What it does.') there for the agent {name!r}: it answers a call. The name "
-                f"{name!r} hands the conversation over to it instead; it is then in the app, with expose_as_tool=True."
+                f"{what}: the agent {name!r} is not a tool. Use agent.as_tool('What it does.') to call it. To hand the "
+                f"conversation over to it, use its name and add the agent to the app with expose_as_tool=True."
             )
         raise DefinitionError(
-            f"{what}: the prompt {name!r} is called by its name: put {name!r} or tw.SubpromptConfig(name={name!r}) "
-            "there, and the prompt, with expose_as_tool=True, into the app."
+            f"{what}: the prompt {name!r} is not a tool. Use its name or tw.SubpromptConfig(name={name!r}), and add "
+            "the prompt to the app with expose_as_tool=True."
         )
 
 
@@ -83,14 +83,14 @@ def refuse_fields(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
     """Return a class decorator: the constructor rejects these names with the hint where they belong."""
 
     def decorate(cls: type[T]) -> type[T]:
-        made = cls.__init__
+        original = cls.__init__
 
-        @wraps(made)
+        @wraps(original)
         def init(self: T, *args: object, **named: object) -> None:
             wrong = next((name for name in named if name in hints), None)
             if wrong is not None:
                 raise DefinitionError(hints[wrong])
-            made(self, *args, **named)
+            original(self, *args, **named)
 
         setattr(cls, "__init__", init)  # noqa: B010 - pyright rejects an assignment
         return cls

@@ -193,10 +193,10 @@ def _path_to(text: bytes) -> Path | None:
     return path if isinstance(value, str) and value.endswith(_MARK) else None
 
 
-def _last(text: bytes, rest: str) -> tuple[Path, JSON]:
+def _last(text: bytes, ending: str) -> tuple[Path, JSON]:
     """Return the path and value of the last part of a text that continues with `rest`, or null for invalid JSON."""
     try:
-        value: JSON = from_json(text + rest.encode(), cache_strings="keys", allow_partial=True)
+        value: JSON = from_json(text + ending.encode(), cache_strings="keys", allow_partial=True)
     except ValueError:
         return (), None
     path: Path = ()
@@ -252,9 +252,9 @@ def _once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     """Build an object from its pairs. Raises `ValueError` for a duplicate name."""
     once = dict(pairs)
     if len(once) < len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise ValueError(f"{brief(repr(twice), 100)} is given twice in one object")
+        names: set[str] = set()
+        duplicate = next(name for name, _ in pairs if name in names or names.add(name))
+        raise ValueError(f"{brief(repr(duplicate), 100)} is given twice in one object")
     return once
 
 

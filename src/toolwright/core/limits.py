@@ -30,7 +30,7 @@ MAX_SCHEMA = 256 * 1024
 MAX_STATE = 1024 * 1024
 """Bytes, as JSON, of a value in the state of a request."""
 
-MOST_FAULTS = 50
+MOST_ERRORS = 50
 """Most faults of one input that are told."""
 
 OUTSIDE_TIMEOUT = 30.0

@@ -182,38 +182,38 @@ def surely_longer(value: object, most: int) -> bool:
     return False
 
 
-def _plain(value: object, path: Path, above: tuple[int, ...]) -> JSON:
+def _plain(value: object, path: Path, ancestors: tuple[int, ...]) -> JSON:
     if value is None or type(value) in (str, bool):
         return value  # type: ignore[return-value]  # narrowed by `type`, which pyright does not follow
     if isinstance(value, Enum):
-        return _plain(value.value, path, above)
+        return _plain(value.value, path, ancestors)
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
         return _integer(value, path)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise _fault(path, f"is {float(value)!r}, which JSON cannot carry")
+            raise _path_error(path, f"is {float(value)!r}, which JSON cannot carry")
         return float(value)
-    return _container(value, path, above)
+    return _container(value, path, ancestors)
 
 
-def _container(value: object, path: Path, above: tuple[int, ...]) -> JSON:
-    if id(value) in above:
-        raise _fault(path, "contains itself, which JSON cannot carry")
-    if len(above) >= MAX_NESTING:
-        raise _fault(path[:3], f"is nested deeper than {MAX_NESTING} levels")
-    above = (*above, id(value))
+def _container(value: object, path: Path, ancestors: tuple[int, ...]) -> JSON:
+    if id(value) in ancestors:
+        raise _path_error(path, "contains itself, which JSON cannot carry")
+    if len(ancestors) >= MAX_NESTING:
+        raise _path_error(path[:3], f"is nested deeper than {MAX_NESTING} levels")
+    ancestors = (*ancestors, id(value))
     if isinstance(value, dict):
-        return _object(cast("dict[object, object]", value).items(), path, above)
+        return _object(cast("dict[object, object]", value).items(), path, ancestors)
     if isinstance(value, list | tuple | set | frozenset | deque):
         items = _in_order(cast("Iterable[object]", value))  # isinstance does not know what a list holds
-        return [_plain(item, (*path, index), above) for index, item in enumerate(items)]
+        return [_plain(item, (*path, index), ancestors) for index, item in enumerate(items)]
     if isinstance(value, BaseModel):
-        return _plain(value.model_dump(mode="json", by_alias=True, warnings=False), path, above[:-1])
+        return _plain(value.model_dump(mode="json", by_alias=True, warnings=False), path, ancestors[:-1])
     if is_dataclass(value) and not isinstance(value, type):
-        return _object(((f.name, getattr(value, f.name)) for f in fields(value)), path, above)
-    return _plain(_serialised(value, path), path, above[:-1])
+        return _object(((f.name, getattr(value, f.name)) for f in fields(value)), path, ancestors)
+    return _plain(_serialised(value, path), path, ancestors[:-1])
 
 
 def _in_order(items: Iterable[object]) -> Iterable[object]:
@@ -235,18 +235,18 @@ def _serialised(value: object, path: Path) -> object:
             return made
     elif isinstance(value, _TEXTS) or type(value).__module__.partition(".")[0] in _PYDANTIC:
         if isinstance(value, Decimal) and not value.is_finite():
-            raise _fault(path, f"is {value}, which JSON cannot carry")
+            raise _path_error(path, f"is {value}, which JSON cannot carry")
         return str(value) if isinstance(value, PurePath) else to_jsonable_python(value)
-    raise _fault(path, f"is of the type {type(value).__name__}, which JSON cannot carry")
+    raise _path_error(path, f"is of the type {type(value).__name__}, which JSON cannot carry")
 
 
-def _object(items: Iterable[tuple[object, object]], path: Path, above: tuple[int, ...]) -> JSONObject:
+def _object(items: Iterable[tuple[object, object]], path: Path, ancestors: tuple[int, ...]) -> JSONObject:
     copy: JSONObject = {}
     for key, item in items:
         name = _key(key, path)
         if name in copy:
-            raise _fault(path, f"has the key {brief(repr(name), _MOST_OF_A_KEY)} twice, once it is text")
-        copy[name] = _plain(item, (*path, name), above)
+            raise _path_error(path, f"has the key {brief(repr(name), _MOST_OF_A_KEY)} twice, once it is text")
+        copy[name] = _plain(item, (*path, name), ancestors)
     return copy
 
 
@@ -259,14 +259,14 @@ def _key(key: object, path: Path) -> str:
     if isinstance(key, int | float | Decimal | date | time | timedelta | UUID | PurePath):
         text = _plain(key, path, ())
         return text if isinstance(text, str) else dumps(text)
-    raise _fault(path, f"has the key {brief(repr(key), _MOST_OF_A_KEY)}, and in JSON a key is text")
+    raise _path_error(path, f"has the key {brief(repr(key), _MOST_OF_A_KEY)}, and in JSON a key is text")
 
 
 def _integer(value: int, path: Path) -> int:
     if value.bit_length() > MAX_INTEGER_BITS:
-        raise _fault(path, "is a number of too many digits")
+        raise _path_error(path, "is a number of too many digits")
     return int(value)
 
 
-def _fault(path: Path, why: str) -> InvalidJSON:
+def _path_error(path: Path, why: str) -> InvalidJSON:
     return InvalidJSON(f"{spell(path) or 'The value'} {why}.")

@@ -80,14 +80,14 @@ class _ThreadDeadlines(threading.local):
     last: Deadlines | None = None
 
 
-_of_thread = _ThreadDeadlines()
+_per_thread = _ThreadDeadlines()
 
 
 def deadlines_of(loop: asyncio.AbstractEventLoop) -> Deadlines:
     """Return the deadlines of the loop that this thread runs."""
-    deadlines = _of_thread.last
+    deadlines = _per_thread.last
     if deadlines is None or deadlines.loop is not loop:
-        deadlines = _of_thread.last = Deadlines(loop)
+        deadlines = _per_thread.last = Deadlines(loop)
     return deadlines
 
 
@@ -101,7 +101,6 @@ class Supervision(Generic[T]):
 
     __slots__ = (
         "_abort",
-        "_begun",
         "_cancelled",
         "_deadline",
         "_deadlines",
@@ -109,6 +108,7 @@ class Supervision(Generic[T]):
         "_loop",
         "_overdue",
         "_patience",
+        "_started",
         "_task",
         "_waiter",
         "_watched",
@@ -128,9 +128,9 @@ class Supervision(Generic[T]):
         self._waiter: asyncio.Future[None] = loop.create_future()
         self._cancelled: asyncio.CancelledError | None = None
         self.cut_off: CutOff | None = None
-        self._begun = self._watched = False
+        self._started = self._watched = False
         self._task = loop.create_task(self._run(), name=what)  # the last of all: an eager one runs at once
-        if not self._begun:  # if it is cancelled before it begins, `_run` says nothing
+        if not self._started:  # if it is cancelled before it begins, `_run` says nothing
             self._task.add_done_callback(self._on_end)
             self._watched = True
         if seconds is not None:
@@ -149,14 +149,14 @@ class Supervision(Generic[T]):
         if self._deadline is None:
             yield
             return
-        left = self._ends_at - self._loop.time()
+        remaining = self._ends_at - self._loop.time()
         self._deadlines.remove(self._deadline)
         self._deadline = None
         try:
             yield
         finally:
             if not self._task.done():
-                self.limit(self._loop.time() + left)
+                self.limit(self._loop.time() + remaining)
 
     def expired(self) -> bool:
         """Return whether the work was cut off."""
@@ -222,7 +222,7 @@ class Supervision(Generic[T]):
 
         Waiting tasks resume in the loop's next iteration, when the task has ended.
         """
-        self._begun = True
+        self._started = True
         if self._watched:
             self._task.remove_done_callback(self._on_end)
         try:
@@ -241,9 +241,9 @@ class Supervision(Generic[T]):
     def _cancel(self) -> None:
         if self._patience is None and not self._task.done():
             self._task.cancel()
-            self._patience = self._loop.call_later(GRACE, self._give_up)
+            self._patience = self._loop.call_later(GRACE, self._abandon)
 
-    def _give_up(self) -> None:
+    def _abandon(self) -> None:
         self._overdue = True
         self._wake()
 
@@ -266,7 +266,7 @@ async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None
 
 def abandon(task: "asyncio.Task[Any]") -> None:
     """Abandon the task: neither its event loop nor the interpreter waits for it at exit."""
-    log.error("%r ignores its cancellation and is abandoned.", _named(task))
+    log.error("%r ignores its cancellation and is abandoned.", _task_name(task))
     task.add_done_callback(_log_late_end)
     # A function of asyncio's documentation, "Extending asyncio". Else `asyncio.run` would cancel the task again at
     # its end, and wait for it forever.
@@ -277,7 +277,7 @@ def abandon(task: "asyncio.Task[Any]") -> None:
 
 def _log_late_end(task: "asyncio.Task[Any]") -> None:
     ctypes.pythonapi.Py_DecRef(ctypes.py_object(task))
-    log.warning("%r, which was abandoned, has ended. Its result is dropped.", _named(task))
+    log.warning("%r, which was abandoned, has ended. Its result is dropped.", _task_name(task))
     _drop(task)
 
 
@@ -288,10 +288,10 @@ def _drop(task: "asyncio.Task[Any]") -> None:
     error = task.exception()
     late = task.result() if error is None else None
     if isinstance(error, Exception):
-        log.warning("%r has failed after it was cancelled.", _named(task), exc_info=error)
+        log.warning("%r has failed after it was cancelled.", _task_name(task), exc_info=error)
     elif isinstance(late, ToolResult) and late.status == "error":
-        log.warning("%r has failed after it was cancelled: %s", _named(task), late.stack or late.error)
+        log.warning("%r has failed after it was cancelled: %s", _task_name(task), late.stack or late.error)
 
 
-def _named(task: "asyncio.Task[Any]") -> str:
+def _task_name(task: "asyncio.Task[Any]") -> str:
     return task.get_name()

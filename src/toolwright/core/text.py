@@ -14,8 +14,8 @@ def brief(text: str, most: int = MOST_WORDS) -> str:
     """Return the text, cut where it is longer than `most` characters."""
     if len(text) <= most:
         return text
-    kept = text[:most].rstrip(CUT)  # of a mark that was there before nothing is left but all
-    return f"{kept}{CUT}{len(text)} characters)"
+    shortened = text[:most].rstrip(CUT)  # of a mark that was there before nothing is left but all
+    return f"{shortened}{CUT}{len(text)} characters)"
 
 
 def error_text(error: BaseException) -> str:
@@ -84,7 +84,7 @@ def escaped(json_text: str) -> str:
     """Return the JSON with control characters, line ends and text directions as its own escapes (`\\u202e`)."""
     if json_text.isascii() and json_text.isprintable():
         return json_text
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json_text)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
 
 
 def spelled_out(text: str) -> str:
@@ -94,7 +94,7 @@ def spelled_out(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "backslashreplace").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape", "backslashreplace").decode(), text)
 
 
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")

@@ -151,7 +151,7 @@ def call_json(call: CallRow) -> JSONObject:
         "expiresAt": timestamp(call.expires_at),
         "deadline": timestamp(call.deadline),
     }
-    if call.is_asked:
+    if call.awaits_approval:
         terms = terms_to_json(terms_from_json(call.terms))
         fields["approval"] = True
         fields["approvalTerms"] = {name: terms[name] for name in ("by", "edit", "reason")}

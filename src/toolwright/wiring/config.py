@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.agents.config import Fault, Form, Identity, length_faults, read_agent
+from toolwright.core.agents.config import ErrorDetail, Form, Identity, length_errors, read_agent
 from toolwright.core.errors import (
     AlreadyExists,
     DefinitionError,
@@ -132,7 +132,7 @@ def _hint(module: ModuleType, path: str) -> str:
     return f" Did you mean '{module.__name__}:{close[0]}'?" if close else ""
 
 
-Words = Annotated[str, Field(min_length=1)]
+NonEmptyText = Annotated[str, Field(min_length=1)]
 
 
 def _line(text: str) -> str:
@@ -148,7 +148,7 @@ def _space_id(text: str) -> str:
         raise ValueError(error.details[0]["message"]) from error
 
 
-Name = Annotated[Words, Field(max_length=LONGEST_NAME), AfterValidator(_line)]
+Name = Annotated[NonEmptyText, Field(max_length=LONGEST_NAME), AfterValidator(_line)]
 
 
 class AgentEntry(Form):
@@ -163,7 +163,7 @@ class EntityEntry(Form):
     """Somebody, known by the `externalId`."""
 
     type: Literal["human"]
-    external_id: Annotated[Words, Field(max_length=LONGEST_EXTERNAL_ID)]
+    external_id: Annotated[NonEmptyText, Field(max_length=LONGEST_EXTERNAL_ID)]
     display_name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_line)] | None = None
 
 
@@ -174,7 +174,7 @@ class SpaceEntry(Form):
     name: Name
     kind: SpaceKind = "private"
     delivery: DeliveryOrder = "all"
-    members: list[Words] = Field(default_factory=list[Words])
+    members: list[NonEmptyText] = Field(default_factory=list[NonEmptyText])
 
     @property
     def key(self) -> str:
@@ -216,16 +216,16 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
     return found
 
 
-def file_error(path: Path, errors: Sequence[Fault]) -> DefinitionError:
+def file_error(path: Path, errors: Sequence[ErrorDetail]) -> DefinitionError:
     """Return all errors as one line."""
     said = "; ".join(f"{error['path']} {error['message']}".strip().rstrip(".") for error in errors)
     return DefinitionError(sentence(f"{path.name}: {' '.join(said.split())}"))
 
 
-def _agent_faults(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fault]:
-    errors: list[Fault] = []
+def _agent_faults(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[ErrorDetail]:
+    errors: list[ErrorDetail] = []
     for number, entry in enumerate(entries):
-        found = length_faults(entry.config)
+        found = length_errors(entry.config)
         try:
             read_agent(entry.config, Identity(name=entry.name), tools, trusted=True)
         except InvalidConfiguration as error:
@@ -237,10 +237,10 @@ def _agent_faults(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> l
     return errors
 
 
-def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]]:
+def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[ErrorDetail]]:
     """Return the file with the tools of the OpenAPI documents that its agents name, and the errors of these."""
     agents: list[AgentEntry] = []
-    errors: list[Fault] = []
+    errors: list[ErrorDetail] = []
     for number, entry in enumerate(found.agents):
         try:
             config = cast(
@@ -255,7 +255,7 @@ def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]
     return (found, errors) if errors else (found.model_copy(update={"agents": agents}), [])
 
 
-def _crowded(spaces: Sequence[SpaceEntry]) -> list[Fault]:
+def _crowded(spaces: Sequence[SpaceEntry]) -> list[ErrorDetail]:
     return [
         {"path": f"spaces.{number}.members", "message": f"must be {DM_MEMBERS} at most in a dm"}
         for number, space in enumerate(spaces)
@@ -263,7 +263,7 @@ def _crowded(spaces: Sequence[SpaceEntry]) -> list[Fault]:
     ]
 
 
-def _twice(found: ConfigFile) -> list[Fault]:
+def _twice(found: ConfigFile) -> list[ErrorDetail]:
     return [
         *_repeated("agents", "name", [entry.name for entry in found.agents]),
         *_repeated("entities", "externalId", [entry.external_id for entry in found.entities]),
@@ -271,9 +271,9 @@ def _twice(found: ConfigFile) -> list[Fault]:
     ]
 
 
-def _repeated(noun: str, what: str, given: Iterable[str]) -> list[Fault]:
+def _repeated(noun: str, what: str, given: Iterable[str]) -> list[ErrorDetail]:
     seen: set[str] = set()
-    errors: list[Fault] = []
+    errors: list[ErrorDetail] = []
     for number, name in enumerate(given):
         if name in seen:
             errors.append({"path": f"{noun}.{number}.{what}", "message": f"is given twice: {name!r}"})
@@ -281,7 +281,7 @@ def _repeated(noun: str, what: str, given: Iterable[str]) -> list[Fault]:
     return errors
 
 
-def _fault(path: tuple[int | str, ...], message: str) -> Fault:
+def _fault(path: tuple[int | str, ...], message: str) -> ErrorDetail:
     return {"path": ".".join(map(str, path)) or "The file", "message": message}
 
 

@@ -38,8 +38,8 @@ from toolwright.core.mcp.servers import (
     McpPromptMessage,
     McpPromptText,
     McpRefused,
-    McpTaskGone,
     McpTaskState,
+    McpTaskUnknown,
     McpUnavailable,
     TaskStatus,
 )
@@ -198,7 +198,7 @@ async def task_state(
     output: JSONObject | None,
     by_nobody: AbstractAsyncContextManager[None],
 ) -> McpTaskState:
-    """Return the state of a task, whose structured result must fit `output`. Raises `McpUnavailable` or `McpTaskGone`.
+    """Return the state of a task, whose structured result must fit `output`. Raises the errors of `task`.
 
     While its result is fetched the server may ask something: within `by_nobody` no other call is taken for the asker.
     """
@@ -232,7 +232,7 @@ async def answer_task(session: OpenSession, task_id: str, answers: Mapping[str, 
 
 
 async def cancel_task(session: OpenSession, task_id: str) -> None:
-    """Ask the server to stop; one that refuses has the last word. Raises `McpUnavailable` or `McpTaskGone`."""
+    """Ask the server to stop; one that refuses has the last word. Raises `McpUnavailable` or `McpTaskUnknown`."""
     try:
         await _asked(session, CancelTask(params=TaskParams(task_id=task_id)))
     except _Refused as error:
@@ -317,7 +317,7 @@ async def _asked(session: OpenSession, request: Any, seconds: float = REQUEST_TI
                 return await _asked(session, request, seconds)
         words = brief(error.error.message, 500)
         if error.error.code == types.INVALID_PARAMS:
-            raise McpTaskGone(words) from error
+            raise McpTaskUnknown(words) from error
         if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OF_OURS):
             raise McpUnavailable(words) from error
         raise _Refused(words) from error
@@ -386,7 +386,7 @@ class McpConnections:
     async def task(
         self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
     ) -> McpTaskState:
-        """Return the state of a task. Raises `McpUnavailable`, and `McpTaskGone` where the server knows of none."""
+        """Return the state of a task. Raises `McpUnavailable`, and `McpTaskUnknown` where the server knows of none."""
         connection = self.connection(target)
         with connection.logging(), within(session):
             nobody = connection.calling(NoPeer())

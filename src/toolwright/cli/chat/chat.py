@@ -135,7 +135,7 @@ class Conversation:
         """Ask the terminal user for the input that the call waits for, if they can provide it."""
         try:
             call = await self._runtime.calls.get(call_id)
-            if call.is_asked:
+            if call.awaits_approval:
                 await Approvals(self._runtime, terminal).put(call)
             elif call.name == ELICIT:
                 await Questions(self._runtime, terminal).put(call)

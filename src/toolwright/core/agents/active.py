@@ -148,9 +148,9 @@ class ActiveAgent:
             sides[name] = changed(side, agent=bare, sides=sides)
         return sides[self.side]
 
-    def offering(self, tools: Sequence[Tool], taken: Sequence[Tool]) -> "ActiveAgent":
-        """Return a copy that offers `tools` to the model and executes their calls by the tools of `taken`."""
-        return changed(self, tools=Toolset(tools), by_name={tool.name: tool for tool in taken})
+    def offering(self, tools: Sequence[Tool], executed_by: Sequence[Tool]) -> "ActiveAgent":
+        """Return a copy that offers `tools` to the model and executes their calls by those of `executed_by`."""
+        return changed(self, tools=Toolset(tools), by_name={tool.name: tool for tool in executed_by})
 
 
 Callees = Mapping[str, Tool | Prompt | Agent]
@@ -171,23 +171,23 @@ def passed_secrets(
 def _secrets_of(agent: Agent, callees: Callees, prompts: Mapping[str, Prompt]) -> frozenset[str]:
     """Return the secret tenvs of all tools that the agent and its callees can reach."""
     secrets: set[str] = set()
-    seen: set[int] = set()
-    left: list[object] = [agent]
-    while left:
-        each = left.pop()
-        if each is None or id(each) in seen:
+    visited: set[int] = set()
+    pending: list[object] = [agent]
+    while pending:
+        each = pending.pop()
+        if each is None or id(each) in visited:
             continue
-        seen.add(id(each))
+        visited.add(id(each))
         match each:
             case Tool(needs=needs):
                 secrets |= set() if needs is None else needs.secrets
             case Agent():
-                left += [
+                pending += [
                     prompts.get(s.prompt) if isinstance(s.prompt, str) else s.prompt
                     for s in each.sides.values()
                 ]
             case Prompt():
-                left += [
+                pending += [
                     callee if isinstance(callee, Tool) else callees.get(_name(callee))
                     for callee in each.tools
                 ]
@@ -224,12 +224,12 @@ def after_text(active: ActiveAgent, run: Run) -> tuple[Run, StopReason | None]:
     return side_over(active, run, "end_turn")
 
 
-def after_calls(active: ActiveAgent, run: Run, made: Sequence[CallSummary]) -> tuple[Run, StopReason | None]:
+def after_calls(active: ActiveAgent, run: Run, calls: Sequence[CallSummary]) -> tuple[Run, StopReason | None]:
     """Return the run and its stop reason once all calls of a step are answered."""
     stops = active.stops
     if not stops.ending:
         return run, None
-    done = {each.name: each for each in made if each.succeeded}
+    done = {each.name: each for each in calls if each.succeeded}
     reasons: list[tuple[str | None, StopReason]] = [
         (stops.session_fail, "session_fail"),
         (stops.session_stop, "session_stop"),

@@ -192,32 +192,32 @@ class Agent:
         check_name("An agent", self.name)
         if self.key is None:  # one that is kept was looked at when it was configured
             check_line("An agent", self.name)
-        whose = f"Agent {self.name!r}"
-        given = {name: each for name, each in zip(_OWN, own, strict=False) if each is not None}
-        self._keep_own_prompt(whose, given)
+        subject = f"Agent {self.name!r}"
+        short_form = {name: each for name, each in zip(_OWN, own, strict=False) if each is not None}
+        self._make_own_prompt(subject, short_form)
         check_kind(
-            f"{whose}: side_a", self.side_a, (Side, Prompt, str), "a side, a prompt or the name of one"
+            f"{subject}: side_a", self.side_a, (Side, Prompt, str), "a side, a prompt or the name of one"
         )
         if self.type not in get_args(AgentType):
             raise DefinitionError(
-                f"{whose}: type must be 'ai_human' or 'dual_ai', not {brief_value(self.type)}."
+                f"{subject}: type must be 'ai_human' or 'dual_ai', not {brief_value(self.type)}."
             )
-        self._check_sides(whose)
-        check_kind(f"{whose}: description", self.description, str, "text")
-        check_kind(f"{whose}: expose_as_tool", self.expose_as_tool, bool, "true or false")
-        check_exposed(whose, self.expose_as_tool, self.tool_description)
-        check_values(whose, self.tenvs, self.env)
-        check_list(f"{whose}: user_env", self.user_env, str, "names")
-        check_list(f"{whose}: toolkits", self.toolkits, str, "names of toolkits")
+        self._check_sides(subject)
+        check_kind(f"{subject}: description", self.description, str, "text")
+        check_kind(f"{subject}: expose_as_tool", self.expose_as_tool, bool, "true or false")
+        check_exposed(subject, self.expose_as_tool, self.tool_description)
+        check_values(subject, self.tenvs, self.env)
+        check_list(f"{subject}: user_env", self.user_env, str, "names")
+        check_list(f"{subject}: toolkits", self.toolkits, str, "names of toolkits")
         error = toolkits_error(self.toolkits)
         if error is not None:
-            raise DefinitionError(f"{whose}: toolkits {error}.")
-        self._check_people(whose)
+            raise DefinitionError(f"{subject}: toolkits {error}.")
+        self._check_people(subject)
         keep(self, "user_env", "toolkits", "tenvs", "env", "tool_env", "open_to")
-        check_kind(f"{whose}: context", self.context, (Context, NoneType), "a tw.Context")
-        check_parallel(whose, self.parallel)
+        check_kind(f"{subject}: context", self.context, (Context, NoneType), "a tw.Context")
+        check_parallel(subject, self.parallel)
         if self.mcp is not None:
-            object.__setattr__(self, "mcp", tuple(declared_servers(self.mcp, whose)))
+            object.__setattr__(self, "mcp", tuple(declared_servers(self.mcp, subject)))
 
     def as_tool(
         self, description: str | None = None, **options: Any
@@ -236,22 +236,24 @@ class Agent:
             )
         return AgentTool(agent=self, description=text, config=SubagentToolConfig(name=self.name, **options))
 
-    def _keep_own_prompt(self, whose: str, own: dict[str, Any]) -> None:
+    def _make_own_prompt(self, subject: str, own: dict[str, Any]) -> None:
         """Create the prompt of the short form from its fields `own`, unless the agent has sides."""
         if self.side_a is not None or self.type == "dual_ai":
             if not own:
                 return
             name = next(iter(own))
             of_side = name in ("max_steps", "max_seconds")
-            both = "its sides" if of_side else "the prompts of its sides"
+            places = "its sides" if of_side else "the prompts of its sides"
             if self.side_a is None:
-                fault = f"is of the type 'dual_ai': give {name}= to {both}."
+                error_text = f"is of the type 'dual_ai': give {name}= to {places}."
             elif isinstance(self.side_a, str) and not of_side:
-                fault = f"names the prompt {self.side_a!r}: its {name}= belongs there.{WRITE_PROMPT}"
+                error_text = f"names the prompt {self.side_a!r}: its {name}= belongs there.{WRITE_PROMPT}"
             else:
-                fault = f"has a side_a: its {name}= belongs to the {'side' if of_side else 'prompt'} there."
-            raise DefinitionError(f"{whose} {fault}")
-        check_kind(f"{whose}: instructions", own.get("instructions", ""), str, "text")
+                error_text = (
+                    f"has a side_a: its {name}= belongs to the {'side' if of_side else 'prompt'} there."
+                )
+            raise DefinitionError(f"{subject} {error_text}")
+        check_kind(f"{subject}: instructions", own.get("instructions", ""), str, "text")
         limits = {name: own.pop(name) for name in ("max_steps", "max_seconds") if name in own}
         try:
             prompt = Prompt(self.name, own.pop("instructions", ""), **own)
@@ -262,43 +264,45 @@ class Agent:
         try:
             object.__setattr__(self, "side_a", Side(prompt, **limits) if limits else prompt)
         except DefinitionError as error:
-            raise DefinitionError(f"{whose}: {error.message}") from None
+            raise DefinitionError(f"{subject}: {error.message}") from None
 
-    def _check_people(self, whose: str) -> None:
+    def _check_people(self, subject: str) -> None:
         """Validate the fields about people, and set the default of `open_to`."""
         if self.open_to is None:
             object.__setattr__(self, "open_to", "members" if self.toolkits else "everyone")
         if isinstance(self.open_to, str) and self.open_to not in get_args(OpenTo):
             raise DefinitionError(
-                f"{whose}: open_to must be 'everyone', 'members', 'nobody' or a list of claims, not "
+                f"{subject}: open_to must be 'everyone', 'members', 'nobody' or a list of claims, not "
                 f"{brief_value(self.open_to)}."
             )
         if not isinstance(self.open_to, str):
-            check_list(f"{whose}: open_to", self.open_to, str, "claims")
+            check_list(f"{subject}: open_to", self.open_to, str, "claims")
             if not self.open_to or not all(each.partition("=")[0].strip() for each in self.open_to):
                 raise DefinitionError(
-                    f"{whose}: open_to must list at least one claim, each with a name, such as 'role=admin'."
+                    f"{subject}: open_to must list at least one claim, each with a name, such as 'role=admin'."
                 )
         if self.home_tools not in get_args(HomeTools):
             raise DefinitionError(
-                f"{whose}: home_tools must be 'own', 'all' or 'none', not {brief_value(self.home_tools)}."
+                f"{subject}: home_tools must be 'own', 'all' or 'none', not {brief_value(self.home_tools)}."
             )
-        check_kind(f"{whose}: shared_memory", self.shared_memory, bool, "true or false")
+        check_kind(f"{subject}: shared_memory", self.shared_memory, bool, "true or false")
 
-    def _check_sides(self, whose: str) -> None:
+    def _check_sides(self, subject: str) -> None:
         if self.type == "dual_ai":
             check_kind(
-                f"{whose}: side_b", self.side_b, (Side, Prompt, str), "a side, a prompt or the name of one"
+                f"{subject}: side_b", self.side_b, (Side, Prompt, str), "a side, a prompt or the name of one"
             )
         elif self.side_b is not None:
-            raise DefinitionError(f"{whose} is of the type 'ai_human': a side_b needs type='dual_ai'.")
+            raise DefinitionError(f"{subject} is of the type 'ai_human': a side_b needs type='dual_ai'.")
         turns = self.max_session_turns
         if turns is not None and self.type != "dual_ai":
             raise DefinitionError(
-                f"{whose} is of the type 'ai_human': max_session_turns needs type='dual_ai'."
+                f"{subject} is of the type 'ai_human': max_session_turns needs type='dual_ai'."
             )
         if turns is not None and (type(turns) is not int or turns < 1):
-            raise DefinitionError(f"{whose}: max_session_turns must be 1 or more, not {brief_value(turns)}.")
+            raise DefinitionError(
+                f"{subject}: max_session_turns must be 1 or more, not {brief_value(turns)}."
+            )
 
     @property
     def servers(self) -> tuple[McpServer | str, ...] | None:

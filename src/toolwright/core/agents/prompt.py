@@ -32,51 +32,52 @@ from toolwright.core.tools.tool import Tool
 _MOST_TOKENS = 2**31
 
 
-def declared_settings(whose: str, declared: object) -> ModelSettings | None:
+def declared_settings(subject: str, declared: object) -> ModelSettings | None:
     """Return the settings of a prompt. Raises `DefinitionError` for an unknown name or an invalid value."""
     if declared is None or isinstance(declared, ModelSettings):
         return declared
     if not isinstance(declared, Mapping):
-        raise DefinitionError(f"{whose}: model_settings must be a dict, not {brief_value(declared)}.")
-    named = cast("Mapping[object, object]", declared)
-    for name, given in named.items():
+        raise DefinitionError(f"{subject}: model_settings must be a dict, not {brief_value(declared)}.")
+    settings = cast("Mapping[object, object]", declared)
+    for name, value in settings.items():
         rule = _RULES.get(name) if isinstance(name, str) else None
         if rule is None:
             raise DefinitionError(
-                f"{whose}: model_settings has no {name!r}; there are {', '.join(_RULES)}.{hint(str(name), _RULES)}"
+                f"{subject}: model_settings has no {name!r}. Its names are {', '.join(_RULES)}."
+                f"{hint(str(name), _RULES)}"
             )
-        wanted, fits = rule
-        if given is not None and not fits(given):
+        expected, fits = rule
+        if value is not None and not fits(value):
             raise DefinitionError(
-                f"{whose}: the model setting {name!r} must be {wanted}, not {brief_value(given)}."
+                f"{subject}: the model setting {name!r} must be {expected}, not {brief_value(value)}."
             )
-    values = {str(name): _kept(each) for name, each in named.items()}
+    values = {str(name): _as_tuple(each) for name, each in settings.items()}
     return ModelSettings(**values)  # type: ignore[arg-type]  # as just validated
 
 
-def _kept(given: object) -> object:
-    return tuple(cast("list[str]", given)) if isinstance(given, list) else given
+def _as_tuple(value: object) -> object:
+    return tuple(cast("list[str]", value)) if isinstance(value, list) else value
 
 
 def _number(least: float, most: float) -> Callable[[object], bool]:
-    return lambda given: type(given) in (int, float) and least <= cast("float", given) <= most
+    return lambda value: type(value) in (int, float) and least <= cast("float", value) <= most
 
 
-def _whole(least: int, most: int) -> Callable[[object], bool]:
-    return lambda given: type(given) is int and least <= given < most
+def _whole_number(least: int, most: int) -> Callable[[object], bool]:
+    return lambda value: type(value) is int and least <= value < most
 
 
-def _is_texts(given: object) -> bool:
-    if not isinstance(given, list | tuple):
+def _is_texts(value: object) -> bool:
+    if not isinstance(value, list | tuple):
         return False
-    return all(isinstance(each, str) and each for each in cast("list[object]", given))
+    return all(isinstance(each, str) and each for each in cast("list[object]", value))
 
 
 _RULES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "temperature": ("a number from 0", _number(0, 1e9)),
     "top_p": ("a number from 0 to 1", _number(0, 1)),
-    "max_tokens": ("a whole number from 1", _whole(1, _MOST_TOKENS)),
-    "seed": ("a whole number", _whole(-(2**63), 2**63)),
+    "max_tokens": ("a whole number from 1", _whole_number(1, _MOST_TOKENS)),
+    "seed": ("a whole number", _whole_number(-(2**63), 2**63)),
     "stop_sequences": ("a list of texts", _is_texts),
     "presence_penalty": ("a number", _number(-1e9, 1e9)),
     "frequency_penalty": ("a number", _number(-1e9, 1e9)),
@@ -87,11 +88,11 @@ _RULES: dict[str, tuple[str, Callable[[object], bool]]] = {
 MOST_PARALLEL = 100  # calls of one answer that may run at once
 
 
-def check_parallel(whose: str, parallel: object) -> None:
+def check_parallel(subject: str, parallel: object) -> None:
     """Raise `DefinitionError` unless the value is None or a number of calls that may run at once."""
-    if parallel is not None and not _whole(1, MOST_PARALLEL + 1)(parallel):
+    if parallel is not None and not _whole_number(1, MOST_PARALLEL + 1)(parallel):
         raise DefinitionError(
-            f"{whose}: parallel must be a number of calls from 1 to {MOST_PARALLEL}, not {brief_value(parallel)}."
+            f"{subject}: parallel must be a number of calls from 1 to {MOST_PARALLEL}, not {brief_value(parallel)}."
         )
 
 
@@ -139,7 +140,7 @@ class Context:
 
     def __post_init__(self) -> None:
         most = self.max_tokens
-        if most is not None and not _whole(LEAST_TOKENS, _MOST_TOKENS)(most):
+        if most is not None and not _whole_number(LEAST_TOKENS, _MOST_TOKENS)(most):
             raise DefinitionError(
                 f"Context: max_tokens must be a number of tokens from {LEAST_TOKENS} to {_MOST_TOKENS - 1}, not "
                 f"{brief_value(most)}."
@@ -242,41 +243,41 @@ class Prompt:
 
     def __post_init__(self) -> None:
         check_name("A prompt", self.name)
-        whose = f"Prompt {self.name!r}"
-        check_values(whose, self.tenvs, self.env)
-        check_model(f"{whose}: model", self.model)
-        check_kind(f"{whose}: prompt", self.prompt, str, "text")
+        subject = f"Prompt {self.name!r}"
+        check_values(subject, self.tenvs, self.env)
+        check_model(f"{subject}: model", self.model)
+        check_kind(f"{subject}: prompt", self.prompt, str, "text")
         if self.tool_choice not in get_args(ToolChoice):
-            raise DefinitionError(f"{whose}: tool_choice must be one of {get_args(ToolChoice)}.")
+            raise DefinitionError(f"{subject}: tool_choice must be one of {get_args(ToolChoice)}.")
         if self.reasoning is not None and type(self.reasoning) is not bool and self.reasoning not in EFFORTS:
             efforts = ", ".join(map(repr, EFFORTS))
             raise DefinitionError(
-                f"{whose}: reasoning is {efforts}, true or false, not {brief_value(self.reasoning)}."
+                f"{subject}: reasoning is {efforts}, true or false, not {brief_value(self.reasoning)}."
             )
         object.__setattr__(self, "tools", as_tools(self.tools))
         kinds = (Tool, str, AgentTool, SubpromptConfig, SubagentToolConfig, Mapping)
-        wanted = "tools, names of the app's tools, prompts and agents, and how these are called"
+        expected = "tools, names of the app's tools, prompts and agents, and how these are called"
         if isinstance(self.tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             for each in self.tools:
-                check_callee(f"{whose}: tools", each)
-        check_list(f"{whose}: tools", self.tools, kinds, wanted)
+                check_callee(f"{subject}: tools", each)
+        check_list(f"{subject}: tools", self.tools, kinds, expected)
         for name in ("include_chat", "include_past_tools", "expose_as_tool"):
-            check_kind(f"{whose}: {name}", getattr(self, name), bool, "true or false")
-        object.__setattr__(self, "model_settings", declared_settings(whose, self.model_settings))
-        declared_variables(whose, self.variables)
-        check_kind(f"{whose}: context", self.context, (Context, NoneType), "a tw.Context")
-        check_parallel(whose, self.parallel)
-        check_exposed(whose, self.expose_as_tool, self.tool_description)
-        self._keep_output(whose)
+            check_kind(f"{subject}: {name}", getattr(self, name), bool, "true or false")
+        object.__setattr__(self, "model_settings", declared_settings(subject, self.model_settings))
+        declared_variables(subject, self.variables)
+        check_kind(f"{subject}: context", self.context, (Context, NoneType), "a tw.Context")
+        check_parallel(subject, self.parallel)
+        check_exposed(subject, self.expose_as_tool, self.tool_description)
+        self._set_output(subject)
         self.parameters()  # an invalid schema is reported here
         keep(self, "tools", "variables", "tenvs", "env")
 
-    def _keep_output(self, whose: str) -> None:
+    def _set_output(self, subject: str) -> None:
         """Validate the declared output and store it in the form that validates answers."""
         if self.output is None:
             return
         if self.expose_as_tool:
-            raise DefinitionError(f"{whose} is exposed as a tool, so it cannot have an output.")
+            raise DefinitionError(f"{subject} is exposed as a tool, so it cannot have an output.")
         if not isinstance(self.output, Output):
             output = Output(self.output, f"The output schema of the prompt {self.name!r}")
             object.__setattr__(self, "output", output)
@@ -285,12 +286,12 @@ class Prompt:
         """Return the JSON Schema of its arguments as a tool: its own, or a message and these texts."""
         if self.required_schema is not None:
             return read_required(self.required_schema, self.name)[0]
-        named = [name for name in properties if name is not None]
-        schemas: JSONObject = {name: {"type": "string"} for name in ["message", *named]}
+        names = [name for name in properties if name is not None]
+        schemas: JSONObject = {name: {"type": "string"} for name in ["message", *names]}
         return {
             "type": "object",
             "properties": schemas,
-            "required": [named[0] if properties and properties[0] is not None else "message"],
+            "required": [names[0] if properties and properties[0] is not None else "message"],
             "additionalProperties": False,
         }
 
@@ -318,24 +319,26 @@ def deep_copy(value: object) -> object:
     return [deep_copy(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
 
 
-def check_values(whose: str, tenvs: object, env: object) -> None:
+def check_values(subject: str, tenvs: object, env: object) -> None:
     """Raise `DefinitionError` unless tenvs are a JSON object and env is text by name. No value is in the message."""
     try:
-        named = plain_names(tenvs)
-        if not isinstance(named, dict):
-            raise DefinitionError(f"{whose}: tenvs must be a dict of names and values.")
-        fault = next((fault for fault in map(name_error, named) if fault is not None), None)
-        if fault is not None:
-            raise DefinitionError(f"{whose}: tenvs has the name {fault}.")
+        values = plain_names(tenvs)
+        if not isinstance(values, dict):
+            raise DefinitionError(f"{subject}: tenvs must be a dict of names and values.")
+        error_text = next(
+            (error_text for error_text in map(name_error, values) if error_text is not None), None
+        )
+        if error_text is not None:
+            raise DefinitionError(f"{subject}: tenvs has the name {error_text}.")
         stored_only(read_env(env))
     except InvalidJSON as error:
-        raise DefinitionError(f"{whose}: tenvs must be JSON: {error.message}") from error
+        raise DefinitionError(f"{subject}: tenvs must be JSON: {error.message}") from error
     except InvalidRequest as error:
-        raise DefinitionError(f"{whose}: {error.message}") from error
+        raise DefinitionError(f"{subject}: {error.message}") from error
 
 
-def check_exposed(whose: str, exposed: bool, description: object) -> None:
+def check_exposed(subject: str, exposed: bool, description: object) -> None:
     """Raise `DefinitionError` for an exposed tool without a description."""
-    check_kind(f"{whose}: tool_description", description, str, "text")
+    check_kind(f"{subject}: tool_description", description, str, "text")
     if exposed and not cast("str", description).strip():  # as just declared
-        raise DefinitionError(f"{whose} is exposed as a tool and needs a tool_description.")
+        raise DefinitionError(f"{subject} is exposed as a tool and needs a tool_description.")

@@ -77,8 +77,10 @@ def read_schedule(
         case None, str(), None:
             return Schedule(next_run_at=_instant(scheduled_at, timezone, now))
         case None, None, str():
-            kept = " ".join(cron.split())
-            return Schedule(next_run_at=next_run(kept, timezone, now), cron=kept, timezone=timezone)
+            normalized = " ".join(cron.split())
+            return Schedule(
+                next_run_at=next_run(normalized, timezone, now), cron=normalized, timezone=timezone
+            )
         case _:
             raise InvalidRequest("Give exactly one of runAfter, scheduledAt and cron.")
 
@@ -140,7 +142,7 @@ def _instant(text: str, timezone: str | None, now: datetime) -> datetime:
     try:
         at = datetime.fromisoformat(text.strip())
         if at.tzinfo is None:
-            at = at.replace(tzinfo=_named(text, timezone))
+            at = at.replace(tzinfo=_check_timezone(text, timezone))
         at = at.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise InvalidRequest(
@@ -155,7 +157,7 @@ def _instant(text: str, timezone: str | None, now: datetime) -> datetime:
     return at
 
 
-def _named(text: str, timezone: str | None) -> tzinfo:
+def _check_timezone(text: str, timezone: str | None) -> tzinfo:
     if timezone is None:
         raise InvalidRequest(
             f"scheduledAt {_brief_repr(text)} has no offset: add one such as 'Z' or '+02:00', or give a timezone."

@@ -181,11 +181,11 @@ class Binding:
                     value = float(value)
                 keywords[argument.parameter] = value
             elif argument.default is not None:
-                keywords[argument.parameter] = _made(argument.key, argument.default)
+                keywords[argument.parameter] = _build_default(argument.key, argument.default)
         return keywords
 
 
-def _made(key: str, default: Callable[[], object]) -> object:
+def _build_default(key: str, default: Callable[[], object]) -> object:
     try:
         return default()
     except (Exception, SystemExit) as error:  # a default factory of the user's own may raise anything
@@ -198,7 +198,7 @@ def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
         return builder.build(value)
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
-        raise InvalidArguments([_fault(detail, value, path) for detail in details]) from error
+        raise InvalidArguments([_value_error(detail, value, path) for detail in details]) from error
     except (Exception, SystemExit) as error:  # a validator of the user's model may raise anything
         raise InvalidArguments([FieldError(path, error_text(error))]) from error
 
@@ -210,9 +210,9 @@ def complete(builder: Builder, fields: Mapping[str, str], arguments: JSONObject)
     """
     built = build_model(builder, arguments)
     values = {key: getattr(built, name) for key, name in fields.items()}
-    made = {key: each for key, each in values.items() if key in arguments or each is not None}
-    return {**arguments, **to_jsonable_python(made, by_alias=True)}
+    completed = {key: each for key, each in values.items() if key in arguments or each is not None}
+    return {**arguments, **to_jsonable_python(completed, by_alias=True)}
 
 
-def _fault(detail: ErrorDetails, value: JSON, path: Path) -> FieldError:
+def _value_error(detail: ErrorDetails, value: JSON, path: Path) -> FieldError:
     return FieldError((*path, *place_in(value, detail["loc"])), form_error(detail))

@@ -32,9 +32,9 @@ def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
     try:
         return _compiled(schema, formats=True)
     except InvalidSchema as error:
-        shown = brief(repr(name), _MOST_PLACE)
+        quoted = brief(repr(name), _MOST_PLACE)
         raise DefinitionError(
-            sentence(f"Tool {shown}: its parameters are not a valid JSON Schema: {error}")
+            sentence(f"Tool {quoted}: its parameters are not a valid JSON Schema: {error}")
         ) from error
 
 
@@ -65,7 +65,7 @@ def _referring(schema: JSON, why: str) -> Path:
         elif isinstance(part, dict):
             for key in _REFERENCES & part.keys():
                 reference = part[key]
-                if isinstance(reference, str) and (named := reference.strip("#")) and named in why:
+                if isinstance(reference, str) and (target := reference.strip("#")) and target in why:
                     return (*path, key)
             waiting += [(each, (*path, key)) for key, each in part.items()]
     return ()
@@ -91,11 +91,11 @@ def with_definitions(schema: JSONObject, definitions: JSON) -> JSONObject:
     if not isinstance(definitions, dict):
         return schema
     used: set[str] = set()
-    left: list[JSON] = [schema]
-    while left:
-        names = set(_referred(left.pop())) & definitions.keys() - used
+    pending: list[JSON] = [schema]
+    while pending:
+        names = set(_referred(pending.pop())) & definitions.keys() - used
         used |= names
-        left += [definitions[name] for name in names]
+        pending += [definitions[name] for name in names]
     if not used:
         return schema
     return {**schema, "$defs": {name: each for name, each in definitions.items() if name in used}}

@@ -169,9 +169,9 @@ class _Parameters:
             return
         names = list(self.others)
         close = get_close_matches(wrong, [name for name in names if name not in described], n=1)
-        meant = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(names) or 'none'}."
+        suggestion = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(names) or 'none'}."
         raise DefinitionError(
-            f"Tool {self._tool!r}: its docstring describes the argument {wrong!r}, which it does not have; {meant}"
+            f"Tool {self._tool!r}: its docstring describes the argument {wrong!r}, which it does not have; {suggestion}"
         )
 
     def untyped(self, name: str) -> DefinitionError:
@@ -186,11 +186,13 @@ class _Parameters:
     def _add(self, parameter: inspect.Parameter) -> None:
         name = parameter.name
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise self._fault(
+            raise self._definition_error(
                 name, "takes any number of arguments, which a schema cannot say; name each of them"
             )
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise self._fault(name, "is positional-only, but arguments come by name; remove the '/'")
+            raise self._definition_error(
+                name, "is positional-only, but arguments come by name; remove the '/'"
+            )
         hint = self.hints.get(name)
         mark = mark_of(hint, parameter.default, f"Tool {self._tool!r}: parameter {name!r}")
         if mark is not None:
@@ -200,7 +202,7 @@ class _Parameters:
         elif self.state is None:
             self.state = name
         else:
-            raise self._fault(name, f"is a second ThreadState beside {self.state!r}")
+            raise self._definition_error(name, f"is a second ThreadState beside {self.state!r}")
 
     def _inspect(self, handler: Handler) -> inspect.Signature:
         try:
@@ -208,7 +210,7 @@ class _Parameters:
         except (ValueError, TypeError) as error:
             raise DefinitionError(f"Tool {self._tool!r}: its function has no readable signature.") from error
 
-    def _fault(self, name: str, why: str) -> DefinitionError:
+    def _definition_error(self, name: str, why: str) -> DefinitionError:
         return DefinitionError(sentence(f"Tool {self._tool!r}: parameter {name!r} {why}"))
 
 
@@ -227,13 +229,13 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
         if key in schemas:
             raise DefinitionError(f"Tool {tool!r}: two parameters are both called {key!r}.")
         reader = TypeReader(tool)
-        seen = reader.read(hint, key)
+        annotation = reader.read(hint, key)
         argument_schema: JSONObject = {}
         adapter: TypeAdapter[object] | None = None
-        if seen in _SCALARS and not isinstance(parameter.default, FieldInfo):
-            argument_schema = {"type": _SCALARS[seen]}
+        if annotation in _SCALARS and not isinstance(parameter.default, FieldInfo):
+            argument_schema = {"type": _SCALARS[annotation]}
         else:
-            adapter = adapter_of(_with_field(seen, parameter), f"Tool {tool!r}: parameter {key!r}")
+            adapter = adapter_of(_with_field(annotation, parameter), f"Tool {tool!r}: parameter {key!r}")
             adapters.append((key, "validation", adapter))
         schemas[key] = argument_schema
         if field.is_required():
@@ -246,9 +248,9 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
             argument_schema["description"] = description
         reader.check_defaults()
         builder = _builder(adapter, reader) if adapter is not None and reader.builds else None
-        default = _default(reader, key, seen, field, parameter)
+        default = _default(reader, key, annotation, field, parameter)
         arguments.append(
-            Argument(key=key, parameter=name, number=seen is float, builder=builder, default=default)
+            Argument(key=key, parameter=name, number=annotation is float, builder=builder, default=default)
         )
     return _assemble(schemas, adapters, required, tool), tuple(arguments)
 
@@ -258,7 +260,7 @@ def _builder(adapter: TypeAdapter[object], reader: TypeReader) -> Builder:
 
 
 def _default(
-    reader: TypeReader, key: str, seen: Annotation, field: FieldInfo, parameter: inspect.Parameter
+    reader: TypeReader, key: str, annotation: Annotation, field: FieldInfo, parameter: inspect.Parameter
 ) -> Callable[[], object] | None:
     """Return a factory of a call's default, or None if there is none or all calls can share the function's own."""
     if field.is_required():
@@ -266,9 +268,9 @@ def _default(
     if field.default_factory is not None:
         return functools.partial(field.get_default, call_default_factory=True)
     own = parameter.default is not parameter.empty and not isinstance(parameter.default, FieldInfo)
-    if own and is_plain_scalar(seen, field.default):
+    if own and is_plain_scalar(annotation, field.default):
         return None
-    make = reader.check_default(_with_field(seen, parameter), field.default, key)
+    make = reader.check_default(_with_field(annotation, parameter), field.default, key)
     return make if own or make is not None else lambda: field.default
 
 
@@ -280,8 +282,10 @@ def _field(hint: Annotation, parameter: inspect.Parameter) -> FieldInfo:
     return FieldInfo.from_annotated_attribute(kind, parameter.default)
 
 
-def _with_field(seen: Annotation, parameter: inspect.Parameter) -> Annotation:
-    return Annotated[seen, parameter.default] if isinstance(parameter.default, FieldInfo) else seen
+def _with_field(annotation: Annotation, parameter: inspect.Parameter) -> Annotation:
+    return (
+        Annotated[annotation, parameter.default] if isinstance(parameter.default, FieldInfo) else annotation
+    )
 
 
 def _assemble(

@@ -13,7 +13,7 @@ from toolwright.core.arguments.schema import compile_schema
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING, MOST_FAULTS
+from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING, MOST_ERRORS
 from toolwright.core.plain import Path, has_more_values, plain
 
 EXACT = 1_000
@@ -30,25 +30,25 @@ def validation_errors(validator: jsonschema_rs.Validator, arguments: JSON) -> li
     if not has_more_values(arguments, EXACT):
         return field_errors(validator.iter_errors(arguments))
     cut = _first_items(arguments)
-    errors = [error for error in validator.iter_errors(cut) if not _made_by_cutting(error, arguments, cut)]
-    faults = field_errors(errors)[:MOST_FAULTS]
-    if faults:
-        return faults
+    errors = [error for error in validator.iter_errors(cut) if not _is_missing_by_cut(error, arguments, cut)]
+    errors = field_errors(errors)[:MOST_ERRORS]
+    if errors:
+        return errors
     text = (
-        f"fits the schema in the first {MOST_FAULTS} items of its lists and objects, but not in what follows"
+        f"fits the schema in the first {MOST_ERRORS} items of its lists and objects, but not in what follows"
     )
     return [FieldError((), text)]
 
 
 def _first_items(value: JSON) -> JSON:
     if isinstance(value, dict):
-        return {name: _first_items(part) for name, part in islice(value.items(), MOST_FAULTS)}
+        return {name: _first_items(part) for name, part in islice(value.items(), MOST_ERRORS)}
     if isinstance(value, list):
-        return [_first_items(part) for part in value[:MOST_FAULTS]]
+        return [_first_items(part) for part in value[:MOST_ERRORS]]
     return value
 
 
-def _made_by_cutting(error: jsonschema_rs.ValidationError, original: JSON, cut: JSON) -> bool:
+def _is_missing_by_cut(error: jsonschema_rs.ValidationError, original: JSON, cut: JSON) -> bool:
     """Return whether something is missing only because the value was cut."""
     return isinstance(error.kind, _TOO_FEW) and _size(original, error.instance_path) > _size(
         cut, error.instance_path
@@ -224,7 +224,7 @@ class ResultValidator:
         self._name = name
         self._validator: jsonschema_rs.Validator | None = None
 
-    def faults(self, result: JSON) -> list[FieldError]:
+    def errors(self, result: JSON) -> list[FieldError]:
         """Return the validation errors of the result."""
         if self._validator is None:
             self._validator = compile_schema(self._schema, self._name)

@@ -173,12 +173,12 @@ class DependencyReader:
 
     def _dependency(self, mark: Depends) -> Dependency:
         name = name_of(mark.fn)
-        whose = f"{self._what}: the dependency {name!r}"
-        hints = read_hints(mark.fn, whose, self._scope)
+        subject = f"{self._what}: the dependency {name!r}"
+        hints = read_hints(mark.fn, subject, self._scope)
         state: list[str] = []
         below: dict[str, Dependency] = {}
-        for parameter in _parameters(mark.fn, whose):
-            where = f"{whose}, parameter {parameter.name!r}"
+        for parameter in _parameters(mark.fn, subject):
+            where = f"{subject}, parameter {parameter.name!r}"
             hint = hints.get(parameter.name)
             inner = mark_of(hint, parameter.default, where)
             if inner is None and not is_state(hint):
@@ -200,11 +200,11 @@ class DependencyReader:
         )
 
 
-def _parameters(fn: Function, whose: str) -> list[inspect.Parameter]:
+def _parameters(fn: Function, subject: str) -> list[inspect.Parameter]:
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (ValueError, TypeError) as error:
-        raise DefinitionError(f"{whose} has no readable signature; write a function around it.") from error
+        raise DefinitionError(f"{subject} has no readable signature; write a function around it.") from error
     bound = bound_names(fn)
     many = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [each for each in parameters if each.name not in bound and each.kind not in many]
@@ -221,9 +221,9 @@ def _form(fn: Function) -> Form:
 
 def generator_function(fn: Function) -> Function:
     """Return the generator function: the one under `@contextmanager`, or the function itself."""
-    made: Any = getattr(fn, "__wrapped__", None)  # whatever a decorator has put there
+    wrapped: Any = getattr(fn, "__wrapped__", None)  # whatever a decorator has put there
     by_contextlib = getattr(fn, "__globals__", None) is vars(contextlib)
-    return made if by_contextlib and callable(made) else fn
+    return wrapped if by_contextlib and callable(wrapped) else fn
 
 
 def name_of(fn: Function) -> str:

@@ -14,7 +14,7 @@ from toolwright.core.value import value
 
 EnvType: TypeAlias = Literal["text", "secret"]
 EnvKind: TypeAlias = Literal["env", "tenv"]
-Given: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
+EnvInput: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
 """Env as users write it: text, or `{"value": …, "type": "text"}`. Text has the declared type, or is a secret. None
 deletes."""
 
@@ -80,7 +80,7 @@ def read_env(
         raise _invalid_value(path, f"must have at most {MOST_NAMES} names")
     return {
         checked_name(name, path): _read(each, f"{path}.{name}", lambda name=name: type_of(name))
-        for name, each in cast("Given", env).items()
+        for name, each in cast("EnvInput", env).items()
     }
 
 
@@ -142,7 +142,7 @@ def _invalid_value(path: str, error: str) -> InvalidRequest:
 
 
 @value
-class Shown:
+class ShownNames:
     """Names whose values become the names or first messages of children; `related` names share the same suffixes."""
 
     names: tuple[str, ...]
@@ -167,7 +167,7 @@ class EnvTypes:
 
     declared: Mapping[str, EnvType]
     flags: frozenset[str] = frozenset()
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[ShownNames, ...] = ()
 
     def type_of(self, name: str, among: Collection[str] = ()) -> EnvType:
         """Return the type of a value that is given without one, together with values of the names `among`."""
@@ -249,13 +249,13 @@ class NamedVariable(Variable):
     """An undeclared variable named in the URL or a header of an HTTP tool: a secret unless a value says text."""
 
 
-def declared_variables(whose: str, variables: Sequence[Variable]) -> None:
+def declared_variables(subject: str, variables: Sequence[Variable]) -> None:
     """Raise `DefinitionError` unless these are variables with different names."""
-    check_list(f"{whose}: variables", variables, Variable, "variables")
+    check_list(f"{subject}: variables", variables, Variable, "variables")
     names = [each.name for each in variables]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DefinitionError(f"{whose} declares the variable {twice!r} twice.")
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise DefinitionError(f"{subject} declares the variable {duplicate!r} twice.")
 
 
 def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
@@ -263,7 +263,7 @@ def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
     by_name: dict[str, Variable] = {}
     for each in variables:
         previous = by_name.get(each.name, each)
-        types = {one.type for one in (previous, each) if not isinstance(one, NamedVariable)}
+        types = {variable.type for variable in (previous, each) if not isinstance(variable, NamedVariable)}
         make = Variable if types else NamedVariable
         by_name[each.name] = make(
             each.name,

@@ -34,7 +34,7 @@ class _Secrets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogPlace:
+class LogContext:
     """The run in which a record is logged, and its trace."""
 
     run_id: str
@@ -44,7 +44,7 @@ class LogPlace:
 
 CALL_ID: ContextVar[str | None] = ContextVar("toolwright_call_id", default=None)
 """Id of the call whose handler is in progress."""
-_PLACE: ContextVar[LogPlace | None] = ContextVar("toolwright_log_place", default=None)
+_PLACE: ContextVar[LogContext | None] = ContextVar("toolwright_log_place", default=None)
 _SECRETS: ContextVar[_Secrets | None] = ContextVar("toolwright_secrets", default=None)
 _FORMATTER = logging.Formatter()
 
@@ -107,9 +107,9 @@ _FILTER = WithoutSecrets()
 
 def logger(name: str) -> logging.Logger:
     """Return a logger that redacts the secrets of the current thread."""
-    made = logging.getLogger(name)
-    made.addFilter(_FILTER)  # once: the same filter is not added again
-    return made
+    named_logger = logging.getLogger(name)
+    named_logger.addFilter(_FILTER)  # once: the same filter is not added again
+    return named_logger
 
 
 _log = logger("toolwright.internal")
@@ -132,7 +132,7 @@ def internal_errors(doing: str, *expected: type[Exception]) -> Generator[None]:
         raise internal_error(doing, error) from error
 
 
-def place() -> dict[str, str]:
+def log_ids() -> dict[str, str]:
     """Return the ids of the current run, thread, call and trace, as far as they are set."""
     run, call_id = _PLACE.get(), CALL_ID.get()
     if run is None:
@@ -149,21 +149,21 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of the record, followed by its traceback."""
-        line, _, rest = super().format(record).partition("\n")
-        return "\n".join([line, *[f"  {spelled_out(each)}" for each in rest.splitlines()]])
+        line, _, traceback = super().format(record).partition("\n")
+        return "\n".join([line, *[f"  {spelled_out(each)}" for each in traceback.splitlines()]])
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - named by the standard library
         """Return the line, without a traceback."""
         record.message = spelled_out(record.message)
-        ids = place()
-        named = [ids[name] for name in ("runId", "callId") if name in ids]
-        shown = ", ".join([each for each in named if each not in record.message])
+        ids = log_ids()
+        values = [ids[name] for name in ("runId", "callId") if name in ids]
+        context = ", ".join([each for each in values if each not in record.message])
         line = super().formatMessage(record)
-        return f"{line} ({shown})" if shown else line
+        return f"{line} ({context})" if context else line
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: `time` (ISO 8601), `level`, `logger`, `message`, the ids of `place`, `exception`.
+    """One JSON object a line: `time` (ISO 8601), `level`, `logger`, `message`, the ids of `log_ids`, `exception`.
 
     What ends lines, steers terminals or changes the direction of text is written as JSON's escapes.
     """
@@ -175,7 +175,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **place(),
+            **log_ids(),
         }
         exception = record.exc_text or (self.formatException(record.exc_info) if record.exc_info else None)
         if exception is not None:
@@ -184,7 +184,7 @@ class JsonFormatter(logging.Formatter):
 
 
 @contextmanager
-def logging_without(secrets: Callable[[], Redactor], run: LogPlace | None = None) -> Generator[None]:
+def logging_without(secrets: Callable[[], Redactor], run: LogContext | None = None) -> Generator[None]:
     """Redact these secrets from log records of the block and its tasks, and add `run` to them."""
     block = _Secrets(secrets)
     token, placed = _SECRETS.set(block), _PLACE.set(run)

@@ -40,7 +40,7 @@ def encodings(value: str) -> Iterator[str]:
     for sent in _as_bytes(value):
         for encoded in (quote(sent), quote(sent, safe=""), quote_plus(sent)):
             yield encoded
-            yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), encoded)
+            yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), encoded)
         for digits in (sent.hex(), sent.hex().upper()):
             yield digits
             yield "".join([f"%{digits[place : place + 2]}" for place in range(0, len(digits), 2)])
@@ -130,18 +130,18 @@ def layers(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
 
     Each comes with a function that maps its positions to those of the original text.
     """
-    way: list[Unescaped] = []
+    decoded: list[Unescaped] = []
 
     def place(inner: int) -> int:
-        for each in reversed(way):
+        for each in reversed(decoded):
             inner = each.place(inner)
         return inner
 
-    while "\\" in text and len(way) < _LAYERS:
-        way.append(Unescaped(text))
-        if way[-1].text == text:
+    while "\\" in text and len(decoded) < _LAYERS:
+        decoded.append(Unescaped(text))
+        if decoded[-1].text == text:
             return
-        text = way[-1].text
+        text = decoded[-1].text
         yield text, place
 
 
@@ -175,9 +175,9 @@ def clean_strings(text: str, clean: Callable[[JSON], JSON]) -> str | None:
         return None
     try:
         value = _read(text)
-        again = _SCALAR.sub(lambda found: _scalar(found[0], clean), text)
+        cleaned_text = _SCALAR.sub(lambda match: _scalar(match[0], clean), text)
         cleaned = clean(value)
-        return again if _read(again) == cleaned else dumps_unescaped(cleaned)
+        return cleaned_text if _read(cleaned_text) == cleaned else dumps_unescaped(cleaned)
     except (ValueError, RecursionError, InvalidJSON):
         return None
 
@@ -200,30 +200,30 @@ _SEED = 8  # characters by which a beginning is looked for
 _TRIES = 16  # places where it may turn out to be none, before every character is counted
 
 
-def open_end(text: str, word: str) -> int:
+def open_end(text: str, secret: str) -> int:
     """Return the length of the longest suffix of the text that is a proper prefix of the word."""
-    tail = text[max(0, len(text) - len(word) + 1) :]
-    place = tail.find(word[:_SEED])
+    tail = text[max(0, len(text) - len(secret) + 1) :]
+    place = tail.find(secret[:_SEED])
     for _ in range(_TRIES):
         if place < 0:
-            return _short_end(tail, word)
-        if word.startswith(tail[place:]):
+            return _short_end(tail, secret)
+        if secret.startswith(tail[place:]):
             return len(tail) - place
-        place = tail.find(word[:_SEED], place + 1)
-    return _counted(tail, word)
+        place = tail.find(secret[:_SEED], place + 1)
+    return _counted(tail, secret)
 
 
-def _short_end(tail: str, word: str) -> int:
+def _short_end(tail: str, secret: str) -> int:
     """Return `open_end` for a tail that is shorter than the seed."""
     for length in range(min(_SEED - 1, len(tail)), 0, -1):
-        if tail.endswith(word[:length]):
+        if tail.endswith(secret[:length]):
             return length
     return 0
 
 
-def _counted(tail: str, word: str) -> int:
+def _counted(tail: str, secret: str) -> int:
     """Return `open_end` by comparing characters, in linear time (Knuth, Morris and Pratt)."""
-    both = [*word, None, *tail]
+    both = [*secret, None, *tail]
     ends = [0]  # for every place, how many characters before it are the first ones again
     for each in both[1:]:
         length = ends[-1]
@@ -301,14 +301,14 @@ class Redactor:
 
         The returned part is a prefix of all later ones, however the text continues.
         """
-        cut = self._open_place(text, 0)
+        cut = self._open_start(text, 0)
         pieces: list[str] = []
         done = 0
         for start, end, name in self._hits(text):
             if start >= cut:
                 break
             if end > cut:  # what begins within a secret that is whole begins no other
-                cut = self._open_place(text, end)
+                cut = self._open_start(text, end)
             pieces += (text[done:start], f"[redacted:{name}]")
             done = end
         return "".join((*pieces, text[done:cut])), len(text) - cut
@@ -334,23 +334,27 @@ class Redactor:
         if len(text) < self._shortest:
             return None
         hits = {form: name for form, name in self._long.items() if form in text}
-        words = {form: name for form, name in self._short.items() if form in text}
-        begun = self._cut_off(text) if CUT in text else {}
-        if not hits and not words and not begun:
+        short_forms = {form: name for form, name in self._short.items() if form in text}
+        prefixes = self._cut_off(text) if CUT in text else {}
+        if not hits and not short_forms and not prefixes:
             return None
-        return re.compile("|".join(_alternatives(hits, words, begun))), {**begun, **words, **hits}
+        return re.compile("|".join(_alternatives(hits, short_forms, prefixes))), {
+            **prefixes,
+            **short_forms,
+            **hits,
+        }
 
     def _cut_off(self, text: str) -> dict[str, str]:
         """Return the prefixes of secrets at which the text was cut off."""
-        begun: dict[str, str] = {}
+        prefixes: dict[str, str] = {}
         likely = [(form, name) for form, name in self._long.items() if form[:LONG] in text]
         *cut, _ = text.split(CUT) if likely else ("",)
         for before in cut:
             for form, name in likely:
                 length = open_end(before, form)
                 if length >= LONG:
-                    begun.setdefault(form[:length], name)
-        return begun
+                    prefixes.setdefault(form[:length], name)
+        return prefixes
 
     def optional(self, text: str | None) -> str | None:
         """Return the text without secrets, or None."""
@@ -399,13 +403,13 @@ class Redactor:
             attachments=tuple([self.attachment(each) for each in result.attachments]),
         )
 
-    def _open_place(self, text: str, since: int) -> int:
+    def _open_start(self, text: str, since: int) -> int:
         """Return the earliest position, from `since` on, from which the text could be the start of a secret."""
-        rest = text[since:]
-        place = len(rest) - self._open_end(rest)
-        if "\\" in rest:
-            start = recent(rest, self._longest * _SPELLED)
-            for plain, outer in layers(rest[start:]):
+        tail = text[since:]
+        place = len(tail) - self._open_end(tail)
+        if "\\" in tail:
+            start = recent(tail, self._longest * _SPELLED)
+            for plain, outer in layers(tail[start:]):
                 place = min(place, start + outer(len(plain) - self._open_end(plain)))
         return since + place
 
@@ -413,10 +417,10 @@ class Redactor:
         """Return the number of characters at the end of a text that could start a secret, or one that was cut."""
         longest = max([open_end(text, form) for form in (*self._long, *self._short)], default=0)
         longest = max([longest, *[len(form) for form in self._short if text.endswith(form)]])
-        for begun in range(1, len(CUT)):
-            if text.endswith(CUT[:begun]):
-                ends = [open_end(text[:-begun], form) for form in self._long]
-                longest = max([longest, *[begun + length for length in ends if length >= LONG]])
+        for prefix_length in range(1, len(CUT)):
+            if text.endswith(CUT[:prefix_length]):
+                ends = [open_end(text[:-prefix_length], form) for form in self._long]
+                longest = max([longest, *[prefix_length + length for length in ends if length >= LONG]])
         return longest
 
 
@@ -449,15 +453,15 @@ def _same(new: object, old: object) -> bool:
 
 
 def _alternatives(
-    hits: Mapping[str, str], words: Mapping[str, str], begun: Mapping[str, str]
+    hits: Mapping[str, str], short_forms: Mapping[str, str], prefixes: Mapping[str, str]
 ) -> Iterator[str]:
     """Return regular expressions of the forms, the longest first, so that no part of a longer form remains."""
-    for form in sorted({*hits, *words, *begun}, key=len, reverse=True):
+    for form in sorted({*hits, *short_forms, *prefixes}, key=len, reverse=True):
         escaped = re.escape(form)
         if form in hits:
             yield escaped
             continue
-        if form in begun:
+        if form in prefixes:
             yield f"{escaped}(?={re.escape(CUT)})"
             continue
         before = r"(?<!\w)" if _WORD.match(form[0]) else ""

@@ -6,7 +6,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.files.file import (
@@ -78,13 +78,13 @@ class FileDrafts:
 
     async def files(self) -> list[File]:
         """Return all files as the call sees them, by path."""
-        seen = {fold(file.path): file for file in all_of(await self._files.all())}
+        by_path = {fold(file.path): file for file in all_rows(await self._files.all())}
         for folded, change in self._changes.items():
             if change.file is None:
-                seen.pop(folded, None)
+                by_path.pop(folded, None)
             else:
-                seen[folded] = change.file
-        return sorted(seen.values(), key=lambda file: file.path)
+                by_path[folded] = change.file
+        return sorted(by_path.values(), key=lambda file: file.path)
 
     async def at(self, path: str) -> File | None:
         """Return the file at a path, or None."""

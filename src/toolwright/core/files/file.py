@@ -90,7 +90,7 @@ def safe_name(name: str) -> str:
 
 
 async def free_path(
-    name: str, taken: Callable[[Sequence[str]], Awaitable[Container[str]]], folder: str = ATTACHMENTS
+    name: str, existing_of: Callable[[Sequence[str]], Awaitable[Container[str]]], folder: str = ATTACHMENTS
 ) -> str:
     """Return a free path for a new file: `chart.png`, or `chart-2.png` if the first exists.
 
@@ -100,8 +100,8 @@ async def free_path(
 
     async def free(numbers: Sequence[int]) -> int | None:
         paths = {number: fold(_numbered(name, number, folder)) for number in numbers}
-        there = await taken([*paths.values()])
-        return next((number for number in numbers if paths[number] not in there), None)
+        existing = await existing_of([*paths.values()])
+        return next((number for number in numbers if paths[number] not in existing), None)
 
     number = await free((1,)) or await free(range(2, _TRIED + 1))
     below = _TRIED
@@ -175,8 +175,8 @@ def _shortened(text: str, room: int = LONGEST_NAME) -> str:
     if len(_bytes(text)) <= room:
         return text
     stem, suffix = _split(text)
-    kept = _bytes(stem)[: room - len(_bytes(suffix))].decode("utf-8", "ignore")
-    return kept.rstrip(" .") + suffix
+    shortened = _bytes(stem)[: room - len(_bytes(suffix))].decode("utf-8", "ignore")
+    return shortened.rstrip(" .") + suffix
 
 
 def _bytes(text: str) -> bytes:

@@ -164,14 +164,14 @@ class ChildLimit(ChildEffect):
 
 
 @value
-class HoldRequest(ChildEffect):
+class CheckRequest(ChildEffect):
     """Check that a request is still open, and its thread not terminated. Conflict: `request`."""
 
     id: str
 
 
 @value
-class TakeRequest(ChildEffect):
+class FulfillRequest(ChildEffect):
     """Fulfill a request, once. Conflict: `request`, if it is not open."""
 
     id: str

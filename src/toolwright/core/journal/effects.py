@@ -14,11 +14,12 @@ from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
     CancelChildren,
+    CheckRequest,
     ChildLimit,
     Close,
     CloseRequest,
+    FulfillRequest,
     HandOff,
-    HoldRequest,
     Notify,
     OpenRequest,
     Report,
@@ -26,7 +27,6 @@ from toolwright.core.journal.child_effects import (
     Spawn,
     Speak,
     Stop,
-    TakeRequest,
     Terminate,
 )
 from toolwright.core.journal.mcp_effects import DropMcpTask, HoldMcpTool, McpEffect, UnholdMcpTool
@@ -425,8 +425,8 @@ Effect: TypeAlias = (
     | OpenRequest
     | CloseRequest
     | ChildLimit
-    | HoldRequest
-    | TakeRequest
+    | CheckRequest
+    | FulfillRequest
 )
 
 MAY_FIND_NOTHING = frozenset[type](

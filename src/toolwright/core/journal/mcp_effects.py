@@ -65,7 +65,7 @@ class UnholdMcpTool(McpToolEffect):
 
 
 @value
-class AskBelow:
+class AddNestedCall:
     """Create a waiting call from outside any run, as a child of another call of its thread.
 
     That call is its `parent_id`; the thread's subscribers receive the `events`. Conflict: `call`, if a call with this
@@ -78,5 +78,5 @@ class AskBelow:
 
 
 McpEffect: TypeAlias = (
-    SetMcpTask | DropMcpTask | PinMcpTool | HoldMcpTool | AcceptMcpTool | UnholdMcpTool | AskBelow
+    SetMcpTask | DropMcpTask | PinMcpTool | HoldMcpTool | AcceptMcpTool | UnholdMcpTool | AddNestedCall
 )

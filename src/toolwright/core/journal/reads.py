@@ -134,11 +134,11 @@ class ChildReads(Protocol):
         """Return requests that have expired at that time, earliest deadline first."""
         ...
 
-    async def asked(self) -> Sequence[str]:
+    async def requested_variables(self) -> Sequence[str]:
         """Return the names of the variables that suspended runs wait for."""
         ...
 
-    async def askers(self, name: str) -> Sequence[str]:
+    async def waiting_threads(self, name: str) -> Sequence[str]:
         """Return the ids of the threads whose runs wait for the variable of that name."""
         ...
 
@@ -234,7 +234,7 @@ class Depths:
 class OfferReads(Protocol):
     """Reads of calls that workers can claim. Raises `StoreError` when the journal cannot be read."""
 
-    async def begun(
+    async def claimable(
         self,
         at: datetime,
         *,
@@ -249,7 +249,7 @@ class OfferReads(Protocol):
         """
         ...
 
-    async def lapsed(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
+    async def expired_leases(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
         """Return calls that can be claimed at `at` because their lease expired at `since` or later; earliest first."""
         ...
 

@@ -266,7 +266,7 @@ class Store(Protocol):
 
     async def entity(self, entity_id: str) -> Entity | None: ...
 
-    async def entity_named(self, external_id: str) -> Entity | None:
+    async def entity_by_external_id(self, external_id: str) -> Entity | None:
         """Return the entity with that external id."""
         ...
 

@@ -17,7 +17,7 @@ from toolwright.core.value import changed, value
 
 MOST_LISTED = 1_000
 """Tools of one server that an agent has; of more, those that `allowedTools` names."""
-MOST_FAULTS = 20  # that are told of one list
+MOST_ERRORS = 20  # that are told of one list
 MOST_ARGUMENTS = 100  # of a prompt
 MOST_URI = 4_000  # characters of a resource's
 MOST_INSTRUCTIONS = 2_000  # characters of one server
@@ -155,9 +155,9 @@ def read_listed(
         errors.insert(0, ListingError(message=many))
     missing = sorted(server.named_tools - {*_names(listed)})
     errors += [ListingError(message="The server does not list this tool.", tool=each) for each in missing]
-    if len(errors) > MOST_FAULTS:
-        rest = ListingError(message=f"{len(errors) - MOST_FAULTS} more faults.")
-        errors = [*errors[:MOST_FAULTS], rest]
+    if len(errors) > MOST_ERRORS:
+        rest = ListingError(message=f"{len(errors) - MOST_ERRORS} more faults.")
+        errors = [*errors[:MOST_ERRORS], rest]
     return tuple(tools.values()), tuple(errors)
 
 

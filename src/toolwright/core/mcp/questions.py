@@ -70,7 +70,7 @@ def check_question(asked: Mapping[str, JSON]) -> None:
     if not isinstance(schema, dict):
         return
     try:
-        ResultValidator(schema, ELICIT).faults({})
+        ResultValidator(schema, ELICIT).errors({})
     except DefinitionError as error:
         raise InvalidRequest(sentence(f"The schema of a question is not valid: {error}")) from error
 
@@ -88,7 +88,7 @@ def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
         return Elicited(action=action)
     content = answer.get("content")
     entered = _with_defaults({} if content is None else content, schema)
-    errors = ResultValidator(schema, ELICIT).faults(entered)
+    errors = ResultValidator(schema, ELICIT).errors(entered)
     if errors:
         listed = join_errors(errors)
         raise InvalidRequest(

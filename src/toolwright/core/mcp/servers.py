@@ -55,7 +55,7 @@ class McpUnavailable(Exception):
     """The server is unavailable. The message has the reason."""
 
 
-class McpTaskGone(Exception):
+class McpTaskUnknown(Exception):
     """The server does not know the task. The message is the server's."""
 
 
@@ -94,7 +94,7 @@ class McpServers(Protocol):
         """Return the state of a task, whose structured result must fit the schema `output`.
 
         The request is sent in the HTTP `session` in which the task was created, if the server still has that session.
-        Raises `McpUnavailable`, and `McpTaskGone` if the server does not know the task.
+        Raises `McpUnavailable`, and `McpTaskUnknown` if the server does not know the task.
         """
         ...
 

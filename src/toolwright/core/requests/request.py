@@ -21,7 +21,7 @@ from toolwright.core.errors import InvalidConfiguration, InvalidJSON
 from toolwright.core.forms import form_error
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
+from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_ERRORS
 from toolwright.core.model import ModelSettings, Reasoning
 from toolwright.core.plain import (
     NOT_ONE_LINE,
@@ -207,15 +207,15 @@ class RequestForm(_Form):
     context: Annotated[list[Item], Field(max_length=10_000)] = Field(default_factory=list[Item])
 
     @property
-    def kept(self) -> JSONObject:
+    def as_json(self) -> JSONObject:
         """The request as JSON, for storage."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"schema": self.output}
 
     @property
     def instances(self) -> tuple[str, ...]:
         """The instances that the context names, in order."""
-        named = [getattr(item, "instance", None) for item in self.context]
-        return tuple(dict.fromkeys([name for name in named if isinstance(name, str)]))
+        instances = [getattr(item, "instance", None) for item in self.context]
+        return tuple(dict.fromkeys([name for name in instances if isinstance(name, str)]))
 
     @property
     def tools(self) -> list[str | tuple[str, JSON]]:
@@ -269,15 +269,15 @@ def read_request(what: str, written: object) -> RequestForm:
     try:
         form = RequestForm.model_validate(parsed)
     except ValidationError as error:
-        errors = [_fault(each["loc"], form_error(each)) for each in error.errors(include_url=False)]
-        raise _invalid_value(what, errors[:MOST_FAULTS]) from None
+        errors = [_error_detail(each["loc"], form_error(each)) for each in error.errors(include_url=False)]
+        raise _invalid_value(what, errors[:MOST_ERRORS]) from None
     return form
 
 
-def _fault(path: tuple[int | str, ...], message: str) -> dict[str, str]:
+def _error_detail(path: tuple[int | str, ...], message: str) -> dict[str, str]:
     """Return the error of one field. The path omits the kind of item that pydantic selected."""
-    named = [str(part) for number, part in enumerate(path) if not (number == 2 and path[0] == "context")]
-    return {"path": ".".join(named), "message": message}
+    steps = [str(part) for number, part in enumerate(path) if not (number == 2 and path[0] == "context")]
+    return {"path": ".".join(steps), "message": message}
 
 
 def _invalid_value(what: str, errors: list[dict[str, str]]) -> InvalidConfiguration:

@@ -78,25 +78,26 @@ class ComposedForm:
         if response.calls:
             return FormedAnswer(response=response)
         answer = read_answer(response.text)
-        errors = self._envelope.faults(answer)
+        errors = self._envelope.errors(answer)
         if errors or not isinstance(answer, dict):
             raise InvalidAnswer(errors)
         output, calls = answer["output"], _objects(answer["calls"])
         if output is not None:
-            found = self._output_validator.faults(output) or self._output.faults(output)
-            errors = [FieldError(("output", *each.path), each.text) for each in found]
-        asked: list[ModelCall] = []
+            output_errors = self._output_validator.errors(output) or self._output.errors(output)
+            errors = [FieldError(("output", *each.path), each.text) for each in output_errors]
+        model_calls: list[ModelCall] = []
         for number, call in enumerate(calls):
             tool = self._tools[str(call["_tool"])]
             arguments = _arguments(call, tool)
             errors += [
-                FieldError(("calls", number, *each.path), each.text) for each in self._faults(tool, arguments)
+                FieldError(("calls", number, *each.path), each.text)
+                for each in self._call_errors(tool, arguments)
             ]
-            asked.append(ModelCall(id="", name=tool.name, arguments=dumps_unescaped(arguments)))
+            model_calls.append(ModelCall(id="", name=tool.name, arguments=dumps_unescaped(arguments)))
         if errors:
             raise InvalidAnswer(errors)
-        made = changed(response, calls=tuple(asked))
-        return FormedAnswer(response=made, output=output, over=output is not None)
+        with_calls = changed(response, calls=tuple(model_calls))
+        return FormedAnswer(response=with_calls, output=output, over=output is not None)
 
     def as_sent(self, messages: list[Message]) -> list[Message]:
         """Return the context's messages, then the conversation, calls and results as text."""
@@ -116,7 +117,7 @@ class ComposedForm:
         form._envelope = ResultValidator(_envelope([*form._tools]), "answer")
         return form
 
-    def _faults(self, tool: Tool, arguments: JSONObject) -> list[FieldError]:
+    def _call_errors(self, tool: Tool, arguments: JSONObject) -> list[FieldError]:
         """Return the errors of a call. References in arguments are validated later, when the call starts."""
         chosen = tool.meta is not None and "_instance" in tool.meta.choices and "_instance" in arguments
         if chosen and self._instances and arguments["_instance"] not in self._instances:
@@ -133,10 +134,14 @@ class ComposedForm:
 
 def _envelope(names: list[str]) -> JSONObject:
     """Return the schema of an answer, without the contents of its output and its calls."""
-    named: list[JSON] = [*names]
+    required: list[JSON] = [*names]
     calls: JSONObject = {"type": "array", "maxItems": 0}
     if names:
-        call: JSONObject = {"type": "object", "properties": {"_tool": {"enum": named}}, "required": ["_tool"]}
+        call: JSONObject = {
+            "type": "object",
+            "properties": {"_tool": {"enum": required}},
+            "required": ["_tool"],
+        }
         calls = {"type": "array", "items": call}
     return {
         "type": "object",

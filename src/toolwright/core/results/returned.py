@@ -114,8 +114,8 @@ def _attachments(value: object) -> tuple[Attachment | AttachmentRef, ...]:
             raise InvalidField(
                 f"An attachment must be an Attachment or an AttachmentRef, not a {type(each).__name__}."
             )
-    kept = cast("tuple[Attachment | AttachmentRef, ...]", attachments)  # as just checked
-    return tuple(checked_parts(kept, "Attachment"))
+    checked = cast("tuple[Attachment | AttachmentRef, ...]", attachments)  # as just checked
+    return tuple(checked_parts(checked, "Attachment"))
 
 
 def _text(value: object) -> str | None:

@@ -15,7 +15,7 @@ from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.forms import form_error
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, dumps
-from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.limits import MOST_ERRORS
 from toolwright.core.model import AnswerSchema, ModelResponse
 from toolwright.core.plain import Path, plain
 from toolwright.core.schemas.schema_tool import read_schema
@@ -53,12 +53,12 @@ class Output:
         self.schema = read_schema(what, cast("object", schema))
         self._validator = ResultValidator(self.schema, "output")
 
-    def faults(self, output: JSON) -> list[FieldError]:
+    def errors(self, output: JSON) -> list[FieldError]:
         """Return the validation errors of an output: by the schema, or otherwise by the validators of the type.
 
         Raises `ValidatorFailed` if one of these validators is broken.
         """
-        errors = self._validator.faults(output)
+        errors = self._validator.errors(output)
         if errors or self._adapter is None:
             return errors
         try:
@@ -66,7 +66,7 @@ class Output:
         except ValidationError as error:
             details = error.errors(include_url=False)
             return [
-                FieldError(_path(each["loc"], output), form_error(each)) for each in details[:MOST_FAULTS]
+                FieldError(_path(each["loc"], output), form_error(each)) for each in details[:MOST_ERRORS]
             ]
         except (Exception, SystemExit) as error:  # a validator of the user's own may raise anything
             raise ValidatorFailed(error_text(error)) from error
@@ -162,7 +162,7 @@ class OutputForm:
         if response.calls:
             return FormedAnswer(response=response)
         output = read_answer(response.text)
-        errors = self._output.faults(output)
+        errors = self._output.errors(output)
         if errors:
             raise InvalidAnswer(errors)
         return FormedAnswer(response=response, output=output, over=True)
@@ -185,12 +185,12 @@ def read_answer(text: str) -> JSON:
 
 def _unfenced(text: str) -> str:
     """Return the text inside a Markdown fence around it, or the text itself without a fence."""
-    whole = text.strip()
-    first, line_break, rest = whole.partition("\n")
+    stripped = text.strip()
+    first, line_break, body = stripped.partition("\n")
     if not line_break or first.rstrip().lower() not in (_FENCE, f"{_FENCE}json"):
         return text
-    within = rest.removesuffix(_FENCE)
-    return text if within == rest else within
+    within = body.removesuffix(_FENCE)
+    return text if within == body else within
 
 
 def correction(error: InvalidAnswer) -> str:

@@ -73,7 +73,7 @@ def is_array(schema: JSONObject) -> bool:
     return kind == "array" or (isinstance(kind, list) and "array" in kind)
 
 
-def _places(schema: JSONObject) -> Iterator[tuple[JSONObject, Path]]:
+def _subschemas(schema: JSONObject) -> Iterator[tuple[JSONObject, Path]]:
     """Yield the schema and all its subschemas, each with its path."""
     waiting: list[tuple[JSON, Path]] = [(schema, ())]
     while waiting:
@@ -89,7 +89,7 @@ def _first(broken: Callable[[JSONObject], bool]) -> Broken:
     """Return a rule that applies to every position of a schema."""
 
     def place(tool: ToolDefinition) -> str | None:
-        return next((spell(path) for part, path in _places(tool.parameters) if broken(part)), None)
+        return next((spell(path) for part, path in _subschemas(tool.parameters) if broken(part)), None)
 
     return place
 
@@ -123,7 +123,7 @@ def _odd_patterns(schema: JSONObject) -> bool:
 
 def _invalid(tool: ToolDefinition) -> str | None:
     """Return the path at which the schema is not valid by draft 2020-12, or None."""
-    for part, path in _places(tool.parameters):
+    for part, path in _subschemas(tool.parameters):
         if (
             part.get("$schema", DIALECTS[0]) not in DIALECTS
             or "definitions" in part
@@ -140,10 +140,10 @@ def _invalid(tool: ToolDefinition) -> str | None:
 def _unreadable(tool: ToolDefinition) -> str | None:
     if has_half_characters(tool.description):
         return "description"
-    return next(_unreadable_places(tool.parameters), None)
+    return next(_unreadable_paths(tool.parameters), None)
 
 
-def _unreadable_places(schema: JSON) -> Iterator[str]:
+def _unreadable_paths(schema: JSON) -> Iterator[str]:
     waiting: list[tuple[JSON, Path]] = [(schema, ())]
     while waiting:
         part, path = waiting.pop()

@@ -104,8 +104,8 @@ def value_key(name: str, instance: str | None) -> str:
         return checked_key(name)
     if instance is None or "." in name:
         raise InvalidRequest(
-            f"A value of this call cannot have the key {brief_value(name)}: a call of an instance takes none with a "
-            f"dot, any other none that begins with {MARK} and has a dot."
+            f"The key {brief_value(name)} is not valid in this call. A key of an instance must not contain a dot. Any "
+            f"other key must not begin with {MARK} and contain a dot."
         )
     return checked_key(f"{MARK}{name}.{instance}")
 
@@ -158,9 +158,9 @@ def _write(state: JSON, place: OutputPath, value: JSON, depth: int = 0) -> JSON:
     if depth == len(place.path):
         return _change(state, place, value)
     if not isinstance(state, dict):
-        there = _spell(_STATE, place.path[:depth])
+        parent = _spell(_STATE, place.path[:depth])
         raise InvalidRequest(
-            f"{place.spelling} cannot be written: {there} is {type_name(state)}, not an object."
+            f"{place.spelling} cannot be written: {parent} is {type_name(state)}, not an object."
         )
     name = place.path[depth]
     if depth == len(place.path) - 1 and name not in state:
@@ -194,7 +194,7 @@ def _change(old: JSON, place: OutputPath, value: JSON) -> JSON:
         case method, _, new:
             raise InvalidRequest(
                 f"{type_name(new).capitalize()} cannot be written to {place.spelling} by {method}: "
-                f"there is {type_name(old)}."
+                f"its value is {type_name(old)}."
             )
 
 
@@ -217,7 +217,7 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
     A reference is the whole of a text; list items are addressed by number. Referenced values are not resolved further.
     Raises `InvalidArguments` with each argument and path that does not exist, and for arguments that become too large.
     """
-    errors = _size_faults(arguments, _MOST_BYTES)
+    errors = _size_errors(arguments, _MOST_BYTES)
     if errors:
         raise InvalidArguments(errors)
     most = len(dumps_unescaped(arguments)) + MAX_STATE
@@ -239,7 +239,7 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
             return None
 
     resolved = {name: resolve(each, (name,)) for name, each in arguments.items()}
-    errors = errors or _size_faults(resolved, most)
+    errors = errors or _size_errors(resolved, most)
     if errors:
         raise InvalidArguments(errors)
     return {name: _copy(each) for name, each in resolved.items()}
@@ -252,7 +252,7 @@ def _copy(part: JSON) -> JSON:
     return [_copy(each) for each in part] if isinstance(part, list) else part
 
 
-def _size_faults(arguments: JSONObject, most: int) -> list[FieldError]:
+def _size_errors(arguments: JSONObject, most: int) -> list[FieldError]:
     """Return the errors of arguments that are too large. Their references can repeat a large value."""
     if has_more_values(arguments, MAX_JSON_VALUES) or surely_longer(arguments, most):
         values = f"hold, with what they refer to, more than {MAX_JSON_VALUES} values"
@@ -270,8 +270,8 @@ def reach(value: JSON, root: str, names: Sequence[str]) -> JSON:
         elif isinstance(value, list) and name.isdecimal() and len(name) < 10 and int(name) < len(value):
             value = value[int(name)]
         else:
-            there = ", ".join([*value][:_FEW]) if isinstance(value, dict) else ""
-            kind = f"has only {there}" if there else f"is {type_name(value)} without it"
+            existing = ", ".join([*value][:_FEW]) if isinstance(value, dict) else ""
+            kind = f"has only {existing}" if existing else f"is {type_name(value)} without it"
             raise NotFound(
                 f"There is no {_spell(root, names)}: {_spell(root, names[:number])} {brief(kind)}."
             )

@@ -87,8 +87,10 @@ def tool_ui(name: str, component: Any = None) -> Any:  # as the overloads say
 
 def _checked(name: str, component: Any) -> Any:  # whatever the caller gave
     if isinstance(component, str) and component not in COMPONENTS:
-        known = ", ".join(map(repr, COMPONENTS))
-        raise DefinitionError(f"The console has no component {component!r} for {name!r}: it has {known}.")
+        components = ", ".join(map(repr, COMPONENTS))
+        raise DefinitionError(
+            f"The console has no component {component!r} for {name!r}: it has {components}."
+        )
     if not isinstance(component, str) and not callable(component):
         raise DefinitionError(f"The component of {name!r} must be a function or a name, not {component!r}.")
     return component

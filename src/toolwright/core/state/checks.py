@@ -83,7 +83,7 @@ def key(value: object) -> str:
     return name
 
 
-def kept(name: str, value: JSON) -> str | None:
+def encoded_value(name: str, value: JSON) -> str | None:
     """Return the JSON text of a value to store in a thread, or None to delete it."""
     if value is None:
         return None

@@ -189,8 +189,8 @@ class MemoryState:
         changes = read_env(
             {checked_name(name): None if value is None else {"value": value, "type": type or "secret"}}
         )
-        kept = {**(self._env or {}), **changes}
-        self._env = {each: var for each, var in kept.items() if var is not None}
+        encoded_value = {**(self._env or {}), **changes}
+        self._env = {each: var for each, var in encoded_value.items() if var is not None}
 
     @property
     def files(self) -> FileDrafts:
@@ -272,8 +272,8 @@ class MemoryState:
         self.messages = [changed(m, content=text) if m.id == message_id else m for m in self.messages]
 
     def _message(self, message_id: str) -> Message | None:
-        wanted = given.text("The id of a message", message_id)
-        return next((each for each in self.messages if each.id == wanted), None)
+        id_ = given.text("The id of a message", message_id)
+        return next((each for each in self.messages if each.id == id_), None)
 
     async def queue_message(
         self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
@@ -285,24 +285,24 @@ class MemoryState:
 
     def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
         """Add a call to `queued`."""
-        name, asked = given.tool_call(name, arguments)
-        self.queued.append(QueuedCall(name=name, arguments=asked))
+        name, arguments_json = given.tool_call(name, arguments)
+        self.queued.append(QueuedCall(name=name, arguments=arguments_json))
 
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
         """Call another tool of the toolset that has made this call. Without a toolset no tool exists."""
-        name, asked = given.tool_call(name, arguments)
+        name, arguments_json = given.tool_call(name, arguments)
         if self._invoke is None:
             return ToolResult.fail("No tools can be called here.", error_code="unknown_tool")
-        return await self._invoke(name, asked)
+        return await self._invoke(name, arguments_json)
 
     async def elicit(
         self, message: str, schema: object = None, *, url: str | None = None, source: str | None = None
     ) -> Elicited:
         """Ask through the given `ask`. Without one, the answer is `cancel`."""
-        asked = question(message, schema, url, source)
+        arguments = question(message, schema, url, source)
         if self._ask is None:
             return Elicited(action="cancel", reason="There is nobody to ask here.")
-        return await self._ask(asked)
+        return await self._ask(arguments)
 
     async def sample(
         self,
@@ -344,7 +344,7 @@ class MemoryState:
     def set_value(self, key: str, value: JSON) -> None:
         """Set or delete (`None`) a value in memory."""
         name, copy = given.key(key), plain(value)
-        given.kept(name, copy)
+        given.encoded_value(name, copy)
         self.values[name] = copy
 
     def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:

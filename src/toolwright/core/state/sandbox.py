@@ -169,9 +169,9 @@ def read_options(options: object = None, **more: object) -> CodeOptions:
             raise InvalidRequest(f"run_code has no option {name!r}. Options: {', '.join(_READERS)}.")
         if option is not None:
             read[field] = reader(option)
-    made = CodeOptions(**read)
-    _agree(made)
-    return made
+    validated = CodeOptions(**read)
+    _agree(validated)
+    return validated
 
 
 def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str, CodeOptions]:
@@ -221,10 +221,12 @@ def _agree(options: CodeOptions) -> None:
     if options.language != "python":
         return
     if options.modules:
-        raise InvalidRequest("Python code has no modules of its own here: put it into one source.")
+        raise InvalidRequest(
+            "The option 'modules' is not supported for Python: put all code into the source."
+        )
     for name in (*options.imports, *options.globals):
         if not name.isidentifier():
-            raise InvalidRequest(f"A name for Python code must be an identifier, and {name!r} is not.")
+            raise InvalidRequest(f"A name for Python code must be an identifier, not {name!r}.")
 
 
 def _size(source: str, options: CodeOptions) -> int:
@@ -262,11 +264,13 @@ def _execute(value: object) -> object:
         raise InvalidRequest(
             f"The option 'execute' must be a mapping with 'fn' and 'args', not {brief_value(value)}."
         )
-    asked = cast("Mapping[object, object]", value)
-    for name in asked:
+    fields = cast("Mapping[object, object]", value)
+    for name in fields:
         if name not in ("fn", "args"):
-            raise InvalidRequest(f"The option 'execute' has 'fn' and 'args', and no {name!r}.")
-    name, args = asked.get("fn", "default"), asked.get("args", ())
+            raise InvalidRequest(
+                f"The option 'execute' has only the fields 'fn' and 'args', and no {name!r}."
+            )
+    name, args = fields.get("fn", "default"), fields.get("args", ())
     if not isinstance(name, str) or not _GLOBAL.fullmatch(name):
         raise InvalidRequest(
             f"The option 'execute.fn' must be the name of an export, not {brief_value(name)}."
@@ -280,28 +284,28 @@ def _execute(value: object) -> object:
 
 
 def _imports(value: object) -> object:
-    named = _named("imports", value, "of functions by name", _NAME)
-    for name, function in named.items():
+    functions = _mapping("imports", value, "of functions by name", _NAME)
+    for name, function in functions.items():
         if not callable(function):
             raise InvalidRequest(
                 f"The import {name!r} must be a function, async or not, not {brief_value(function)}."
             )
-    return cast("dict[str, HostFunction]", named)
+    return cast("dict[str, HostFunction]", functions)
 
 
 def _globals(value: object) -> object:
-    named = _named("globals", value, "of JSON values by name", _GLOBAL)
-    return cast("JSONObject", _json("globals", named))
+    values = _mapping("globals", value, "of JSON values by name", _GLOBAL)
+    return cast("JSONObject", _json("globals", values))
 
 
 def _modules(value: object) -> object:
-    named = _named("modules", value, "of sources by name", _NAME)
-    for name, source in named.items():
+    sources = _mapping("modules", value, "of sources by name", _NAME)
+    for name, source in sources.items():
         if not isinstance(source, str) or unwritable(source):
             raise InvalidRequest(
                 f"The module {name!r} must be text without NUL or lone surrogates, not {brief_value(source)}."
             )
-    return named
+    return sources
 
 
 def _memory(value: object) -> object:
@@ -320,23 +324,23 @@ def _timeout(value: object) -> object:
     )
 
 
-def _named(option: str, value: object, wanted: str, name: re.Pattern[str]) -> dict[str, object]:
+def _mapping(option: str, value: object, expected: str, name: re.Pattern[str]) -> dict[str, object]:
     if not isinstance(value, Mapping):
-        raise InvalidRequest(f"The option {option!r} is a mapping {wanted}, not {brief_value(value)}.")
-    named = cast("Mapping[object, object]", value)
-    for each in named:
+        raise InvalidRequest(f"The option {option!r} must be a mapping {expected}, not {brief_value(value)}.")
+    entries = cast("Mapping[object, object]", value)
+    for each in entries:
         if not isinstance(each, str) or not name.fullmatch(each) or each == "__proto__":
             raise InvalidRequest(
-                f"A name in the option {option!r} is one as in 'weather', not {brief_value(each)}."
+                f"A name in the option {option!r} must be like 'weather', not {brief_value(each)}."
             )
-    return {str(each): item for each, item in named.items()}
+    return {str(each): item for each, item in entries.items()}
 
 
 def _json(option: str, value: object) -> JSON:
     try:
         return plain(value)
     except InvalidJSON as error:
-        raise InvalidRequest(f"The option {option!r} is JSON: {error}") from error
+        raise InvalidRequest(f"The option {option!r} must be JSON: {error}") from error
 
 
 _READERS: Mapping[str, _Reader] = {

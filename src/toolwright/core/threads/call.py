@@ -87,7 +87,7 @@ class Call:
     completed_at: datetime | None = None
 
     @property
-    def is_asked(self) -> bool:
+    def awaits_approval(self) -> bool:
         """Return whether the call waits for an approval."""
         return self.approval == "asked" and self.status == "waiting"
 
@@ -99,11 +99,11 @@ class Call:
     @property
     def has_child(self) -> bool:
         """Return whether a child thread executes the call."""
-        return self.kind in ("agent", "delegate") and not self.is_asked
+        return self.kind in ("agent", "delegate") and not self.awaits_approval
 
     def approved(self, arguments: str | None) -> "Call":
         """Return the approved call, with the approver's arguments if they are given."""
-        if not self.is_asked:
+        if not self.awaits_approval:
             raise _forbidden(self.id, self.status, "created")
         return changed(
             self,

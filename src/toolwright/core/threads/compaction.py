@@ -143,8 +143,10 @@ def left_out(row: Compaction | None) -> list[str]:
         return ["Nothing was left out."]
     lines: list[str] = []
     if row.cut:
-        kept = f", but for {', '.join(map(str, row.kept))}" if row.kept else ""
-        lines.append(f"Left out: messages up to {row.cut}{kept} (compaction {row.number}, {row.cause}).")
+        exceptions = f", but for {', '.join(map(str, row.kept))}" if row.kept else ""
+        lines.append(
+            f"Left out: messages up to {row.cut}{exceptions} (compaction {row.number}, {row.cause})."
+        )
     if row.cleared:
         lines.append(f"References in place of results: up to message {row.cleared}.")
     if row.bare:
@@ -167,11 +169,11 @@ def in_effect(rows: Iterable[Compaction]) -> list[Compaction]:
     After a handover between agents with one and with two sides, a later one for all replaces those of the sides, and
     later ones of both sides replace that one.
     """
-    known = [*rows]
-    shared = next((each for each in known if not each.side), None)
+    effective = [*rows]
+    shared = next((each for each in effective if not each.side), None)
     if shared is None:
-        return known
-    later = [each for each in known if each.side and each.number > shared.number]
+        return effective
+    later = [each for each in effective if each.side and each.number > shared.number]
     return later if len(later) > 1 else [shared, *later]
 
 
@@ -180,10 +182,10 @@ def compaction_for(rows: Iterable[Compaction], side: Side | None) -> Compaction 
 
     An agent with one side uses the one that omits the least.
     """
-    known = {each.side: each for each in in_effect(rows)}
+    by_side = {each.side: each for each in in_effect(rows)}
     if side is not None:
-        return known.get(side, known.get(""))
-    return min(known.values(), key=lambda each: each.cut, default=None)
+        return by_side.get(side, by_side.get(""))
+    return min(by_side.values(), key=lambda each: each.cut, default=None)
 
 
 def refers(rows: Iterable[Compaction]) -> bool:
@@ -193,9 +195,9 @@ def refers(rows: Iterable[Compaction]) -> bool:
 
 def cut_by_all(rows: Iterable[Compaction]) -> int:
     """Return the position up to which no side reads the conversation, by the compactions in force."""
-    known = in_effect(rows)
-    reads_all = len(known) == 1 and known[0].side  # the other side does
-    return 0 if reads_all else min([each.cut for each in known], default=0)
+    effective = in_effect(rows)
+    reads_all = len(effective) == 1 and effective[0].side  # the other side does
+    return 0 if reads_all else min([each.cut for each in effective], default=0)
 
 
 def edited(row: Compaction, number: int, text: str, by: str | None, at: datetime) -> Compaction:
@@ -238,7 +240,7 @@ def removed(row: Compaction, number: int, by: str | None, at: datetime) -> Compa
 _OF_NO_RUN: dict[str, object] = {"usage": None, "cost": None, "run_id": None, "step": 0}
 
 
-def in_view(
+def messages_in_view(
     messages: Sequence[Message], compactions: Sequence[Compaction], cut: int, run_id: str | None
 ) -> list[Message]:
     """Return the messages of the top-level conversation that a worker needs to continue it.
@@ -246,7 +248,7 @@ def in_view(
     These are all messages after the `cut`, and of the earlier ones those of the open run, pinned ones and those that a
     compaction keeps.
     """
-    kept = {seq for each in compactions for seq in each.kept}
+    kept_seqs = {seq for each in compactions for seq in each.kept}
     return [
         each
         for each in messages
@@ -255,7 +257,7 @@ def in_view(
         and (
             (each.seq or 0) > cut
             or each.pinned
-            or each.seq in kept
+            or each.seq in kept_seqs
             or (run_id is not None and each.run_id == run_id)
         )
     ]
@@ -266,13 +268,13 @@ def shown(messages: Sequence[Message], compaction: Compaction | None) -> list[Me
     if compaction is None:
         return [*messages]
     cut, cleared, bare = compaction.cut, compaction.cleared, compaction.bare
-    kept = {*compaction.kept}
+    kept_seqs = {*compaction.kept}
     sent: list[Message] = []
     if compaction.text:
         sent.append(header(compaction))
     for message in messages:
         seq = message.seq
-        if seq is not None and seq <= cut and seq not in kept and not message.pinned:
+        if seq is not None and seq <= cut and seq not in kept_seqs and not message.pinned:
             continue
         if message.role != "tool" or seq is None:
             sent.append(message)
@@ -333,11 +335,11 @@ def bare_reference(message: Message, refer: Callable[[Message], Message] = refer
 
     The result is the same for a message that is a reference already.
     """
-    is_made = is_reference(message.content)
-    if not (is_made or len(message.content) > BARE_RESULT or has_images(message)):
+    has_reference = is_reference(message.content)
+    if not (has_reference or len(message.content) > BARE_RESULT or has_images(message)):
         return message
-    made = message if is_made else refer(message)
-    return changed(made, content=made.content.split("\n", 1)[0])
+    with_reference = message if has_reference else refer(message)
+    return changed(with_reference, content=with_reference.content.split("\n", 1)[0])
 
 
 def is_reference(text: str) -> bool:
@@ -423,15 +425,15 @@ def changes_of(text: str, digest: str, base: Sequence[str]) -> str:
     return dumps({"base": digest, "lines": parts})
 
 
-def base_of(kept: SentText) -> str | None:
+def base_of(stored: SentText) -> str | None:
     """Return the digest of the text that a stored text differs from, or None if it is complete."""
-    return None if text_digest(kept.text) == kept.digest else str(_changes(kept.text).get("base"))
+    return None if text_digest(stored.text) == stored.digest else str(_changes(stored.text).get("base"))
 
 
-def full_text(kept: SentText, base: str) -> str:
+def full_text(stored: SentText, base: str) -> str:
     """Return the complete text of `kept`, which has the changes to the text `base`."""
     before, lines = base.split("\n"), list[str]()
-    for part in cast("list[JSON]", _changes(kept.text).get("lines", [])):
+    for part in cast("list[JSON]", _changes(stored.text).get("lines", [])):
         if isinstance(part, list):
             first, count = cast("list[int]", part)
             lines += before[first : first + count]
@@ -457,7 +459,7 @@ def boundaries(messages: Sequence[Message], *, within_steps: bool = False) -> li
     last = [*accumulate((_place(each) for each in messages), max)]
     later = [*accumulate((_place(each) or 2**62 for each in reversed(messages)), min)][::-1]
     open_calls: set[str] = set()
-    found: list[int] = []
+    cuts: list[int] = []
     for position, message in enumerate(messages):
         is_divided = position and _step(message) == _step(messages[position - 1]) is not None
         if (
@@ -465,12 +467,12 @@ def boundaries(messages: Sequence[Message], *, within_steps: bool = False) -> li
             and not (open_calls or (is_divided and not within_steps))
             and last[position - 1] < later[position]
         ):
-            found.append(position)
+            cuts.append(position)
         if message.role == "tool":
             open_calls.discard(message.call_id or "")
         else:
             open_calls.update(call.id for call in message.calls)
-    return found
+    return cuts
 
 
 def _step(message: Message) -> tuple[str, int, str | None] | None:
@@ -490,13 +492,13 @@ def cut_for(cuts: Sequence[int], sizes: Sequence[int], room: int, most: int | No
     It is the smallest sufficient one of `cuts`, the boundaries of the conversation, up to `most`. If none is sufficient
     it is the greatest, or 0 if there is none. The last message, or the last step with its results, is always kept.
     """
-    rest = [*accumulate(reversed(sizes))][::-1]
+    remaining = [*accumulate(reversed(sizes))][::-1]
     chosen = 0
     for position in cuts:
         if most is not None and position > most:
             break
         chosen = position
-        if rest[position] <= room:
+        if remaining[position] <= room:
             break
     return chosen
 

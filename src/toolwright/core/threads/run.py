@@ -94,7 +94,7 @@ class Run:
         return self.status in OVER
 
     @property
-    def opened_again(self) -> bool:
+    def is_reopened(self) -> bool:
         """Return whether the run was finished and queued again (external calls, a retry) and is not claimed yet."""
         return self.status == "queued" and self.started_at is not None and self.error is None
 

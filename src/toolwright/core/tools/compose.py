@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import cast
 from urllib.parse import quote
 
-from toolwright.core.arguments.numbers import Numbers, Place
+from toolwright.core.arguments.numbers import Numbers, Subschema
 from toolwright.core.arguments.schema import with_parts
 from toolwright.core.checks import brief_value, check_callee, misfit
 from toolwright.core.errors import DefinitionError
@@ -41,11 +41,11 @@ def compose(
     names = {tool.name for tool in listed}
     wrong = misfit(explicit, str) or next((repr(name) for name in explicit if name not in names), None)
     if wrong is not None:
-        raise DefinitionError(f"explicit= names some of the tools, not {wrong}.")
+        raise DefinitionError(f"explicit= must be a list of names of these tools, not {wrong}.")
     shared = _Definitions()
-    output = shared.move_here("output", _output(read_schema("The output schema", output_schema)))
+    output = shared.add("output", _output(read_schema("The output schema", output_schema)))
     items: list[JSON] = [
-        shared.move_here(tool.name, _item(tool, tool.latent and tool.name not in explicit, reasoning))
+        shared.add(tool.name, _item(tool, tool.latent and tool.name not in explicit, reasoning))
         for tool in listed
     ]
     calls: JSONObject = {"type": "array", "maxItems": 0}
@@ -85,7 +85,7 @@ def _listed(tools: object) -> list[Tool]:
         tool = as_tool(each)
         if not isinstance(tool, Tool):
             check_callee("A composed schema", tool)
-            raise DefinitionError(f"A composed schema has tools, not {brief_value(tool)}.")
+            raise DefinitionError(f"The tools of a composed schema must be tools, not {brief_value(tool)}.")
         if tool.name in listed:
             raise DefinitionError(f"Two tools are called {tool.name!r}; rename one.")
         listed[tool.name] = tool
@@ -98,13 +98,13 @@ class _Definitions:
     def __init__(self) -> None:
         self.schemas: JSONObject = {}
 
-    def move_here(self, owner: str, schema: JSONObject) -> JSONObject:
+    def add(self, owner: str, schema: JSONObject) -> JSONObject:
         """Move a schema's definitions here and return it with its references adjusted."""
         definitions = schema.get("$defs")
         names: dict[str, str] = {}
         for name, each in definitions.items() if isinstance(definitions, dict) else ():
-            wanted = f"{owner}.{name}" if name in self.schemas else name
-            names[name] = free_name(wanted, self.schemas)
+            preferred = f"{owner}.{name}" if name in self.schemas else name
+            names[name] = free_name(preferred, self.schemas)
             self.schemas[names[name]] = each
         for name in names.values():
             self.schemas[name] = _renamed(self.schemas[name], names)
@@ -214,9 +214,9 @@ def _closed_object(schema: JSONObject, path: Path) -> JSONObject:
         if schema.get("maxItems") != 0:
             raise _unsaid(path, "takes items of any form")
         schema = {**schema, "items": {**_NULL}}  # providers want a form, also of no items
-    taken = schema.get("additionalProperties", True)
+    additional = schema.get("additionalProperties", True)
     properties, required = schema.get("properties"), schema.get("required", [])
-    if ("object" in types and properties is None) or not isinstance(taken, bool):
+    if ("object" in types and properties is None) or not isinstance(additional, bool):
         raise _unsaid(path, "takes fields of any name")
     if isinstance(properties, dict) and isinstance(required, list) and not {*required} <= properties.keys():  # type: ignore[misc]  # names
         raise _unsaid(path, "requires fields that it does not describe")
@@ -262,7 +262,7 @@ class _Answer:
         self._places = Numbers(schema)
         self._done: dict[tuple[int, str], JSON] = {}  # by the parts of one answer
 
-    def at(self, value: JSON, place: Place) -> JSON:
+    def at(self, value: JSON, place: Subschema) -> JSON:
         """Return the value without the nulls that this position of the schema does not allow.
 
         The result is cached for each position.
@@ -306,12 +306,12 @@ class _Answer:
         """
         places = [(branch, f"{pointer}/anyOf/{number}") for number, branch in enumerate(branches)]
         for place in sorted(places, key=lambda place: not self._declares(place, value)):
-            made = self.at(value, place)
-            if self._places.accepts(place[1], made):
-                return made
+            converted = self.at(value, place)
+            if self._places.accepts(place[1], converted):
+                return converted
         return value
 
-    def _declares(self, place: Place | None, value: JSON) -> bool:
+    def _declares(self, place: Subschema | None, value: JSON) -> bool:
         """Return whether the schema at this position, if it lists properties, lists all fields of the value."""
         passed: set[str] = set()
         while place is not None and isinstance(place[0], dict) and place[1] not in passed:

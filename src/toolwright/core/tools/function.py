@@ -39,7 +39,7 @@ class FunctionExecutor:
 
     def __init__(self, pool: Pool | None = None, overrides: Overrides | None = None) -> None:
         self._pool = pool
-        self._own: DaemonThreads | None = None
+        self._own_pool: DaemonThreads | None = None
         self._overrides: Overrides = {} if overrides is None else overrides
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
@@ -76,7 +76,7 @@ class FunctionExecutor:
             else:
                 result = as_result(value)
             if result.status == "error":
-                _warn_of_result(tool.name, value, result)
+                _warn_invalid_result(tool.name, value, result)
             return result
         except BaseException as error:
             if _passes(error):
@@ -89,11 +89,11 @@ class FunctionExecutor:
         """Open the dependencies, call the handler and return its value. Exceptions of both are raised."""
         opener = Opener(self._in_thread, self._overrides)
         async with opener.values(signature.binding.dependencies, state) as values:
-            given = {**keywords, **values}
+            all_keywords = {**keywords, **values}
             if signature.on_loop:
-                value = handler(**given)
+                value = handler(**all_keywords)
             else:
-                value, error = await self._in_thread(handler, given)
+                value, error = await self._in_thread(handler, all_keywords)
                 if error is not None:
                     raise error
             return (
@@ -116,15 +116,15 @@ class FunctionExecutor:
     def _threads(self) -> Pool:
         if self._pool is not None:
             return self._pool
-        if self._own is None:
-            self._own = DaemonThreads(THREADS, "toolwright-tool")
-        return self._own
+        if self._own_pool is None:
+            self._own_pool = DaemonThreads(THREADS, "toolwright-tool")
+        return self._own_pool
 
     def close(self) -> None:
         """End the executor's own threads, without waiting for handlers that still run."""
-        if self._own is not None:
-            self._own.shutdown(wait=False, cancel_futures=True)
-            self._own = None
+        if self._own_pool is not None:
+            self._own_pool.shutdown(wait=False, cancel_futures=True)
+            self._own_pool = None
 
 
 def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[ToolResult]:
@@ -145,7 +145,7 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
             return _result_from_thread(tool, value)
         result = as_result(value)
         if result.status == "error":
-            _warn_of_result(tool.name, value, result)
+            _warn_invalid_result(tool.name, value, result)
         return result
     except BaseException as error:
         if _passes(error):
@@ -157,7 +157,7 @@ async def _result_from_thread(tool: Tool, value: object) -> ToolResult:
     try:
         result = await asyncio.to_thread(as_result, value)
         if result.status == "error":
-            _warn_of_result(tool.name, value, result)
+            _warn_invalid_result(tool.name, value, result)
         return result
     except BaseException as error:
         if _passes(error):
@@ -176,7 +176,7 @@ def _failed(tool: str, error: BaseException) -> ToolResult:
     return as_failure(error)
 
 
-def _warn_of_result(tool: str, value: object, result: ToolResult) -> None:
+def _warn_invalid_result(tool: str, value: object, result: ToolResult) -> None:
     """Log once per tool that its return value is not a valid result.
 
     Errors that the tool returns itself are not logged.
@@ -185,7 +185,7 @@ def _warn_of_result(tool: str, value: object, result: ToolResult) -> None:
         _log.warning("The tool %r: %s", tool, result.error)
 
 
-def _warn_of_hold(tool: str, seconds: float) -> None:
+def _warn_blocked_loop(tool: str, seconds: float) -> None:
     if is_first(tool, "holds the loop"):
         _log.warning(
             "The tool %r held the event loop for %.1f s. Make it a plain def, which runs in a thread, "
@@ -199,20 +199,20 @@ def _warn_of_hold(tool: str, seconds: float) -> None:
 def _watched(tool: str, work: Coroutine[Any, Any, object]) -> Generator[Any, Any, object]:
     """Run a handler's coroutine, and warn if it holds the event loop between two of its awaits."""
     step: Callable[[Any], Any] = work.send
-    given: Any = None
+    sent: Any = None
     while True:
         began = monotonic()
         try:
-            yielded = step(given)
+            yielded = step(sent)
         except StopIteration as end:
             return end.value
         finally:
             if monotonic() - began > MOST_HELD:
-                _warn_of_hold(tool, monotonic() - began)
+                _warn_blocked_loop(tool, monotonic() - began)
         try:
-            step, given = work.send, (yield yielded)
+            step, sent = work.send, (yield yielded)
         except BaseException as error:  # noqa: BLE001 - it belongs to the handler
-            step, given = work.throw, error
+            step, sent = work.throw, error
 
 
 def ends_at_once(executor: object, tool: Tool) -> bool:
@@ -235,7 +235,7 @@ def _returned(tool: str, call: Coroutine[object, None, object]) -> object:
         return end.value
     finally:
         if monotonic() - began > MOST_HELD:
-            _warn_of_hold(tool, monotonic() - began)
+            _warn_blocked_loop(tool, monotonic() - began)
     raise AssertionError("code without an await gives the loop no turn")
 
 

@@ -125,7 +125,7 @@ def target_of(server: McpServer, values: Mapping[str, str], secret: Set[str] = f
     headers = tuple([(name, _text(name, text, values)) for name, text in server.headers])
     env = tuple([(name, _text(name, text, values)) for name, text in server.env])
     shared: list[JSON] = [server.name, server.transport, url, server.command, server.trusted, server.sampling]
-    told: list[JSON] = [
+    parts: list[JSON] = [
         *shared,
         server.revision,
         [*server.args],
@@ -136,7 +136,7 @@ def target_of(server: McpServer, values: Mapping[str, str], secret: Set[str] = f
     secrets = frozenset([(name, text) for name, text in values.items() if name in secret])
     place = _digest([_url(server, {**values, **dict.fromkeys(secret, "*")}), server.command, [*server.args]])
     return McpTarget(
-        server=server, url=url, headers=headers, env=env, key=_digest(told), place=place, secrets=secrets
+        server=server, url=url, headers=headers, env=env, key=_digest(parts), place=place, secrets=secrets
     )
 
 

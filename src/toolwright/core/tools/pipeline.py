@@ -129,7 +129,7 @@ async def carry_out(
         built = tool.needs.build(tenvs)
         if isinstance(built, MissingTenvs):
             return missing_tenvs_error(tool.name, built)
-        tenvs.adopt(built, tool.needs.named(built))
+        tenvs.adopt(built, tool.needs.by_both_names(built))
     try:
         outcome = await executor(prepared, state)
     except Exception as error:  # noqa: BLE001 - the guard: a bug of an executor must not end the run
@@ -143,7 +143,7 @@ async def carry_out(
 def _validated(name: str, validator: ResultValidator, outcome: ToolResult) -> ToolResult:
     """Return the result, or an error result if the tool's `_output` does not allow it (S1)."""
     try:
-        errors = validator.faults(outcome.result)
+        errors = validator.errors(outcome.result)
     except Exception as error:  # noqa: BLE001 - the guard, as in `prepare`
         return internal_failure(f"judging the result of the tool {name!r}", error)
     if not errors:

@@ -43,7 +43,7 @@ TenvName: TypeAlias = Annotated[str, AfterValidator(_tenv_name)]
 class _Form(BaseModel):
     """A part of a definition, in snake_case or as S0 spells it. Raises `DefinitionError` with the invalid field."""
 
-    _wanted: ClassVar[str] = "an object"
+    _rules: ClassVar[str] = "an object"
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -56,7 +56,7 @@ class _Form(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_words(cls, value: Any, handler: ModelWrapValidatorHandler["_Form"]) -> "_Form":  # user input
+    def _plain_error(cls, value: Any, handler: ModelWrapValidatorHandler["_Form"]) -> "_Form":  # user input
         try:
             return handler(value)
         except ValidationError as error:
@@ -64,10 +64,10 @@ class _Form(BaseModel):
             steps = first["loc"][:-2] if first["loc"][-1:] == ("[key]",) else first["loc"]
             path = ".".join(str(part) for part in steps if not str(part).startswith(("literal", "function")))
             unknown = first["type"] == "extra_forbidden"
-            path_fault = f"there is no field {path!r}" if unknown else f"{path} {form_error(first)}"
-            kind_fault = f"it must be {cls._wanted}, not {brief_value(value)}"
+            path_error = f"there is no field {path!r}" if unknown else f"{path} {form_error(first)}"
+            kind_error = f"it must be {cls._rules}, not {brief_value(value)}"
             raise DefinitionError(
-                sentence(f"{cls.__name__} is invalid: {path_fault if path else kind_fault}")
+                sentence(f"{cls.__name__} is invalid: {path_error if path else kind_error}")
             ) from None
 
 
@@ -100,7 +100,7 @@ class Immediate(_Form):
     for all of them. Only those designated as name or description are ever shown to a model.
     """
 
-    _wanted: ClassVar[str] = "true, false or an object"
+    _rules: ClassVar[str] = "true, false or an object"
     name_env: Name | None = None
     description_env: Name | None = None
     scoped_env: tuple[Name, ...] = Field(default=(), strict=False)
@@ -124,7 +124,7 @@ class Resumable(_Form):
     `state.notify_parent` sends.
     """
 
-    _wanted: ClassVar[str] = "false or an object"
+    _rules: ClassVar[str] = "false or an object"
     receives_messages: Side = "side_a"
     max_instances: Annotated[int, Field(ge=1)] | None = None
     parent_communication: Literal["implicit", "explicit"] = "implicit"
@@ -164,7 +164,7 @@ class SubagentToolConfig(_Form):
     def _consistent(self) -> Self:
         if self.resumable and self.requires_approval is not None:
             raise DefinitionError(
-                f"The agent {self.name!r} is resumable: a built-in tool makes it, which needs no approval. "
+                f"The agent {self.name!r} is resumable, so a built-in tool creates it without an approval. "
                 "Leave out requires_approval, or resumable."
             )
         both = next((name for name in self.pass_tenvs if name in self.tenvs), None)

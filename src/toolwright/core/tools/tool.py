@@ -63,10 +63,12 @@ _TAKEN_BY: Mapping[str, str] = {
 def check_foreign(value: object) -> None:
     """Raise `DefinitionError` for a tool of another framework. The message names the function that converts it."""
     modules = [each.__module__.partition(".")[0] for each in type(value).__mro__]
-    way = next((_TAKEN_BY[module] for module in modules if module in _TAKEN_BY), None)
-    if way is not None:
+    converter = next((_TAKEN_BY[module] for module in modules if module in _TAKEN_BY), None)
+    if converter is not None:
         name = brief_value(getattr(value, "name", type(value).__name__))
-        raise DefinitionError(f"The tool {name} is another framework's: put tw.Tool.{way}(…) of it there.")
+        raise DefinitionError(
+            f"The tool {name} belongs to another framework. Convert it with tw.Tool.{converter}(…)."
+        )
 
 
 Kind: TypeAlias = Literal[
@@ -167,7 +169,9 @@ class Tool:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
-            raise DefinitionError(f"There is no kind of tool {brief_value(self.kind)}.")
+            raise DefinitionError(
+                f"The tool kind {brief_value(self.kind)} is unknown. Choose one of {', '.join(get_args(Kind))}."
+            )
         if self.timeout is _BY_KIND:
             object.__setattr__(self, "timeout", _TIMEOUTS.get(self.kind))
         if self.visible is _SHOWN_BY_KIND:
@@ -185,9 +189,11 @@ class Tool:
             object.__setattr__(self, "validator", ArgumentValidator(schema, self.name))
             object.__setattr__(self, "result_validator", _result_validator(self.name, self.meta, self.latent))
         elif self.validator is None or self.validator.schema is not self.parameters:
-            made = self.signature
-            validator = ArgumentValidator(self.parameters, self.name, made is not None and made.takes_nothing)
-            if made is None:
+            signature = self.signature
+            validator = ArgumentValidator(
+                self.parameters, self.name, signature is not None and signature.takes_nothing
+            )
+            if signature is None:
                 validator.compile()
             object.__setattr__(self, "validator", validator)
 
@@ -249,8 +255,8 @@ class Tool:
 
         Calls that run in a child or a prompt continue by themselves.
         """
-        goes_on = self.kind == "delegate" or (self.relation is not None and self.kind != "mcp")
-        return self.read_only or self.idempotent or goes_on
+        continues = self.kind == "delegate" or (self.relation is not None and self.kind != "mcp")
+        return self.read_only or self.idempotent or continues
 
     def kind_of(self, arguments: str) -> Kind:
         """Return the kind that executes a call with these arguments (JSON text), which can choose a delegate."""
@@ -267,15 +273,15 @@ class Tool:
     @property
     def delegated(self) -> "Tool":
         """The tool for a call that chooses its delegate."""
-        made = copy(self)
+        delegated = copy(self)
         for name, each in {
             "kind": "delegate",
             "carrier": "delegate",
             "timeout": None,
             "result_validator": None,
         }.items():
-            object.__setattr__(made, name, each)
-        return made
+            object.__setattr__(delegated, name, each)
+        return delegated
 
     def same_as(self, other: "Tool") -> bool:
         """Return whether both tools have the same declaration, for example because they are made from one function."""
@@ -319,7 +325,7 @@ def _check(tool: Tool) -> None:
             f"Tool {tool.name!r} of the kind {tool.kind!r} needs a timeout, so that an agent never waits without end."
         )
     _check_parameters(tool)
-    _check_way(tool)
+    _check_delivery(tool)
     if tool.read_only and tool.destructive:
         raise DefinitionError(f"Tool {tool.name!r} cannot be both read_only and destructive.")
     if tool.kind == "function" and tool.handler is None:
@@ -329,7 +335,7 @@ def _check(tool: Tool) -> None:
             f"Tool {tool.name!r}: its handler must be a function, not {brief_value(tool.handler)}."
         )
     if tool.kind not in _NAMED_ELSEWHERE and tool.meta is None and not _CONFORMING.fullmatch(tool.name):
-        _warn_of_name(tool.name)
+        _warn_name(tool.name)
 
 
 def _check_parameters(tool: Tool) -> None:
@@ -346,7 +352,7 @@ def _check_parameters(tool: Tool) -> None:
         )
 
 
-def _check_way(tool: Tool) -> None:
+def _check_delivery(tool: Tool) -> None:
     """Raise `DefinitionError` for fields about the delivery of results that do not fit the kind."""
     what = f"Tool {tool.name!r} of the kind {tool.kind!r}"
     if tool.kind not in _CONFIGURED and (tool.execution is not None or tool.is_async or tool.expires_in):
@@ -369,8 +375,8 @@ def _variables(tool: Tool) -> tuple[Variable, ...]:
     """Return the declared variables, and those in the URL and the headers of an HTTP tool (D13)."""
     declared_variables(f"Tool {tool.name!r}", tool.variables)
     declared = {each.name for each in tool.variables}
-    named = () if tool.execution is None else tool.execution.variables
-    return (*tool.variables, *[NamedVariable(name, "secret") for name in named if name not in declared])
+    in_request = () if tool.execution is None else tool.execution.variables
+    return (*tool.variables, *[NamedVariable(name, "secret") for name in in_request if name not in declared])
 
 
 def _stands_alone(tool: Tool) -> bool:
@@ -400,7 +406,7 @@ def _is_duration(timeout: object) -> bool:
 
 
 @functools.cache
-def _warn_of_name(name: str) -> None:
+def _warn_name(name: str) -> None:
     """Warn once for each name that a provider could reject."""
     warnings.warn(
         f"The tool name {name!r} is not of the form [a-z][a-z0-9_]{{0,63}}; it works, but a provider "

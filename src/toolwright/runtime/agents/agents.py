@@ -7,7 +7,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.agents.config import ConfiguredAgent, invalid_value, read_agent
-from toolwright.core.broken_rows import Rows, broken_of, ended_early
+from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvChange
 from toolwright.core.errors import (
@@ -130,7 +130,7 @@ class Agents:
             return Rows(declared)
         rows = await self._store.agents.agents(limit=remaining, offset=max(0, offset - len(self.declared)))
         views = [*declared, *[await self._view(row) for row in rows]]
-        return Rows(views, broken_of(rows), more=ended_early(rows))
+        return Rows(views, broken_rows(rows), more=ended_early(rows))
 
     async def of_entity(self, entity_id: str) -> Agent | None:
         """Return the agent that is this entity."""

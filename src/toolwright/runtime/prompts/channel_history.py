@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from toolwright.core.agents.agent import agent_id_of
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
 from toolwright.core.spaces.space import Reaction, Space, SpaceMessage, open_to
@@ -60,10 +60,10 @@ class ChannelHistory:
         if not open_to(space, is_member=await spaces.member(space.id, entity_id) is not None):
             return None
         if place.parent_id is None:
-            messages = all_of(await spaces.newest(space.id, MOST_MESSAGES, 0))
+            messages = all_rows(await spaces.newest(space.id, MOST_MESSAGES, 0))
         else:
             messages = await self._under(place.parent_id)
-        reactions = all_of(await spaces.reactions([each.id for each in messages]))
+        reactions = all_rows(await spaces.reactions([each.id for each in messages]))
         entities = {entity_id, *[each.entity_id for each in (*messages, *reactions)]}
         names = {each: await self.name(each) for each in entities}
         return RecentMessages(
@@ -76,7 +76,7 @@ class ChannelHistory:
 
     async def _under(self, message_id: str) -> Sequence[SpaceMessage]:
         """Return the message, if it is there still, and the last answers to it."""
-        messages = all_of(await self._store.spaces.answers(message_id, MOST_MESSAGES))
+        messages = all_rows(await self._store.spaces.answers(message_id, MOST_MESSAGES))
         if any(each.id == message_id for each in messages):
             return messages
         message = await self._store.spaces.message(message_id)

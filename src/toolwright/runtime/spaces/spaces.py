@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Unpack
 
-from toolwright.core.broken_rows import all_of, exists
+from toolwright.core.broken_rows import all_rows, exists
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.journal.effects import (
@@ -189,7 +189,7 @@ class Spaces:
         role = role_of(role)
         guest = await self._guest(entity)
         while True:  # again if the membership has changed since the members were counted
-            space, members = await self.get(space_id), all_of(await self._store.spaces.members(space_id))
+            space, members = await self.get(space_id), all_rows(await self._store.spaces.members(space_id))
             existing = next((one for one in members if one.entity_id == guest.id), None)
             if space.kind == "dm" and existing is None and len(members) >= DM_MEMBERS:
                 raise _full()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.checks import invalid_value
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import NotFound
@@ -42,7 +42,7 @@ class Speech:
         there; in a public space it becomes a member by speaking, or `TenvsRequired` if it cannot be one.
         """
         space = await self._store.spaces.space(message.space_id)
-        members = all_of(await self._store.spaces.members(message.space_id))
+        members = all_rows(await self._store.spaces.members(message.space_id))
         is_member = any(member.entity_id == author.id for member in members)
         if space is None or not open_to(space, is_member=is_member):
             raise NotFound(f"There is no space {message.space_id!r}.")

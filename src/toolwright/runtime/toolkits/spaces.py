@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import Announce, Enter
 from toolwright.core.json_value import JSON, JSONObject
@@ -79,7 +79,7 @@ class SpacesToolkit:
         space = await run.retry_until_available(
             lambda: self._accessible_space(run, space_id, _not_yours(space_id))
         )
-        members = all_of(await run.retry_until_available(lambda: self._spaces.members(space.id)))
+        members = all_rows(await run.retry_until_available(lambda: self._spaces.members(space.id)))
         messages = await run.retry_until_available(lambda: self._spaces.history(space.id, limit))
         people: list[JSON] = []
         for member in members:

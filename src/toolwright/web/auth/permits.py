@@ -190,7 +190,7 @@ class Permits:
         A call that waits for an approval by somebody is answered by these, if they can see it. A question, and an
         approval that names nobody, in a person's own thread is theirs to answer.
         """
-        by = terms_from_json(call.terms).by if call.is_asked else "anyone"
+        by = terms_from_json(call.terms).by if call.awaits_approval else "anyone"
         if caller.kind == "service":
             check_approver(caller, by)
             return
@@ -309,7 +309,7 @@ def asks_somebody(call: Call) -> bool:
 
     Any other waiting call is executed elsewhere, and its result submitted.
     """
-    return call.is_asked or question_of(call) is not None
+    return call.awaits_approval or question_of(call) is not None
 
 
 def check_answer(*, visible: bool, in_their_space: bool) -> None:

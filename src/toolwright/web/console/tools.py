@@ -365,7 +365,7 @@ class ToolTester:
 
     async def _show(self, progress: Progress) -> None:
         call, request_id = progress.call, progress.request_id
-        shown = (None if call is None else (call.status, call.is_asked), request_id)
+        shown = (None if call is None else (call.status, call.awaits_approval), request_id)
         if shown == self._shown:
             return  # so that entered values are kept
         self._shown = shown
@@ -387,7 +387,7 @@ class ToolTester:
                 box("span", "fill")
                 if not progress.over:
                     action("Cancel", lambda: self._cancel(call))
-            if call.is_asked:
+            if call.awaits_approval:
                 _wait("It waits for an approval.")
             elif call.status in ("waiting", "pending"):
                 _wait("It waits for a result from outside.")

@@ -49,9 +49,9 @@ def embedded(address: Address) -> Address:
     """Return the IPv4 address embedded in an IPv6 one, or the address itself."""
     if isinstance(address, IPv4Address):
         return address
-    for network, behind in _CARRIERS:
+    for network, trailing in _CARRIERS:
         if address in network and int(address) > 1:  # the unspecified one and loopback are themselves
-            return IPv4Address(int(address) >> behind & 0xFFFF_FFFF)
+            return IPv4Address(int(address) >> trailing & 0xFFFF_FFFF)
     return IPv6Address(int(address))  # without its zone
 
 

@@ -95,28 +95,28 @@ class BodyForm:
     root: JSONObject
     schema: JSON
 
-    def file_paths(self, given: JSON) -> list[str]:
+    def file_paths(self, value: JSON) -> list[str]:
         """Return the paths of the files in this body."""
         if self.kind == "raw":
-            return [*_paths(self.root, self.schema, given)]
-        if self.kind != "multipart" or not isinstance(given, dict):
+            return [*_paths(self.root, self.schema, value)]
+        if self.kind != "multipart" or not isinstance(value, dict):
             return []
-        return [path for name, each in given.items() for path in _paths(self.root, self._field(name), each)]
+        return [path for name, each in value.items() for path in _paths(self.root, self._field(name), each)]
 
-    def filled(self, given: JSON, encodings: Encodings, files: Files) -> Body:
+    def filled(self, value: JSON, encodings: Encodings, files: Files) -> Body:
         """Return the body of this value, with its loaded files. Raises `Unfillable` if a form is not an object."""
         if self.kind == "json":
-            return Body(content=dumps(given).encode())
+            return Body(content=dumps(value).encode())
         if self.kind == "raw":
-            if isinstance(given, str) and is_file_schema(self.root, self.schema):
-                return Body(content=files[given].content, content_type=files[given].mime_type)
-            return Body(content=scalar(given).encode(), content_type="text/plain; charset=utf-8")
-        if not isinstance(given, dict):
+            if isinstance(value, str) and is_file_schema(self.root, self.schema):
+                return Body(content=files[value].content, content_type=files[value].mime_type)
+            return Body(content=scalar(value).encode(), content_type="text/plain; charset=utf-8")
+        if not isinstance(value, dict):
             raise Unfillable("The body of the tool's request is a form, so it must be an object.")
         if self.kind == "urlencoded":
-            return Body(content=_urlencoded(given, encodings).encode(), content_type=URLENCODED)
+            return Body(content=_urlencoded(value, encodings).encode(), content_type=URLENCODED)
         parts: list[Part] = []
-        for name, each in given.items():
+        for name, each in value.items():
             own = {path: files[path] for path in _paths(self.root, self._field(name), each)}
             parts += _parts(name, each, encodings.get(name), own)
         return Body(content_type=MULTIPART, parts=tuple(parts))
@@ -164,11 +164,11 @@ def target(root: JSONObject, reference: JSON) -> JSON:
     return node
 
 
-def _paths(root: JSONObject, schema: JSON, given: JSON) -> Iterator[str]:
-    if isinstance(given, str) and is_file_schema(root, schema):
-        yield given
-    elif isinstance(given, list) and is_file_schema(root, _items(root, schema)):
-        yield from [each for each in given if isinstance(each, str)]
+def _paths(root: JSONObject, schema: JSON, value: JSON) -> Iterator[str]:
+    if isinstance(value, str) and is_file_schema(root, schema):
+        yield value
+    elif isinstance(value, list) and is_file_schema(root, _items(root, schema)):
+        yield from [each for each in value if isinstance(each, str)]
 
 
 def _items(root: JSONObject, schema: JSON, steps: int = _MOST_STEPS) -> JSON:
@@ -180,9 +180,9 @@ def _items(root: JSONObject, schema: JSON, steps: int = _MOST_STEPS) -> JSON:
     return next((each for each in inner if each is not None), None)
 
 
-def _urlencoded(given: JSONObject, encodings: Encodings) -> str:
+def _urlencoded(fields: JSONObject, encodings: Encodings) -> str:
     pairs: list[tuple[str, str]] = []
-    for name, each in given.items():
+    for name, each in fields.items():
         encoding = encodings.get(name)
         if encoding is None or encoding.style is None:
             pairs += [(percent(key), percent(text)) for key, text in query_of({name: each})]
@@ -191,30 +191,30 @@ def _urlencoded(given: JSONObject, encodings: Encodings) -> str:
     return "&".join(f"{name}={text}" for name, text in pairs)
 
 
-def _parts(name: str, given: JSON, encoding: Encoding | None, files: Files) -> Iterable[Part]:
-    if given is None:
+def _parts(name: str, value: JSON, encoding: Encoding | None, files: Files) -> Iterable[Part]:
+    if value is None:
         return
     if encoding is not None and encoding.style is not None:
-        for key, text in styled_pairs(name, encoding.style, encoding.explodes, given, as_it_is):
+        for key, text in styled_pairs(name, encoding.style, encoding.explodes, value, as_it_is):
             yield Part(name=key, content=text.encode())
         return
-    for each in given if isinstance(given, list) else [given]:
+    for each in value if isinstance(value, list) else [value]:
         if each is not None:
             yield _part(name, each, None if encoding is None else encoding.content_type, files)
 
 
-def _part(name: str, given: JSON, content_type: str | None, files: Files) -> Part:
-    if isinstance(given, str) and given in files:
-        file = files[given]
+def _part(name: str, value: JSON, content_type: str | None, files: Files) -> Part:
+    if isinstance(value, str) and value in files:
+        file = files[value]
         return Part(
             name=name,
             content=file.content,
             content_type=content_type or file.mime_type,
             file_name=file.name,
         )
-    if isinstance(given, list | dict):
+    if isinstance(value, list | dict):
         content_type = content_type or "application/json"
-    return Part(name=name, content=scalar(given).encode(), content_type=content_type)
+    return Part(name=name, content=scalar(value).encode(), content_type=content_type)
 
 
 Fields: TypeAlias = dict[str, "Fields"]
@@ -227,11 +227,11 @@ ANY = "*"
 def read_fields(paths: Iterable[str]) -> Fields:
     r"""Return the tree of these paths. A dot within a name is `\.`. A path and its prefix keep the whole value."""
     tree: Fields = {}
-    whole: set[tuple[str, ...]] = set()
+    complete: set[tuple[str, ...]] = set()
     for names in sorted(map(_names, paths), key=len):
-        if any(names[:length] in whole for length in range(1, len(names))):
+        if any(names[:length] in complete for length in range(1, len(names))):
             continue
-        whole.add(names)
+        complete.add(names)
         below = tree
         for name in names:
             below = below.setdefault(name, {})
@@ -251,9 +251,9 @@ def trimmed(part: JSON, fields: Fields) -> JSON:
         return [trimmed(item, fields) for item in part]
     if not isinstance(part, dict):
         return part
-    rest = fields.get(ANY)
-    kept = ((name, item, fields.get(name, rest)) for name, item in part.items())
-    return {name: trimmed(item, below) for name, item, below in kept if below is not None}
+    default = fields.get(ANY)
+    selected = ((name, item, fields.get(name, default)) for name, item in part.items())
+    return {name: trimmed(item, below) for name, item, below in selected if below is not None}
 
 
 def _names(path: str) -> tuple[str, ...]:

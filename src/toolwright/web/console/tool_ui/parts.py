@@ -60,7 +60,7 @@ async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
     return CallFacts(
         call=call,
         agent=await _agent_of(visit, row),
-        terms=terms_from_json(row.terms) if row.is_asked else None,
+        terms=terms_from_json(row.terms) if row.awaits_approval else None,
         shows_run=owns,
         late=row.status == "pending" and row.deadline is not None,
         ends_at=row.expires_at if row.status in OPEN else None,
@@ -109,7 +109,7 @@ def status_of(row: Call, result: ToolResult | None) -> Status:
     """Return the status of a call as it is shown."""
     match row.status:
         case "waiting" | "pending":
-            return "running" if row.ends_with_run and not row.is_asked else "requires_action"
+            return "running" if row.ends_with_run and not row.awaits_approval else "requires_action"
         case "done" | "resolved":
             return "complete" if result is None or result.status == "success" else "error"
         case "error" | "expired" | "cancelled":
