@@ -117,7 +117,7 @@ async def test_a_run_is_cancelled_after_a_question(context: BrowserContext) -> N
         await expect(page.get_by_text("The run is being cancelled.")).to_be_visible()
         await expect(page.locator("h1 + .badge")).to_have_text("cancelled")
         await other.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
-        await expect(other.get_by_text("has already ended")).to_be_visible()
+        await expect(other.get_by_text("has already finished")).to_be_visible()
 
 
 async def test_what_failed_says_so_and_runs_nothing(context: BrowserContext) -> None:
