@@ -260,7 +260,7 @@ class Worker:
     async def _claim(self, offer: Offer) -> None:
         if offer.call_id in self._running or offer.name not in self._tools:
             return
-        await self._slots.acquire()
+        await self._slots.acquire()  # before the claim: a claimed call must not wait for a slot
         task = asyncio.create_task(self._process(offer), name=f"call {offer.call_id}")
         self._running[offer.call_id] = task
         task.add_done_callback(lambda _: self._release(offer.call_id))
@@ -283,7 +283,7 @@ class Worker:
                 await self._submit(call, work.result())
             finally:
                 await _cancel_and_wait([renewing])
-        except REJECTED as error:
+        except REJECTED as error:  # usual: the call was cancelled, has expired, or another worker has it
             log.info("The result of the call %s was rejected: %s", offer.call_id, error)
         except ToolwrightError as error:
             log.error("The call %s failed in this worker: %s", offer.call_id, error)  # noqa: TRY400 - the message is complete without a traceback
@@ -294,7 +294,7 @@ class Worker:
     async def _renew(self, call_id: str) -> None:
         """Renew the claim of the call before its lease expires, repeatedly."""
         while True:
-            await asyncio.sleep(self._lease / 3)
+            await asyncio.sleep(self._lease / 3)  # early enough to repeat a failed renewal before the lease expires
             try:
                 await self._renew_claim(call_id)
             except REJECTED as error:
@@ -333,7 +333,9 @@ async def _cancel_and_wait(tasks: Sequence[asyncio.Task[object]]) -> None:
     """Cancel tasks, and wait until they have ended."""
     for task in tasks:
         task.cancel()
-    with suppress(asyncio.CancelledError):
+    with suppress(
+        asyncio.CancelledError
+    ):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 

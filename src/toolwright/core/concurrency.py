@@ -43,7 +43,7 @@ class DaemonThreads(Executor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Call `fn` in a thread, as soon as one is free. A future that is cancelled before is not executed."""
         future: Future[T] = Future()
-        with self._lock:
+        with self._lock:  # together with `shutdown`: a call is either in the queue or rejected
             if self._closed:
                 raise RuntimeError("These threads are shut down.")
             if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
@@ -73,7 +73,7 @@ def _serve(queue: "SimpleQueue[_Work | None]", idle: threading.Semaphore) -> Non
     """Main loop of a thread. It references only the queue, so that an unused pool can be collected."""
     while (work := queue.get()) is not None:
         _carry_out(*work)
-        del work
+        del work  # an idle thread must not keep the last call's arguments alive
         idle.release()
 
 
@@ -120,5 +120,7 @@ def cancellations() -> int:
 async def check_cancelled(before: int) -> None:
     """Raise `CancelledError` if the current task was cancelled since it had `before` cancellations."""
     if cancellations() > before:
-        await asyncio.sleep(0)  # a scope of anyio's cancels again here, by an error that it knows again
+        await asyncio.sleep(
+            0
+        )  # an anyio scope cancels again here, with an error that it recognizes as its own
         raise asyncio.CancelledError

@@ -164,7 +164,7 @@ def _parsed(raw: bytes) -> JSON:
         return from_json(raw, allow_inf_nan=False, cache_strings="keys")
     except (ValueError, TypeError) as error:
         if len(raw) <= EXACT:
-            return _exactly(raw)
+            return _exactly(raw)  # the slow parser has better messages
         for half in _halves_at(raw, str(error)):
             path = _path_to(raw[: half.start()])
             if path is not None:

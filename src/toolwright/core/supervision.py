@@ -31,7 +31,7 @@ class Deadlines:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._callbacks: dict[int, Callable[[], None]] = {}
-        self._times: list[tuple[float, int]] = []  # a heap, with some that are over
+        self._times: list[tuple[float, int]] = []  # a heap, which still has some removed deadlines
         self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
         self._next = float("inf")
@@ -64,7 +64,7 @@ class Deadlines:
         while self._times and (self._times[0][0] <= now or self._times[0][1] not in self._callbacks):
             number = heappop(self._times)[1]
             if number in self._callbacks:
-                self.loop.call_soon(self._call, number)
+                self.loop.call_soon(self._call, number)  # not here: a callback can add and remove deadlines
         if self._times:
             self._arm(self._times[0][0])
 
@@ -129,8 +129,10 @@ class Supervision(Generic[T]):
         self._cancelled: asyncio.CancelledError | None = None
         self.cut_off: CutOff | None = None
         self._started = self._watched = False
-        self._task = loop.create_task(self._run(), name=what)  # the last of all: an eager one runs at once
-        if not self._started:  # if it is cancelled before it begins, `_run` says nothing
+        self._task = loop.create_task(self._run(), name=what)  # last, since an eager task starts at once
+        if (
+            not self._started
+        ):  # a task that is cancelled before it starts never enters `_run`, which wakes the waiter
             self._task.add_done_callback(self._on_end)
             self._watched = True
         if seconds is not None:
@@ -185,7 +187,7 @@ class Supervision(Generic[T]):
                 except asyncio.CancelledError as error:
                     self._cancelled = error
                     self._cancel()
-                    if self._waiter.cancelled():  # perhaps at the very moment at which it was to be woken
+                    if self._waiter.cancelled():  # the cancellation of this task has cancelled its future too
                         self._waiter = self._loop.create_future()
         finally:
             if self._deadline is not None:
@@ -268,10 +270,10 @@ def abandon(task: "asyncio.Task[Any]") -> None:
     """Abandon the task: neither its event loop nor the interpreter waits for it at exit."""
     log.error("%r ignores its cancellation and is abandoned.", _task_name(task))
     task.add_done_callback(_log_late_end)
-    # A function of asyncio's documentation, "Extending asyncio". Else `asyncio.run` would cancel the task again at
-    # its end, and wait for it forever.
+    # Documented in asyncio's "Extending asyncio". Otherwise `asyncio.run` would cancel the task again at its end, and
+    # wait for it forever.
     asyncio._unregister_task(task)
-    # Else the interpreter would close the coroutine as it ends: a handler that swallows that too never gives way.
+    # Otherwise the interpreter would close the coroutine at exit: a handler that swallows that too would never end.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
 
 

@@ -73,7 +73,7 @@ def arguments_json(text: str) -> JSON:
     """Return the arguments as JSON, or as the model's text if they are not JSON."""
     try:
         return json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # arguments of a model are recorded even if they are not JSON
         return text
 
 

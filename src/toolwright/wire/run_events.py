@@ -208,5 +208,5 @@ def _usage(payload: JSONObject) -> Usage:
     usage = payload.get("usage")
     try:
         return usage_from_json(usage) if isinstance(usage, dict) else Usage()
-    except ValueError:
+    except ValueError:  # an event of a newer version must not end the stream
         return Usage()

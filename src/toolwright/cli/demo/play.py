@@ -152,7 +152,9 @@ async def _serve(folder: Path, settings: Settings, key: str, app: App, *, keep: 
         if keep and not serving.done():
             link = await _sign_in_link(ready.result(), key) if settings.console else None
             _print_address(console, ready.result(), key, link)
-            await asyncio.shield(serving)
+            await asyncio.shield(
+                serving
+            )  # a cancellation of this task must not cut it off: it is stopped below
         return code
     finally:
         if not serving.done():

@@ -249,6 +249,7 @@ class Http:
                 raise error_from(answer.status, answer.headers, answer.body)
             except RETRIABLE as error:
                 failures += 1
+                # A request that may have been processed is only repeated if that has no further effect.
                 unsent, limited = limited or _unsent(error), False
                 if failures >= TRIES or not (repeat == "lost" or unsent):
                     raise

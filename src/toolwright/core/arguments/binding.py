@@ -66,7 +66,7 @@ def is_shared(value: object) -> bool:
         return False
     try:
         hash(value)
-    except TypeError:
+    except TypeError:  # unhashable: pydantic copies it for each call
         return False
     return True
 
@@ -80,7 +80,7 @@ def fresh(adapter: TypeAdapter[object], value: object) -> Callable[[], object] |
     build = functools.partial(_from_python, adapter, value)
     try:
         built = build()
-    except ValidationError:
+    except ValidationError:  # a value of another Python type: try its JSON
         build = functools.partial(adapter.validate_json, to_json(plain(value)), strict=True)
         built = build()
     if type(built) is not type(value) or built != value:

@@ -125,7 +125,7 @@ class ArgumentValidator:
         except (ValueError, TypeError) as error:
             if text.strip():
                 raise _malformed(error) from error
-            arguments = {}
+            arguments = {}  # models send an empty text for a tool without arguments
         if type(arguments) is not dict:
             raise InvalidArguments([FieldError((), f"must be a JSON object, not {type_name(arguments)}")])
         if resolve is not None:

@@ -56,8 +56,8 @@ class OpenedValue:
             if task is not None and task.cancelling():
                 self.opened.cancel()
                 raise
-            self._failed(error)
-        except BaseException as error:  # noqa: BLE001 - it is raised where the value is asked for, or logged
+            self._failed(error)  # the function has raised it itself: that is an error like any other
+        except BaseException as error:  # noqa: BLE001 - raised to the callers that wait for the value, or logged
             self._failed(error)
 
     def _failed(self, error: BaseException) -> None:
@@ -125,7 +125,7 @@ class Scope:
             return opened.opened.result()
         opened.waiting += 1
         try:
-            return await asyncio.shield(opened.opened)
+            return await asyncio.shield(opened.opened)  # a cancelled caller must not cancel it for the others
         finally:
             opened.waiting -= 1
             if not opened.waiting and not opened.opened.done():
@@ -151,6 +151,7 @@ class Scope:
         self._closed = True
         if not self._opening and not self._open:
             return
+        # In a task of its own, so that a cancelled caller can give the clean-ups some more time.
         work = asyncio.create_task(self._clean_up(), name="the clean-up of dependencies")
         cancelled: asyncio.CancelledError | None = None
         loop = asyncio.get_running_loop()
@@ -177,7 +178,7 @@ class Scope:
             opened = self._open[-1]
             if not opened.task.done():
                 await opened.clean_up()
-            self._open.remove(opened)
+            self._open.remove(opened)  # only now: `close` cancels the clean-ups that are still listed
 
 
 @runtime_checkable
@@ -275,7 +276,7 @@ class Opener:
         steps, context = _Steps(dependency, keywords), copy_context()
         try:
             value = _or_raise(*await self._in_thread(lambda: context.run(steps.open), {}))
-        except BaseException:
+        except BaseException:  # the caller is cancelled: the thread goes on, and cleans up after itself
             steps.abandon()
             raise
         try:
@@ -299,10 +300,10 @@ class _Steps:
     def open(self) -> object:
         """Return the yielded value."""
         value = next(self._generator, _NOTHING)
-        with self._lock:
+        with self._lock:  # `abandon` runs in another thread
             self._is_open = True
-            given_up = self._abandoned
-        if given_up:
+            is_abandoned = self._abandoned
+        if is_abandoned:
             self.close()
         return _checked(self._name, value)
 

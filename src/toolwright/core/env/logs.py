@@ -128,7 +128,7 @@ def internal_errors(doing: str, *expected: type[Exception]) -> Generator[None]:
         yield
     except (ToolwrightError, *expected):
         raise
-    except Exception as error:
+    except Exception as error:  # any other exception is a bug of ours
         raise internal_error(doing, error) from error
 
 

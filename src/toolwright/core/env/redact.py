@@ -177,6 +177,7 @@ def clean_strings(text: str, clean: Callable[[JSON], JSON]) -> str | None:
         value = _read(text)
         cleaned_text = _SCALAR.sub(lambda match: _scalar(match[0], clean), text)
         cleaned = clean(value)
+        # Replacing texts in place keeps the formatting. It goes wrong if keys become equal.
         return cleaned_text if _read(cleaned_text) == cleaned else dumps_unescaped(cleaned)
     except (ValueError, RecursionError, InvalidJSON):
         return None

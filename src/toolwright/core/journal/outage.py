@@ -21,7 +21,7 @@ class Outage:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since: float | None = None
-        self._last_logged = False
+        self._is_logged = False
         self._last_failure = self._last_line = -math.inf
 
     @property
@@ -33,12 +33,12 @@ class Outage:
         """Record that the journal could not be read or written."""
         now = self._clock.monotonic()
         if self._since is None or now - self._last_failure > UNSEEN:
-            self._since, self._last_logged = now, False
+            self._since, self._is_logged = now, False
         self._last_failure = now
-        if not self._last_logged and now - self._last_line >= FLAPPING:
-            self._last_logged, self._last_line = True, now
+        if not self._is_logged and now - self._last_line >= FLAPPING:
+            self._is_logged, self._last_line = True, now
             log.warning("The journal is unavailable. Work that needs it waits: %s", error)
-        elif self._last_logged and now - self._last_line >= SELDOM:
+        elif self._is_logged and now - self._last_line >= SELDOM:
             self._last_line = now
             log.warning("The journal did not answer for %s: %s", _seconds(now - self._since), error)
 
@@ -47,7 +47,7 @@ class Outage:
         if self._since is None:
             return
         now = self._clock.monotonic()
-        if self._last_logged:
+        if self._is_logged:
             self._last_line = now
             log.warning("The journal is available again after %s.", _seconds(now - self._since))
         self._since = None

@@ -136,7 +136,7 @@ def read_listed(
             continue
         count += 1
         if len(tools) >= MOST_LISTED:
-            continue
+            continue  # but count it, for the error about omitted tools
         shown = brief(name, 60)
         if name in tools:
             errors.append(ListingError(message="The tool is listed twice; the first one counts.", tool=shown))

@@ -62,7 +62,7 @@ def compiles(pattern: object) -> bool:
         return False
     try:
         re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
+    except (re.error, RecursionError, OverflowError):  # the last two for deep nesting and large repetitions
         return False
     return True
 

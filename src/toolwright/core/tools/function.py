@@ -69,7 +69,7 @@ class FunctionExecutor:
                 else:
                     value = _returned(tool.name, cast("Coroutine[object, None, object]", value))
             elif isinstance(value, Awaitable):
-                value = await cast("Awaitable[object]", value)  # whatever it yields
+                value = await cast("Awaitable[object]", value)  # as_result validates the value
             kind = type(value)
             if kind is not str and kind is not dict and has_large_file(value):
                 result = await asyncio.to_thread(as_result, value)
@@ -79,7 +79,7 @@ class FunctionExecutor:
                 _warn_invalid_result(tool.name, value, result)
             return result
         except BaseException as error:
-            if _passes(error):
+            if _must_propagate(error):
                 raise
             return _failed(tool.name, error)
 
@@ -110,7 +110,7 @@ class FunctionExecutor:
             self._threads(), lambda: context.run(_caught, handler, keywords)
         )
         if isinstance(error, KeyboardInterrupt):
-            raise error
+            raise error  # Ctrl-C ends the process, not the call
         return value, error
 
     def _threads(self) -> Pool:
@@ -148,7 +148,7 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
             _warn_invalid_result(tool.name, value, result)
         return result
     except BaseException as error:
-        if _passes(error):
+        if _must_propagate(error):
             raise
         return _failed(tool.name, error)
 
@@ -160,7 +160,7 @@ async def _result_from_thread(tool: Tool, value: object) -> ToolResult:
             _warn_invalid_result(tool.name, value, result)
         return result
     except BaseException as error:
-        if _passes(error):
+        if _must_propagate(error):
             raise
         return _failed(tool.name, error)
 
@@ -211,7 +211,7 @@ def _watched(tool: str, work: Coroutine[Any, Any, object]) -> Generator[Any, Any
                 _warn_blocked_loop(tool, monotonic() - began)
         try:
             step, sent = work.send, (yield yielded)
-        except BaseException as error:  # noqa: BLE001 - it belongs to the handler
+        except BaseException as error:  # noqa: BLE001 - thrown into the handler, which decides what to do with it
             step, sent = work.throw, error
 
 
@@ -236,7 +236,7 @@ def _returned(tool: str, call: Coroutine[object, None, object]) -> object:
     finally:
         if monotonic() - began > MOST_HELD:
             _warn_blocked_loop(tool, monotonic() - began)
-    raise AssertionError("code without an await gives the loop no turn")
+    raise AssertionError("a coroutine without an await never suspends")
 
 
 def _caught(
@@ -245,11 +245,11 @@ def _caught(
     """Return the value or the exception of a call. A future cannot hold a `StopIteration`: it would never complete."""
     try:
         return handler(**keywords), None
-    except BaseException as error:  # noqa: BLE001 - it becomes a result on the other side
+    except BaseException as error:  # noqa: BLE001 - it becomes the call's result on the event loop
         return None, error
 
 
-def _passes(error: BaseException) -> bool:
+def _must_propagate(error: BaseException) -> bool:
     if isinstance(error, KeyboardInterrupt):
         return True
     return isinstance(error, asyncio.CancelledError) and is_cancelled()

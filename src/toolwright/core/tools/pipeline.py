@@ -199,7 +199,7 @@ async def missing_variables(tool: Tool, state: ThreadState) -> list[str]:
 async def _resolves(state: ThreadState, name: str) -> bool:
     try:
         return await state.env(name) is not None
-    except CannotUnseal:
+    except CannotUnseal:  # a value that cannot be decrypted is as good as missing
         return False
 
 

@@ -41,7 +41,7 @@ class Registry:
         def register_both(function: H) -> H:
             try:
                 return register(function)
-            except DefinitionError:
+            except DefinitionError:  # register both or none
                 del self._tools[name]
                 raise
 

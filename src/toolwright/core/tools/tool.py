@@ -262,11 +262,11 @@ class Tool:
         """Return the kind that executes a call with these arguments (JSON text), which can choose a delegate."""
         if self.meta is None or "_delegate" not in self.meta.choices:
             return self.kind
-        if "_delegate" not in arguments and "\\" not in arguments:  # which may spell it
+        if "_delegate" not in arguments and "\\" not in arguments:  # an escape could spell the name
             return self.kind
         try:
             written: JSON = from_json(arguments)
-        except ValueError:
+        except ValueError:  # the validation of the arguments reports it
             return self.kind
         return "delegate" if isinstance(written, dict) and written.get("_delegate") is not None else self.kind
 

@@ -144,6 +144,7 @@ async def connect_allowed(
         addresses = await resolve(host, port)
     except (OSError, UnicodeError) as error:
         raise unreachable("its name cannot be resolved") from error
+    # A name with any forbidden address is rejected, whichever of its addresses would answer.
     if not all(allows(host, port, ip_address(address)) for address in addresses):
         raise AddressRefused
     failed: Exception = unreachable("its name has no address")
