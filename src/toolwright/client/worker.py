@@ -294,7 +294,9 @@ class Worker:
     async def _renew(self, call_id: str) -> None:
         """Renew the claim of the call before its lease expires, repeatedly."""
         while True:
-            await asyncio.sleep(self._lease / 3)  # early enough to repeat a failed renewal before the lease expires
+            await asyncio.sleep(
+                self._lease / 3
+            )  # early enough to repeat a failed renewal before the lease expires
             try:
                 await self._renew_claim(call_id)
             except REJECTED as error:
@@ -333,9 +335,7 @@ async def _cancel_and_wait(tasks: Sequence[asyncio.Task[object]]) -> None:
     """Cancel tasks, and wait until they have ended."""
     for task in tasks:
         task.cancel()
-    with suppress(
-        asyncio.CancelledError
-    ):
+    with suppress(asyncio.CancelledError):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 

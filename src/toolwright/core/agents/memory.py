@@ -133,7 +133,7 @@ def _check_size(where: str, text: str, most: int) -> None:
 
 
 CANDIDATES, MOST_FOUND = 100, 20
-"""Newest matches that are ranked, and passages that a search finds at most."""
+"""Maximum numbers of matches that are ranked, newest first, and of passages in the result of a search."""
 LONGEST_QUERY, MOST_QUERY_WORDS = 1_000, 16
 """Characters and words of a query."""
 RANK_OFFSET = 60

@@ -12,9 +12,9 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.value import changed, value
 
 MOST_GOALS, MOST_MEMORIES, MOST_PLANS = 100, 1_000, 100
-"""Most of each that an agent keeps."""
+"""Maximum numbers of goals, memories and plans of an agent."""
 LONGEST_TEXT, LONGEST_NAME = 4_000, 200
-"""Characters of a description, value or instruction; and of a name, key, status or priority."""
+"""Maximum numbers of characters of a description, value or instruction, and of a name, key, status or priority."""
 LONGEST_ID = 64
 
 _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_ID}}}")

@@ -18,7 +18,7 @@ SCANNED, MOST_NEAR = 20_000, 20
 MAX_EMBEDDED = 8_000
 """Bytes in UTF-8 of what is embedded of a passage: no tokenizer makes more tokens of them, and models take 8,191."""
 MOST_NUMBERS = 8_192
-"""Numbers of a vector: models give up to 4,096."""
+"""Maximum number of numbers in a vector. Models return up to 4,096."""
 LEAST_ALIKE = 0.1
 """Cosine of the angle between a query's vector and the farthest that is near it: unrelated texts have less."""
 

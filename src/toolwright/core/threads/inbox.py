@@ -16,10 +16,10 @@ InboxType: TypeAlias = Literal[
 InboxStatus: TypeAlias = Literal["pending", "processing", "processed", "failed"]
 
 FAULT = "fault"
-"""The field of an event of the type `call` that says why its input is not JSON."""
+"""The field of an event of the type `call` that has the reason why its input is not JSON."""
 
 MOST_ATTEMPTS = 3
-"""Most failed runs of an event before it is parked as `failed` (D21)."""
+"""Maximum number of failed runs of an event before its status is `failed` (D21)."""
 
 
 @value

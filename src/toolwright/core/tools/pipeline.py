@@ -78,7 +78,7 @@ def prepare(
     except (InvalidArguments, DefinitionError) as error:
         return refusal(error)
     except Exception as error:  # noqa: BLE001 - the guard: a bug of ours is neither the model's fault nor the run's end
-        return internal_failure(f"judging the arguments of the tool {name!r}", error)
+        return internal_failure(f"validating the arguments of the tool {name!r}", error)
 
 
 def internal_failure(doing: str, error: Exception) -> ToolResult:
@@ -145,7 +145,7 @@ def _validated(name: str, validator: ResultValidator, outcome: ToolResult) -> To
     try:
         errors = validator.errors(outcome.result)
     except Exception as error:  # noqa: BLE001 - the guard, as in `prepare`
-        return internal_failure(f"judging the result of the tool {name!r}", error)
+        return internal_failure(f"validating the result of the tool {name!r}", error)
     if not errors:
         return outcome
     return ToolResult.fail(

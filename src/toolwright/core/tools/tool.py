@@ -79,7 +79,7 @@ _TIMEOUTS: Mapping[Kind, float] = {
     "function": FUNCTION_TIMEOUT,
     **dict.fromkeys(("gateway", "external", "space", "mcp"), OUTSIDE_TIMEOUT),
 }
-"""Seconds, where none are given (D8). Kinds that are not here have children or nobody to wait for."""
+"""Default timeouts in seconds (D8). All other kinds have no default timeout."""
 _WAITING: frozenset[Kind] = frozenset({"external", "space"})
 _SHOWN: frozenset[Kind] = frozenset({"gateway", "external", "space"})
 _CONFIGURED: frozenset[Kind] = frozenset({"gateway", "external", "space", "internal"})
