@@ -294,9 +294,7 @@ class Worker:
     async def _renew(self, call_id: str) -> None:
         """Renew the claim of the call before its lease expires, repeatedly."""
         while True:
-            await asyncio.sleep(
-                self._lease / 3
-            )  # early enough to repeat a failed renewal before the lease expires
+            await asyncio.sleep(self._lease / 3)  # leaves time to repeat a failed renewal
             try:
                 await self._renew_claim(call_id)
             except REJECTED as error:

@@ -120,7 +120,6 @@ def cancellations() -> int:
 async def check_cancelled(before: int) -> None:
     """Raise `CancelledError` if the current task was cancelled since it had `before` cancellations."""
     if cancellations() > before:
-        await asyncio.sleep(
-            0
-        )  # an anyio scope cancels again here, with an error that it recognizes as its own
+        # An anyio scope cancels again here, with an error that it recognizes as its own.
+        await asyncio.sleep(0)
         raise asyncio.CancelledError

@@ -345,9 +345,8 @@ def segment(text: str) -> str:
         quoted = quote(text, safe="")
     except UnicodeEncodeError:
         raise InvalidRequest(f"{text!r} contains a lone surrogate and is not a valid id.") from None
-    return (
-        quoted if text.strip(".") else quoted.replace(".", "%2E")
-    )  # `..` would be resolved as the parent path
+    # A segment of dots alone would be resolved as this path or the parent path.
+    return quoted if text.strip(".") else quoted.replace(".", "%2E")
 
 
 def delay(error: ToolwrightError | None, failed: int) -> float:

@@ -96,9 +96,8 @@ class FunctionExecutor:
                 value, error = await self._in_thread(handler, all_keywords)
                 if error is not None:
                     raise error
-            return (
-                cast("object", await value) if isinstance(value, Awaitable) else value
-            )  # whatever it yields
+            # as_result validates the value
+            return cast("object", await value) if isinstance(value, Awaitable) else value
 
     async def _in_thread(
         self, handler: Callable[..., object], keywords: dict[str, object]
