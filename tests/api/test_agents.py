@@ -81,7 +81,7 @@ async def test_a_visible_tool_of_a_json_agent_runs_unposted_in_a_thread_whose_st
 
 
 @pytest.mark.parametrize("spelt", ["text", "parts"])
-async def test_a_script_that_is_none_is_refused_in_one_sentence(tmp_path: Path, spelt: str) -> None:
+async def test_a_script_that_is_none_is_refused_in_one_sentence(tmp_path: Path, wire_name: str) -> None:
     (tmp_path / "no_script.yaml").write_text("just text")
     async with serving() as api:
         for path, why in {
@@ -90,7 +90,7 @@ async def test_a_script_that_is_none_is_refused_in_one_sentence(tmp_path: Path, 
             tmp_path / "no_script.yaml": "must be a list of turns, or lists by name.",
         }.items():
             model: Any = (
-                f"scripted:{path}" if spelt == "text" else {"provider": "scripted", "name": str(path)}
+                f"scripted:{path}" if wire_name == "text" else {"provider": "scripted", "name": str(path)}
             )
             config: Any = {"model": model}
             shown = await api.post("/api/agents", {"name": "helper", "config": config}, 400)

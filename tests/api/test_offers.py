@@ -157,13 +157,13 @@ async def test_many_readers_take_turns_at_the_journal() -> None:
             most = 0
             pause = 0.0
 
-            async def begun(self, *args: object, **options: object) -> object:
+            async def claimable(self, *args: object, **options: object) -> object:
                 nonlocal reading
                 reading += 1
                 self.most = max(self.most, reading)
                 await asyncio.sleep(0)
                 reading -= 1
-                return await inner.begun(*args, **options)  # type: ignore[arg-type]  # as they were given
+                return await inner.claimable(*args, **options)  # type: ignore[arg-type]  # as they were given
 
         counted = Counted()
         api.rig.store.inner.offers = counted  # type: ignore[misc,assignment]  # a double

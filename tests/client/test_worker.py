@@ -476,12 +476,14 @@ async def test_a_faulty_worker_is_refused(options: dict[str, Any]) -> None:
         worker = Worker(client)
         with pytest.raises(DefinitionError, match="has no tools"):
             await worker.run()
-        with pytest.raises(DefinitionError, match="needs a function"):
+        with pytest.raises(DefinitionError, match="must be executed by a function"):
             worker.tool("slow", 5)  # type: ignore[type-var]  # user input
         worker.tool("quick", lambda: 1)
-        with pytest.raises(DefinitionError, match="already executes the tool 'quick'"):
+        with pytest.raises(DefinitionError, match="already has a tool 'quick'"):
             worker.tool("quick")
-        with pytest.raises(DefinitionError, match="cannot have a comma in its name, as 'a,b'"):
+        with pytest.raises(
+            DefinitionError, match="The name 'a,b' of a worker's tool must not contain a comma"
+        ):
             worker.tool("a,b", lambda: 1)
         assert worker.name != Worker(client).name
 

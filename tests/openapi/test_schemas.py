@@ -29,9 +29,9 @@ def send(schema: object, schemas: dict[str, Any] | None = None, version: str = "
 
 
 def accepts(tool: tw.Tool, it: object) -> bool:
-    assert tool.judge is not None
+    assert tool.validator is not None
     try:
-        tool.judge.read(dumps({"it": it}))
+        tool.validator.read(dumps({"it": it}))
     except InvalidArguments:
         return False
     return True

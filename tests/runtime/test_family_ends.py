@@ -701,7 +701,7 @@ async def test_a_deleted_agents_calls_are_neither_answered_nor_listed_nor_offere
             await rig.rt.calls.claim(asked.id, "worker", 30.0)
         assert await rig.rt.calls.list() == []
         now = SystemClock().now()
-        begun = await rig.store.inner.offers.begun(now, after=(thread.created_at, ""), before=now)
+        begun = await rig.store.inner.offers.claimable(now, after=(thread.created_at, ""), before=now)
         assert begun == []
 
 

@@ -20,8 +20,8 @@ from toolwright.core.mcp.listing import McpListing, McpPrompts, read_listed
 from toolwright.core.mcp.servers import (
     McpPromptText,
     McpRefused,
-    McpTaskGone,
     McpTaskState,
+    McpTaskUnknown,
     McpUnavailable,
 )
 from toolwright.core.ports import Drain
@@ -279,7 +279,7 @@ async def test_a_result_is_not_lost_if_the_journal_is_away_when_it_comes(it: Pla
     assert await it.is_forgotten()
 
 
-@pytest.mark.parametrize("fault", [McpUnavailable("down"), McpTaskGone("unknown")], ids=["down", "gone"])
+@pytest.mark.parametrize("fault", [McpUnavailable("down"), McpTaskUnknown("unknown")], ids=["down", "gone"])
 async def test_a_server_that_is_gone_for_good_ends_the_call(it: Play, fault: Exception) -> None:
     await it.begin()
     it.servers.fault = fault

@@ -266,7 +266,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"timeout": 0}, "timeout must be a positive number of seconds, not 0"),
     ({"timeout": float("nan")}, "timeout must be a positive number of seconds, not nan"),
     ({"content": 3}, "content must be text"),
-    ({"content": " "}, "A message needs some text"),
+    ({"content": " "}, "A message must not be empty"),
     ({"attachments": "a.txt"}, "attachments must be a list of attachments"),
     ({"model": 3}, "with_model needs a name such as 'openai:gpt-5' or a model object, not 3"),
     ({"database_url": "mysql://x"}, "DATABASE_URL"),

@@ -52,7 +52,7 @@ async def test_a_script_that_is_not_there_is_refused_when_the_app_starts(tmp_pat
     config = {"model": f"scripted:{tmp_path}/none.yaml"}
     path = written(tmp_path, {"agents": [{"name": "scout", "config": config}]})
     app = ConfigApp(path)
-    why = r"agents\.0: config\.model cannot work: The script '.*none.yaml' cannot be read: No such file"
+    why = r"agents\.0: config\.model cannot be used: The script '.*none.yaml' cannot be read: No such file"
     with pytest.raises(DefinitionError, match=why):
         async with app.runtime(tw.Settings(database_url="memory://")):
             pass

@@ -66,7 +66,7 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
     server.terminate()
     try:
         server.wait(STOP)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C does not wait for it
         server.kill()
         server.wait()
 

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from toolwright.core import errors
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.broken_rows import broken_of, ended_early
+from toolwright.core.broken_rows import broken_rows, ended_early
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.limits import PAGE_BYTES
 from toolwright.core.plain import characters, is_large
@@ -320,7 +320,7 @@ def page_json(
 def broken_json(rows: Sequence[object]) -> JSONObject:
     """`{broken: [{id, column, error}]}`, or nothing if all rows could be read."""
     items: list[JSON] = [
-        {"id": each.id, "column": each.column, "error": each.sentence} for each in broken_of(rows)
+        {"id": each.id, "column": each.column, "error": each.sentence} for each in broken_rows(rows)
     ]
     return {"broken": items} if items else {}
 

@@ -34,7 +34,7 @@ from toolwright.core.errors import (
 )
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.limits import MOST_ERRORS
 from toolwright.core.text import brief, quantity
 from toolwright.web.answers import CALLER, INTERNAL, Answer, answer, caller_of, status_of, unfinished_bodies
 from toolwright.web.options import MAX_BODY, MAX_BODY_WITH_FILES, GatewayOptions
@@ -55,7 +55,7 @@ def answer_error(error: ToolwrightError) -> Answer:
     if isinstance(error, InvalidRequest | InvalidConfiguration):
         details: list[JSON] = [
             {name: brief(text, 500) for name, text in detail.items()}
-            for detail in error.details[:MOST_FAULTS]
+            for detail in error.details[:MOST_ERRORS]
         ]
         body["details"] = details
     if isinstance(error, TenvsRequired):

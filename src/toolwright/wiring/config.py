@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.agents.config import Fault, Form, Identity, length_faults, read_agent
+from toolwright.core.agents.config import ErrorDetail, Form, Identity, length_errors, read_agent
 from toolwright.core.errors import (
     AlreadyExists,
     DefinitionError,
@@ -218,7 +218,7 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
     return file
 
 
-def file_error(path: Path, errors: Sequence[Fault]) -> DefinitionError:
+def file_error(path: Path, errors: Sequence[ErrorDetail]) -> DefinitionError:
     """Return all errors as one line."""
     problems = "; ".join(f"{error['path']} {error['message']}".strip().rstrip(".") for error in errors)
     return DefinitionError(sentence(f"{path.name}: {' '.join(problems.split())}"))
@@ -258,7 +258,7 @@ def _with_apis(file: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]]
     return (file, errors) if errors else (file.model_copy(update={"agents": agents}), [])
 
 
-def _crowded(spaces: Sequence[SpaceEntry]) -> list[Fault]:
+def _crowded(spaces: Sequence[SpaceEntry]) -> list[ErrorDetail]:
     return [
         {"path": f"spaces.{number}.members", "message": f"must have at most {DM_MEMBERS} members in a dm"}
         for number, space in enumerate(spaces)

@@ -23,7 +23,7 @@ from toolwright.adapters.motor.leases import LeaseMotor
 from toolwright.adapters.store.locks import FileLock, NeverLock, NoLock, beside
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.system import ClusterClock, SystemClock, new_id
-from toolwright.core.broken_rows import broken_of
+from toolwright.core.broken_rows import broken_rows
 from toolwright.core.dependencies.scope import Overrides
 from toolwright.core.errors import (
     DISTRIBUTION,
@@ -296,7 +296,7 @@ async def _check_key(settings: Settings, store: Store) -> None:
     if file is None or file.exists():
         return
     sealed = await store.sealed_otherwise("", 1)
-    if sealed or broken_of(sealed):
+    if sealed or broken_rows(sealed):
         await store.close()
         raise CannotUnseal(
             f"The journal contains secrets, but their key file {str(file)!r} does not exist. Restore it, or set "

@@ -161,31 +161,68 @@ def _by_name(cls: type[S]) -> type[S]:
 
 @_by_name
 class Settings(BaseSettings):
-    """Settings of a process. Lists are comma-separated in the environment.
+    """Settings of a process: keyword arguments, or environment variables with the prefix `TOOLWRIGHT_`.
 
-    `database_url` is `sqlite:///PATH`, `postgresql://…` or `memory://`. With a `cluster` several processes execute
-    the runs of one Postgres database, but for those that do no `work`; they send each other messages by NATS servers
-    (`nats://…`), or by that database alone (`postgres`). Other processes reach this one at `node_url`. `files_url` is
-    a folder, `s3://…` or `memory://`, and without it a folder beside the database. `encryption_keys` are Fernet keys,
-    the first one encrypts; without them an SQLite journal makes a key file of its own. Without any keys every caller
-    from this machine has all rights, and the server listens on no other. A secret key has all rights, or is given as
-    `name(scope)=key` with the scope `metrics`, `read` or `all`. People need one of the `public_keys`, and a token
-    signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`; tokens
-    of another `jwt_audience` or `jwt_issuer` than the given one are refused. `http_allow` are hosts, hosts with a
-    port and networks that HTTP tools from outside may reach although they are private. Limits are in bytes;
-    `context_tokens` is the most tokens of a request to a model, by default what the model takes, and `summary_model`
-    writes the summaries of long conversations, by default the agent's own.
-    `embedder`, as in `openai:text-embedding-3-small`, lets agents search their passages by meaning too.
-    `max_body` None is 10 MiB, and 36 MiB where attachments or an agent may come. `docs` shows `/docs` and
-    `/openapi.json` to permitted callers, `open` to everybody; `mcp_server` offers the app's tools to MCP hosts at
-    `/mcp`, `console` the console in the browser at `/console`.
-    Spans and exceptions of tools go to `sentry_dsn`; with `trace_content`
-    spans hold arguments and results, without secrets. `log` is the least level that the commands log, `log_format` how.
-    `retain_events` and `retain_runs` are durations such as `30d`, `12h` or seconds, None (`forever` in the environment)
-    forever: older events are deleted, and threads in which the last run ended longer ago. `max_outage` is how
-    long a run waits for a model that is not available: 10 minutes, and not at all with a journal in memory, if it is
-    None.
-    Raises `DefinitionError`, which names each invalid setting.
+    A keyword argument overrides the variable. In the environment lists are comma-separated, durations are texts such as
+    `30d`, `12h`, `10m` or a number of seconds, and an empty variable means the default. Raises `DefinitionError`, which
+    names each invalid setting.
+
+    Attributes:
+        database_url: The journal: `sqlite:///PATH`, `postgresql://…` or `memory://`. Default:
+            `sqlite:///toolwright.db`.
+        database_connections: Maximum number of connections to Postgres, 2 or more, half of them for reads. Default: 20.
+        cluster: How the processes that execute the runs of one Postgres database send each other messages: `postgres`
+            (by that database), or the URLs of NATS servers (`nats://…`). Default: None, one process executes all runs.
+        node_url: `http(s)://` address at which other processes of the cluster reach this one. Default: None.
+        work: Whether the process executes runs. If False, it only serves requests. Default: True.
+        files_url: The file store: a folder, `file:///PATH`, `s3://BUCKET/PREFIX` or `memory://`. Default: None, which
+            is a folder next to an SQLite database, `toolwright.files` with Postgres, memory with `memory://`.
+        encryption_keys: Fernet keys for secrets. The first encrypts, all decrypt. Default: none; an SQLite journal then
+            creates a key file, and one on Postgres rejects secrets.
+        secret_keys: Keys of services, 16 characters or more: `KEY` with all rights, or `name(scope)=KEY` with the scope
+            `metrics`, `read` or `all`. Default: none. Without any keys every caller on this machine has all rights, and
+            the server listens on no other address.
+        public_keys: Keys of applications that people use; people's tokens must be verifiable. Default: none.
+        jwt_secret: Secret that people's tokens are signed with (HS256), 32 bytes or more. Default: None.
+        jwt_jwks_url: `https://` URL of the public keys that people's tokens are signed with, instead of `jwt_secret`.
+            Default: None.
+        jwt_entity_claim: The claim that has a person's external id. Default: `sub`.
+        jwt_audience: Required audience (`aud`) of tokens. Default: None, any.
+        jwt_issuer: Required issuer (`iss`) of tokens. Default: None, any.
+        cors_origins: Origins of web pages that may call the server, or `*` alone. Default: none.
+        model: Model of the prompts that name none, such as `openai:gpt-5`. Default: None.
+        embedder: Model that embeds passages, so that agents also find them by meaning, such as
+            `openai:text-embedding-3-small`. Default: None, search by keywords only.
+        max_steps: Maximum number of model calls in a run, unless its side sets `max_steps`. Default: 50.
+        context_tokens: Maximum number of tokens of a request to a model, 1,000 or more. Default: None, what the model
+            takes.
+        summary_model: Model that writes the summaries of long conversations. Default: None, the agent's own.
+        max_outage: How long a run waits for an unavailable model; 0 fails at once. Default: None, which is 10 minutes,
+            or 0 with a journal in memory.
+        max_chain_depth: How often in a row agents may wake each other with messages. Default: 3.
+        max_subagent_depth: How deep agents may call agents that run in threads of their own. Default: 8.
+        max_body: Maximum size of a request's body in bytes. Default: 10 MiB, and 36 MiB for
+            messages and agents.
+        max_nesting: Maximum number of levels of objects and lists in a request's body, 4 to 64. Default: 64.
+        max_json_values: Maximum number of JSON values in a request's body and in the answer to an HTTP tool, 100 to
+            1,000,000. Default: 100,000.
+        max_attachment: Maximum size of one file in bytes. Default: 25 MiB.
+        max_result_text: Maximum size in bytes of a result that a model is sent, 1,024 or more. A longer result is
+            stored whole in a file. Default: 256 KiB.
+        max_http_answer: Maximum size of the answer to an HTTP tool in bytes. Default: 1 MiB.
+        http_allow: Hosts, hosts with a port and networks (`10.1.0.0/16`) that HTTP tools and MCP servers configured
+            from outside may reach although they are private. Default: none.
+        docs: Whether `/docs` and `/openapi.json` are served: True to callers with a key, `open` to everyone, False not
+            at all. Default: True.
+        mcp_server: Whether `/mcp` offers the app's tools to MCP hosts. Default: False.
+        console: Whether the console is at `/console`. Default: False.
+        concurrency: Maximum number of runs executed at once, 1 or more. Default: 1,000.
+        sentry_dsn: Where spans and exceptions of tools are sent. Default: None.
+        trace_content: Whether spans contain arguments and results of calls, redacted. Default: False.
+        log: Minimum level of the commands' logs: `debug`, `info`, `warning` or `error`. Default: `warning`.
+        log_format: Format of the logs: `text`, or `json` with one object per line. Default: `text`.
+        retain_events: How long events are kept; None (`forever` in the environment) without end. Default: 7 days.
+        retain_runs: How long a thread is kept after its last run has ended. Default: None, without end.
     """
 
     model_config = SettingsConfigDict(

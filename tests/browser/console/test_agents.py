@@ -11,7 +11,7 @@ from tests.browser.console.rig import House, house
 from toolwright.core.agents.mind import GoalChange
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse, ToolDefinition
-from toolwright.core.schemas.provider_forms import ToolFault
+from toolwright.core.schemas.provider_forms import ToolError
 from toolwright.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
@@ -240,9 +240,9 @@ async def test_an_agent_is_configured_and_deleted_here(context: BrowserContext) 
 class Picky(Careless):
     """A model that is not offered every tool."""
 
-    def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolFault]:
+    def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
         return [
-            ToolFault(tool=tool.name, message="Its form is refused.")
+            ToolError(tool=tool.name, message="Its form is refused.")
             for tool in tools
             if tool.name == "search"
         ]

@@ -20,7 +20,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
-from toolwright.wire.result import images, shown_text
+from toolwright.wire.result import images, text_with_files
 
 Shown = tuple[str | list[dict[str, Any]], ToolResult]
 """Content for the model, and the artifact of LangChain's message: our result."""
@@ -51,9 +51,9 @@ def _native(toolset: Toolset, tool: Tool, state: ThreadState | None) -> Structur
     async def call(arguments: JSONObject) -> Shown:
         result = await toolset.call(tool.name, arguments, state)
         if result.status == "error":
-            raise ToolException(shown_text(result))
+            raise ToolException(text_with_files(result))
         pictures = [_image_block(each.mime_type, each.data) for each in images(result)]
-        text = shown_text(result)
+        text = text_with_files(result)
         return ([{"type": "text", "text": text}, *pictures] if pictures else text), result
 
     def call_at_once(arguments: JSONObject) -> Shown:

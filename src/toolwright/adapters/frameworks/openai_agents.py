@@ -14,7 +14,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
-from toolwright.wire.result import images, shown_text
+from toolwright.wire.result import images, text_with_files
 
 
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[FunctionTool]:
@@ -41,11 +41,11 @@ async def _call(
     result = await toolset.call(name, arguments, state)
     pictures = images(result)
     if not pictures:
-        return shown_text(result)
+        return text_with_files(result)
     output_images = [
         ToolOutputImage(image_url=f"data:{each.mime_type};base64,{each.data}") for each in pictures
     ]
-    return [ToolOutputText(text=shown_text(result)), *output_images]
+    return [ToolOutputText(text=text_with_files(result)), *output_images]
 
 
 def tool_of(native: object, context: object) -> Tool:

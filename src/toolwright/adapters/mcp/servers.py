@@ -38,8 +38,8 @@ from toolwright.core.mcp.servers import (
     McpPromptMessage,
     McpPromptText,
     McpRefused,
-    McpTaskGone,
     McpTaskState,
+    McpTaskUnknown,
     McpUnavailable,
     TaskStatus,
 )
@@ -198,7 +198,7 @@ async def task_state(
     output: JSONObject | None,
     by_nobody: AbstractAsyncContextManager[None],
 ) -> McpTaskState:
-    """Return the state of a task, whose structured result must fit `output`. Raises `McpUnavailable` or `McpTaskGone`.
+    """Return the state of a task, whose structured result must fit `output`. Raises the errors of `task`.
 
     While its result is fetched the server may ask something: within `by_nobody` no other call is taken for the asker.
     """
@@ -234,7 +234,7 @@ async def answer_task(session: OpenSession, task_id: str, answers: Mapping[str, 
 
 
 async def cancel_task(session: OpenSession, task_id: str) -> None:
-    """Ask the server to stop; one that refuses has the last word. Raises `McpUnavailable` or `McpTaskGone`."""
+    """Ask the server to stop; one that refuses has the last word. Raises `McpUnavailable` or `McpTaskUnknown`."""
     try:
         await _task_request(session, CancelTask(params=TaskParams(task_id=task_id)))
     except _Refused as error:
@@ -321,7 +321,7 @@ async def _task_request(
                 return await _task_request(session, request, seconds)
         message = brief(error.error.message, 500)
         if error.error.code == types.INVALID_PARAMS:
-            raise McpTaskGone(message) from error
+            raise McpTaskUnknown(message) from error
         if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OWN_CODES):
             raise McpUnavailable(message) from error
         raise _Refused(message) from error
@@ -390,7 +390,7 @@ class McpConnections:
     async def task(
         self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
     ) -> McpTaskState:
-        """Return the state of a task. Raises `McpUnavailable`, and `McpTaskGone` where the server knows of none."""
+        """Return the state of a task. Raises `McpUnavailable`, and `McpTaskUnknown` where the server knows of none."""
         connection = self.connection(target)
         with connection.logging(), within(session):
             nobody = connection.calling(NoPeer())

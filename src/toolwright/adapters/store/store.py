@@ -226,9 +226,9 @@ class SqlStore:
     async def entity(self, entity_id: str) -> Entity | None:
         return await read_rows(self._driver, ENTITIES.first, self._sql.entity, {"entity_id": entity_id})
 
-    async def entity_named(self, external_id: str) -> Entity | None:
+    async def entity_by_external_id(self, external_id: str) -> Entity | None:
         return await read_rows(
-            self._driver, ENTITIES.first, self._sql.entity_named, {"external_id": external_id}
+            self._driver, ENTITIES.first, self._sql.entity_by_external_id, {"external_id": external_id}
         )
 
     async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:

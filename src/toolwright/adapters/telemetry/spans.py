@@ -276,7 +276,7 @@ class RunSpans:
         self._waiting = waiting
         self._redact = redact
         self._run_row = run
-        self._counted = run.opened_again
+        self._counted = run.is_reopened
         self._known = {call.id: call for call in calls}
         self._traceparent = run.traceparent or _root(instruments, run, agent)
         self._led = OpenSpan(instruments, f"invoke_agent {agent}", context_of(self._traceparent))

@@ -47,9 +47,7 @@ class Conversation:
         self._console = console
         self._over: dict[str, str] = {}
         self._run_ended = asyncio.Event()
-        self._waiting_calls: asyncio.Queue[str] = (
-            asyncio.Queue()
-        )  # ids of calls that may need the user's input
+        self._waiting_calls: asyncio.Queue[str] = asyncio.Queue()  # ids of calls that may need input
         self._settled: dict[str, asyncio.Event] = {}  # by call id: set once the call needs no answer any more
         self._quit = asyncio.Event()
         self._busy = False
@@ -135,7 +133,7 @@ class Conversation:
         """Ask the terminal user for the input that the call waits for, if they can provide it."""
         try:
             call = await self._runtime.calls.get(call_id)
-            if call.is_asked:
+            if call.awaits_approval:
                 await Approvals(self._runtime, terminal).put(call)
             elif call.name == ELICIT:
                 await Questions(self._runtime, terminal).put(call)

@@ -152,6 +152,7 @@ async def _serve(folder: Path, settings: Settings, key: str, app: App, *, keep: 
         if keep and not serving.done():
             link = await _sign_in_link(ready.result(), key) if settings.console else None
             _print_address(console, ready.result(), key, link)
+            # A cancellation of this task must not cut the gateway off: it is stopped below.
             await asyncio.shield(serving)
         return code
     finally:

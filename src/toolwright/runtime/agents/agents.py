@@ -7,7 +7,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.agents.config import ConfiguredAgent, invalid_value, read_agent
-from toolwright.core.broken_rows import Rows, broken_of, ended_early
+from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvChange
 from toolwright.core.errors import (
@@ -45,7 +45,7 @@ from toolwright.runtime.agents.configured import (
 from toolwright.runtime.checks import page
 from toolwright.runtime.env.env import Environment, tenv_vars
 from toolwright.runtime.journal import sweep_after
-from toolwright.wire.space import left_event
+from toolwright.wire.space import member_removed_event
 
 COMMON_PROVIDERS = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
 """Providers that there are: of all others their library is asked, which takes a second to load."""
@@ -130,7 +130,7 @@ class Agents:
             return Rows(declared)
         rows = await self._store.agents.agents(limit=remaining, offset=max(0, offset - len(self.declared)))
         views = [*declared, *[await self._view(row) for row in rows]]
-        return Rows(views, broken_of(rows), more=ended_early(rows))
+        return Rows(views, broken_rows(rows), more=ended_early(rows))
 
     async def of_entity(self, entity_id: str) -> Agent | None:
         """Return the agent that is this entity."""
@@ -253,7 +253,7 @@ class Agents:
                 agent_id=was.id,
                 entity_id=entity_id,
                 author=Entity(id=entity_id, type="agent", display_name=was.name, metadata={}),
-                told=(left_event(entity_id),),
+                told=(member_removed_event(entity_id),),
             )
             if not isinstance(await self._store.commit(unit), Conflict):
                 return await sweep_after(f"The agent {name_or_id!r}", self._store, self._clock, self._new_id)

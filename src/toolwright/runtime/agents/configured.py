@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from toolwright.core.agents.agent import Agent
-from toolwright.core.agents.config import ConfiguredAgent, Identity, invalid_value, length_faults
+from toolwright.core.agents.config import ConfiguredAgent, Identity, invalid_value, length_errors
 from toolwright.core.agents.prompt import Prompt
 from toolwright.core.env.env import EnvTypes, EnvVar
 from toolwright.core.errors import InvalidRequest
@@ -42,7 +42,7 @@ def check_description(text: object) -> None:
 
 def check_lengths(config: JSON) -> None:
     """Raise `InvalidConfiguration` if a text of the configuration is too long."""
-    errors = length_faults(config)
+    errors = length_errors(config)
     if errors:
         raise invalid_value([within_config(error) for error in errors])
 

@@ -24,7 +24,7 @@ from toolwright.core.spaces.space import Entity, Member, Space, SpaceMessage
 from toolwright.core.threads.inbox import Delivery, InboxEvent, InboxType
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
-from toolwright.core.tools.tenvs_needed import tenvs_lacking
+from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_kind, by_text, page
@@ -260,7 +260,7 @@ class Inboxes:
         receiver = await self._agents.get(agent)
         missing = await self._agents.missing_home_tenvs(receiver.id)
         if missing:
-            raise tenvs_lacking(f"The agent {receiver.name!r} cannot have a home thread", missing)
+            raise missing_tenvs(f"The agent {receiver.name!r} cannot have a home thread", missing)
         content = {"serviceName": service_name, "payload": plain(payload)}
         delivery = self._deliveries.delivery(receiver.id, "service", self._new_id("svc"), content)
         answer = await self._effect_commits.commit(Deliver(delivery=delivery))

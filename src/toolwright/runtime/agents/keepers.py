@@ -16,7 +16,7 @@ async def person_of(store: Store, user_id: str) -> str:
     """
     if not can_be_id(user_id):
         return user_id
-    entity = await store.entity(user_id) or await store.entity_named(user_id)
+    entity = await store.entity(user_id) or await store.entity_by_external_id(user_id)
     return user_id if entity is None else entity.id
 
 

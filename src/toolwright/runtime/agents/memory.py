@@ -18,7 +18,7 @@ from toolwright.core.agents.memory import (
     ranked,
     read_query,
 )
-from toolwright.core.broken_rows import Rows, all_of, broken_of, sliced
+from toolwright.core.broken_rows import Rows, all_rows, broken_rows, sliced
 from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import (
@@ -77,7 +77,7 @@ class Blocks:
         same = [block for block in blocks if block.label == label]
         own_blocks = [block for block in same if block.agent_id == agent_id]
         if not same:
-            all_of(blocks)
+            all_rows(blocks)
             raise _no_block(label)
         return (own_blocks or same)[0]
 
@@ -102,7 +102,7 @@ class Blocks:
             raise invalid_value("readers", "must be omitted: a block kept for a person has no readers")
         agent_id = await self._keepers.keeper_id(agent, user_id)
         while True:  # again if a block has changed since it was read: the checks compare with these blocks
-            blocks = all_of(await self._memory.blocks(agent_id))
+            blocks = all_rows(await self._memory.blocks(agent_id))
             check_block(blocks, agent_id, label, content)
             block = Block(
                 agent_id=agent_id,
@@ -136,7 +136,7 @@ class Blocks:
         reader_id = await self._id(reader)
         if reader_id == agent_id:
             raise invalid_value(where, "must name another agent: an agent always reads its own blocks")
-        blocks = all_of(await self._memory.blocks(reader_id))
+        blocks = all_rows(await self._memory.blocks(reader_id))
         linked = {(each.agent_id, each.label) for each in blocks if each.agent_id != reader_id}
         if len(linked - {(agent_id, label)}) >= MOST_LINKED:
             raise InvalidRequest(
@@ -277,7 +277,7 @@ async def rank_passages(
     ranking = ranked(candidates, query, CANDIDATES)
     if semantics is not None:
         ranking = fused(ranking, await semantics.nearest(agent_id, text))
-    return Rows(ranking, broken_of(candidates))
+    return Rows(ranking, broken_rows(candidates))
 
 
 def _no_passage(passage_id: str) -> NotFound:

@@ -16,12 +16,12 @@ from toolwright.core.agents.mind import (
     MemoryChange,
     Plan,
     PlanChange,
+    by_next_run,
     changed_goals,
     changed_memories,
     changed_plans,
-    in_order_of_time,
 )
-from toolwright.core.broken_rows import Rows, all_of, broken_of, sliced
+from toolwright.core.broken_rows import Rows, all_rows, broken_rows, sliced
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import (
     CheckMind,
@@ -134,7 +134,7 @@ def plans_waking(thread_id: str | None) -> MindItems[Plan, PlanChange]:
         change=lambda kept, changes, keeper, new_id, now: changed_plans(
             kept, changes, keeper, new_id, now, thread_id
         ),
-        order=in_order_of_time,
+        order=by_next_run,
         put=lambda plan: SetPlan(plan=plan),
         drop=lambda keeper, key: DropPlan(agent_id=keeper, id=key),
         keeper=lambda reach: reach.plans,
@@ -237,13 +237,13 @@ class Minds:
             if not edit.effects or not isinstance(
                 await self._effect_commits.commit(check, *edit.effects), Conflict
             ):
-                return Rows(edit.items, broken_of(rows))
+                return Rows(edit.items, broken_rows(rows))
 
     async def _drop(self, items: MindItems[T, C], keeper: str, key: str) -> None:
         """Delete an item. Raises `NotFound` if it is not there, `RowBroken` if it may be among the broken rows."""
         rows = await items.read(self._minds, keeper)
         if key not in items.by_key(rows):
-            all_of(rows)
+            all_rows(rows)
             raise NotFound(f"There is no {items.noun} {brief(repr(key), 200)} of this agent.")
         await self._effect_commits.commit(items.drop(keeper, key))
 

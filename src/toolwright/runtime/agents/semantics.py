@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from toolwright.core.agents.memory import Passage, Vector
 from toolwright.core.agents.vectors import SCANNED, VectorMatch, embedded_text, nearest, shortened, vector_of
-from toolwright.core.broken_rows import broken_of
+from toolwright.core.broken_rows import broken_rows
 from toolwright.core.journal.effects import SetVector
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply
@@ -87,7 +87,7 @@ class Semantics:
         for _ in range(0, SCANNED, PAGE):
             rows = await self._store.agents.vectors(agent_id, before=before, limit=PAGE)
             near = await asyncio.to_thread(nearest, query, rows, near)
-            if not rows or len(rows) + len(broken_of(rows)) < PAGE:
+            if not rows or len(rows) + len(broken_rows(rows)) < PAGE:
                 break
             before = rows[-1].place
         return near

@@ -51,10 +51,10 @@ class Speakers:
         began = run.started_at is not None and agent_id == run.agent
         waits = (run.waiting or {}).get("reason") == "variables"
         backs_off = run.status == "queued" and run.error is not None
-        renewed = waits or backs_off or run.opened_again
+        renewed = waits or backs_off or run.is_reopened
         try:
             speaker = await self._agents.usable(agent_id) if began and renewed else None
-            asks_anew = backs_off or (run.opened_again and not run.calls_only)
+            asks_anew = backs_off or (run.is_reopened and not run.calls_only)
             if speaker is None and (not asks_anew or await self._agents.exists(agent_id)):
                 speaker = await self._agents.find(agent_id, run.revision if began else None)
         except (InvalidRequest, DefinitionError) as error:

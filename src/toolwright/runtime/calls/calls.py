@@ -329,7 +329,7 @@ class Calls:
     def cancel_waiting(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """Cancel a waiting call whose result can no longer arrive."""
         self._armed.pop(call.id, None)
-        if call.is_asked and call.expires_at is not None:
+        if call.awaits_approval and call.expires_at is not None:
             changes.effects += (DropTimer(name=timer_of(call.id)),)
         at = context.clock.now()
         self._move(changes, call, "cancelled", at, result=result_to_json(result))
@@ -392,7 +392,7 @@ class Calls:
                     self.refuse(context, changes, call, words.what)
                 case "running":
                     self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
-                case "waiting" if call.is_asked:
+                case "waiting" if call.awaits_approval:
                     self.cancel_waiting(context, changes, call, words.unapproved)
                 case "waiting" if call.ends_with_run and words.stops_children:
                     self.cancel_waiting(
@@ -419,7 +419,7 @@ class Calls:
         match call.status:
             case "created" | "running":
                 self.settle(context, changes, call, ToolResult.fail(results.running, error_code=results.code))
-            case "waiting" if call.is_asked:
+            case "waiting" if call.awaits_approval:
                 self.cancel_waiting(context, changes, call, results.unapproved)
             case "waiting" if call.name == ELICIT or (
                 call.ends_with_run and (context.abort.aborted or results.stops_children)

@@ -17,7 +17,7 @@ from toolwright.core.schemas.state_paths import (
     value_key,
     written,
 )
-from toolwright.core.state.checks import kept
+from toolwright.core.state.checks import encoded_value
 from toolwright.core.text import sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.tools.tool import Tool
@@ -90,7 +90,7 @@ def _effect(
         )
     state = state_of(context, changes, instance, key)
     after = written({name: state[name]} if name in state else {}, place, value)
-    text = kept(place.spelling, context.redactor.json(after[name]))
+    text = encoded_value(place.spelling, context.redactor.json(after[name]))
     return SetValue(thread_id=context.thread.id, key=key, value="null" if text is None else text)
 
 

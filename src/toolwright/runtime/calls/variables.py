@@ -158,7 +158,7 @@ def approval_terms(context: RunContext, changes: Changes, call: Call, tool: Tool
 
     A call that is waited for in memory is given an hour at most.
     """
-    approval, validator = tool.approval, tool.judge
+    approval, validator = tool.approval, tool.validator
     assert approval is not None and validator is not None, "the call needs an approval"
     in_memory = context.holder is not None or call.id in context.nested
     seconds = approval.expires_in

@@ -16,7 +16,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.env.redaction import clean_call
 from toolwright.runtime.spaces.membership import RedactableEffect
-from toolwright.wire.call import shown_call
+from toolwright.wire.call import visible_call_message
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.space import edited_event, message_event
 
@@ -66,7 +66,7 @@ def call_approved(context: RunContext, call: Call, space_id: str, status: CallSh
     author, source = context.author, source_of(context)
 
     def make(redactor: Redactor) -> Edit:
-        message = shown_call(clean_call(call, redactor), space_id, status)
+        message = visible_call_message(clean_call(call, redactor), space_id, status)
         events = (tool_event("tool.started", call.id, call.name), edited_event(message, author, ()))
         return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
 
@@ -86,7 +86,7 @@ def call_message(
     """Return the message of a call that no run makes."""
 
     def make(redactor: Redactor) -> Post:
-        message = shown_call(clean_call(call, redactor), space_id, status, asks=asks)
+        message = visible_call_message(clean_call(call, redactor), space_id, status, asks=asks)
         events = (*started, message_event(message, author, call.id))
         return Post(space_id=space_id, source=source, message=message, events=events)
 
@@ -104,7 +104,7 @@ def result_message(
 
     def make(redactor: Redactor) -> Edit:
         clean = redactor.result(result)
-        message = shown_call(clean_call(call, redactor), space_id, status, clean)
+        message = visible_call_message(clean_call(call, redactor), space_id, status, clean)
         events = (outcome_event(call.id, call.name, clean), edited_event(message, author, ()))
         return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
 
@@ -120,7 +120,7 @@ def timeout_message(context: RunContext, call: Call, error: ToolResult) -> Seque
 
     def make(redactor: Redactor) -> Edit:
         redacted = clean_call(call, redactor)
-        message = shown_call(redacted, space_id, "requires_action", error, timed_out=True)
+        message = visible_call_message(redacted, space_id, "requires_action", error, timed_out=True)
         events = (edited_event(message, author, ()),)
         return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
 

@@ -38,7 +38,7 @@ class Waiting:
         if any(each.status != "waiting" for each in calls):
             return None
         call = min(calls, key=lambda each: self._calls.seconds_left(each, context.clock))
-        if call.is_asked:
+        if call.awaits_approval:
             await self._wait_for_approval(context, call)
             return None
         if call.has_child:
@@ -122,7 +122,7 @@ class Waiting:
         return changes
 
     async def _park(self, context: RunContext, call: Call, seconds: float) -> None:
-        reason = "approval" if call.is_asked else "child" if call.has_child else "calls"
+        reason = "approval" if call.awaits_approval else "child" if call.has_child else "calls"
         call_ids: list[JSON] = [each.id for each in context.frame.unanswered() if each.status == "waiting"]
         run = changed(context.run, status="waiting", waiting={"reason": reason, "callIds": call_ids})
         due = None if math.isinf(seconds) else context.clock.now() + timedelta(seconds=seconds)

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.env.env import EnvChange, EnvRow, EnvTypes, EnvVar, Given, Variable, VariablesRequest
+from toolwright.core.env.env import EnvChange, EnvInput, EnvRow, EnvTypes, EnvVar, Variable, VariablesRequest
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesRequired
-from toolwright.core.journal.child_effects import ChildLimit, HoldRequest, TakeRequest
+from toolwright.core.journal.child_effects import CheckRequest, ChildLimit, FulfillRequest
 from toolwright.core.journal.effects import Effect, SetTimer
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
@@ -90,7 +90,7 @@ class Requests:
         requests = await self._store.children.requests(thread_id)
         return [each for each in requests if not self._is_over(each)]
 
-    async def answer(self, thread_id: str, request_id: str, env: Given) -> FulfilledRequest:
+    async def answer(self, thread_id: str, request_id: str, env: EnvInput) -> FulfilledRequest:
         """Set values. When none is missing any more, the run continues, or the child starts; once.
 
         Raises `VariablesRequired` with what is still missing: the given values are kept, and the request stays open.
@@ -134,8 +134,8 @@ class Requests:
         brought = _brought([await self._agents.active(each.id) for each in self._agents.declared])
         if not brought:
             return
-        names = [name for name in await self._store.children.asked() if name in brought]
-        threads = {thread for name in names for thread in await self._store.children.askers(name)}
+        names = [name for name in await self._store.children.requested_variables() if name in brought]
+        threads = {thread for name in names for thread in await self._store.children.waiting_threads(name)}
         now = self._clock.now()
         for thread_id in sorted(threads):
             effect = SetTimer(name=thread_id, due=now)
@@ -209,9 +209,9 @@ class Requests:
 
         Whether the request was still open; raises `NoRoom` where no more children may begin.
         """
-        effects: list[Effect] = [HoldRequest(thread_id=request.thread_id, id=request.id)]
+        effects: list[Effect] = [CheckRequest(thread_id=request.thread_id, id=request.id)]
         if not missing:
-            effects.append(TakeRequest(thread_id=request.thread_id, id=request.id))
+            effects.append(FulfillRequest(thread_id=request.thread_id, id=request.id))
         birth = None if missing else self._birth(request)
         if birth is not None:
             if birth.most is not None:
@@ -240,7 +240,7 @@ class Requests:
         return None if request.child is None else birth_from_json(request.child, self._clock)
 
 
-def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:
+def _read(request: VariablesRequest, env: EnvInput) -> Mapping[str, EnvVar]:
     """Return the given values with the requested types. Raises `InvalidRequest` for other names."""
     values = EnvTypes(declared={each.name: each.type for each in request.required}).stored(env)
     requested = {each.name for each in request.required}
@@ -301,5 +301,5 @@ async def _end(request: VariablesRequest, store: Store, clock: Clock, token: str
         at=clock.now(),
         thread_id=request.thread_id,
         env=tuple([EnvChange(owner=row.owner, kind=row.kind, name=row.name) for row in rows]),
-        effects=(TakeRequest(thread_id=request.thread_id, id=request.id),),
+        effects=(FulfillRequest(thread_id=request.thread_id, id=request.id),),
     )

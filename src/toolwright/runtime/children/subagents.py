@@ -96,8 +96,8 @@ class Subagents:
         config, thread_arguments = relation.config, arguments.get("arguments")
         inner = thread_arguments if isinstance(thread_arguments, dict) else {}
         text = arguments.get("message")
-        if relation.schema is not None and relation.judge is not None:
-            inner = relation.judge.read(_with_message(relation.schema, config, inner, text))
+        if relation.schema is not None and relation.validator is not None:
+            inner = relation.validator.read(_with_message(relation.schema, config, inner, text))
         message = (
             text if isinstance(text, str) and text else message_in(inner, config.init_user_message_property)
         )

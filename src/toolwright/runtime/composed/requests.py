@@ -163,7 +163,7 @@ def _make(
     chosen = request.config.model if model is None else model
     agent = request_agent(catalog, request, output, chosen, thread.created_at)  # tells of what is invalid
     return _NewRequest(
-        thread=changed(thread, arguments=request.kept),
+        thread=changed(thread, arguments=request.as_json),
         message=message,
         model=model,
         output=output,

@@ -21,12 +21,12 @@ from toolwright.core.errors import (
     Unwritable,
 )
 from toolwright.core.journal.effects import DropTimer, Effect, SetTimer, Source
-from toolwright.core.journal.mcp_effects import AskBelow, DropMcpTask, SetMcpTask
+from toolwright.core.journal.mcp_effects import AddNestedCall, DropMcpTask, SetMcpTask
 from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.mcp.questions import check_question, elicited
 from toolwright.core.mcp.records import McpTask, task_timer
-from toolwright.core.mcp.servers import McpServers, McpTaskGone, McpTaskState, McpUnavailable
+from toolwright.core.mcp.servers import McpServers, McpTaskState, McpTaskUnknown, McpUnavailable
 from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.space import Entity, entity_of
 from toolwright.core.state.questions import ELICIT, ELICIT_TIMEOUT, question, question_of
@@ -110,7 +110,7 @@ class McpTasks:
                 await self._again(task, DOWN)
             else:
                 await self._drop(task)
-        except McpTaskGone as error:
+        except McpTaskUnknown as error:
             await self._end(task, call, _lost(f"its server no longer knows it: {error}"))
 
     async def _state(self, task: McpTask, target: McpTarget) -> McpTaskState:
@@ -163,7 +163,7 @@ class McpTasks:
             try:
                 with self._count_poll(target):
                     await self._servers.cancel_task(target, task.task_id, task.session)
-            except McpTaskGone as error:
+            except McpTaskUnknown as error:
                 log.info("The task of the call %s could not be cancelled: %s", task.call_id, error)
         await self._drop(task)
 
@@ -211,7 +211,7 @@ class McpTasks:
         """Submit answers; the next look finds the status of a task that no longer accepts any."""
         try:
             await self._servers.answer_task(target, task.task_id, answers, task.session)
-        except McpTaskGone as error:
+        except McpTaskUnknown as error:
             log.info("The task of the call %s rejected an answer: %s", task.call_id, error)
 
     async def _author(self, task: McpTask) -> Entity | None:
@@ -230,7 +230,7 @@ class McpTasks:
         call_id: str,
         number: int,
         space_id: str | None,
-    ) -> AskBelow | None:
+    ) -> AddNestedCall | None:
         """Return the call that asks, or None for a question without anyone to ask."""
         now = self._clock.now()
         try:
@@ -260,7 +260,7 @@ class McpTasks:
             started_at=now,
             expires_at=now + timedelta(seconds=ELICIT_TIMEOUT),
         )
-        return AskBelow(call=row, events=(tool_event("tool.started", row.id, row.name),))
+        return AddNestedCall(call=row, events=(tool_event("tool.started", row.id, row.name),))
 
     async def _take_back(self, questions: Iterable[JSON]) -> None:
         """End the questions of these ids that are still open."""
@@ -298,7 +298,7 @@ class McpTasks:
         return await self._store.commit(unit)
 
 
-def _shown(question: AskBelow, author: Entity | None) -> Sequence[RedactableEffect]:
+def _shown(question: AddNestedCall, author: Entity | None) -> Sequence[RedactableEffect]:
     """Return the message of a question, in the space where those of a call in progress are."""
     call = question.call
     if call.space_id is None:

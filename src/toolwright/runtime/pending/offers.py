@@ -114,7 +114,7 @@ class Offers:
 
     def opened(self, call: Call, agent: str) -> None:
         """Announce a call that this process has opened and committed."""
-        if call.kind == "external" and not call.is_asked:
+        if call.kind == "external" and not call.awaits_approval:
             if self._queues:
                 self._announce(Offer(call=call, agent=agent))
             self._bus.announce(TOOLS)
@@ -174,11 +174,11 @@ class Offers:
         }
         self._again = {call_id: ended for call_id, ended in self._again.items() if ended >= horizon}
         after = (now - back, "")
-        while page := await self._store.offers.begun(now, after=after, before=now + OVERLAP, limit=PAGE):
+        while page := await self._store.offers.claimable(now, after=after, before=now + OVERLAP, limit=PAGE):
             for offer in page:
                 self._announce(offer)
             after = (_began(page[-1].call), page[-1].call.id)
-        for offer in await self._store.offers.lapsed(now, since=since, limit=MOST):
+        for offer in await self._store.offers.expired_leases(now, since=since, limit=MOST):
             self._tell_again(offer)
         return max(since, horizon)
 
@@ -224,7 +224,7 @@ class Offers:
         """Return the next page of open calls. Readers take turns, so that many of them do not overload the journal."""
         names = None if queue.tools is None else sorted(queue.tools)
         async with self._turn:
-            now, started_calls = self._clock.now(), self._store.offers.begun
+            now, started_calls = self._clock.now(), self._store.offers.claimable
             page = await started_calls(now, after=after, before=queue.until, names=names, limit=PAGE)
             if len(page) == PAGE:
                 await asyncio.sleep(PACE)

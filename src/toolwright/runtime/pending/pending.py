@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
-from toolwright.core.broken_rows import Rows, broken_of, ended_early
+from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import (
@@ -133,7 +133,7 @@ class PendingCalls:
         spaces = {call.space_id for call in calls if call.space_id is not None}
         redactors = {space_id: await self._membership.redactor(space_id) for space_id in spaces}
         redacted = [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
-        return Rows(redacted, broken_of(calls), more=ended_early(calls))
+        return Rows(redacted, broken_rows(calls), more=ended_early(calls))
 
     async def submit(
         self,
@@ -161,7 +161,7 @@ class PendingCalls:
         await in_thread_if_large(outcome.result, plain, outcome.result)
         run = await self._store.run(call.run_id)
         redactor = await self._redactor(call, thread, run)
-        if call.is_asked:
+        if call.awaits_approval:
             await self._answer(call, redactor, run, outcome)
             return "inline"
         if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
@@ -215,7 +215,7 @@ class PendingCalls:
         call = await self._store.call(call_id)
         if call is None:
             return
-        result = unanswered(terms_from_json(call.terms)) if call.is_asked else EXPIRED
+        result = unanswered(terms_from_json(call.terms)) if call.awaits_approval else EXPIRED
         run = await self._store.run(call.run_id)
         unit = settlement(Expire, call, result, await self._settling(call, run, result, self._clock.now()))
         answer = await self._store.commit(unit)
@@ -235,7 +235,7 @@ class PendingCalls:
         _claimable(worker, lease)
         call, now = await self.get(call_id), self._clock.now()
         await self._thread(call)
-        if call.is_asked:
+        if call.awaits_approval:
             raise CallClaimed("Tool call waits for an approval: it cannot be executed yet")
         if call.status in OPEN and call.free_for(worker, now):  # else it needs no commit to be refused
             until, renewed = now + timedelta(seconds=lease), call.worker == worker
@@ -307,7 +307,7 @@ def _was_approved(call: Call) -> bool:
 
 def _too_late(kind: type[Unit], call: Call) -> ToolwrightError:
     """Return the error for a unit that came too late for the call's current status."""
-    if kind is Submit and call.is_asked:
+    if kind is Submit and call.awaits_approval:
         return NotFound("Pending tool call not found")  # as it was not when it was read
     if kind is not Submit and _was_approved(call):
         return CallResolved(APPROVED)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from toolwright.core.agents.agent import agent_id_of
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
 from toolwright.core.spaces.space import Reaction, Space, SpaceMessage, open_to
@@ -14,7 +14,7 @@ from toolwright.core.text import brief
 from toolwright.core.threads.compaction import text_tokens
 from toolwright.core.value import value
 from toolwright.runtime.agents.agents import Agents
-from toolwright.wire.text import plain_line, readable, seems_more, seen_name, speaker_name
+from toolwright.wire.text import comparable_name, is_misleading, plain_line, readable, speaker_name
 
 MOST_MESSAGES = 20
 MOST_PLACES = 5  # that a run is spoken to in, of which a prompt tells
@@ -60,10 +60,10 @@ class ChannelHistory:
         if not open_to(space, is_member=await spaces.member(space.id, entity_id) is not None):
             return None
         if place.parent_id is None:
-            messages = all_of(await spaces.newest(space.id, MOST_MESSAGES, 0))
+            messages = all_rows(await spaces.newest(space.id, MOST_MESSAGES, 0))
         else:
             messages = await self._under(place.parent_id)
-        reactions = all_of(await spaces.reactions([each.id for each in messages]))
+        reactions = all_rows(await spaces.reactions([each.id for each in messages]))
         entities = {entity_id, *[each.entity_id for each in (*messages, *reactions)]}
         names = {each: await self.name(each) for each in entities}
         return RecentMessages(
@@ -76,7 +76,7 @@ class ChannelHistory:
 
     async def _under(self, message_id: str) -> Sequence[SpaceMessage]:
         """Return the message, if it is there still, and the last answers to it."""
-        messages = all_of(await self._store.spaces.answers(message_id, MOST_MESSAGES))
+        messages = all_rows(await self._store.spaces.answers(message_id, MOST_MESSAGES))
         if any(each.id == message_id for each in messages):
             return messages
         message = await self._store.spaces.message(message_id)
@@ -93,10 +93,10 @@ class ChannelHistory:
 
 def distinct_names(names: Mapping[str, str]) -> dict[str, str]:
     """Return the names by entity, each followed by its id if it is ambiguous."""
-    counts = Counter(map(seen_name, names.values()))
+    counts = Counter(map(comparable_name, names.values()))
     return {
         entity_id: f"{speaker_name(name)} ({entity_id})"
-        if counts[seen_name(name)] > 1 or seems_more(name)
+        if counts[comparable_name(name)] > 1 or is_misleading(name)
         else speaker_name(name)
         for entity_id, name in names.items()
     }

@@ -8,7 +8,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Reach, agent_id_of, entity_id_of
 from toolwright.core.agents.memory import Block
 from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
 from toolwright.core.spaces.space import Member, Space
@@ -113,7 +113,7 @@ class SystemPrompts:
         """
         rooms = self._store.spaces
         if public:
-            visible = all_of(await rooms.spaces(seen_by=entity_id, limit=MOST_SPACES))
+            visible = all_rows(await rooms.spaces(seen_by=entity_id, limit=MOST_SPACES))
         else:
             visible = await rooms.spaces_of(entity_id, MOST_SPACES)
         if person is None:

@@ -95,7 +95,7 @@ class HandlerCalls:
             if recorded.status == "running":
                 await self._begin_again(context, recorded, tools)
         call = context.nested[call_id]
-        if call.is_asked or call.status == "created":
+        if call.awaits_approval or call.status == "created":
             await self._wait_for_approval(context, call, tools)
             call = context.nested[call_id]
         if call.status == "running":
@@ -130,7 +130,7 @@ class HandlerCalls:
 
     async def _wait_for_approval(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
         """Wait for a person's decision about a handler's call, whose timeout is paused; approved, it starts."""
-        if call.is_asked:
+        if call.awaits_approval:
             with context.abort.clocks_paused():
                 await self._waiting.nested(context, call)
         if context.nested[call.id].status != "created":

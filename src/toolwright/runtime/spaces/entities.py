@@ -8,8 +8,8 @@ from typing import Unpack
 
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.broken_rows import Rows, broken_of, ended_early
-from toolwright.core.env.env import EnvType, EnvVar, Given, read_env
+from toolwright.core.broken_rows import Rows, broken_rows, ended_early
+from toolwright.core.env.env import EnvInput, EnvType, EnvVar, read_env
 from toolwright.core.errors import AlreadyExists, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
 from toolwright.core.journal.units import Conflict, DropEntity, Guard, SaveEntity, SetEnv
 from toolwright.core.json_value import JSON
@@ -21,7 +21,7 @@ from toolwright.runtime.agents.configured import drop_minds
 from toolwright.runtime.checks import by_id, can_be_id, page
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.journal import Services
-from toolwright.wire.space import left_event
+from toolwright.wire.space import member_removed_event
 
 log = logging.getLogger("toolwright.runtime")
 
@@ -108,7 +108,7 @@ class Entities:
 
     async def get_by_external_id(self, external_id: str) -> Entity | None:
         """Return the human whom tokens call so."""
-        return await self._store.entity_named(external_id) if can_be_id(external_id) else None
+        return await self._store.entity_by_external_id(external_id) if can_be_id(external_id) else None
 
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
         """Return the agents, declared and configured, then the humans, the oldest first."""
@@ -117,11 +117,11 @@ class Entities:
         agents = [entity_of(agent) for agent in agent_rows]
         agent_page = agents[offset : offset + limit]
         if len(agent_page) == limit:
-            return Rows(agent_page, broken_of(agent_rows))
+            return Rows(agent_page, broken_rows(agent_rows))
         humans = await self._store.entities(
             limit=type(limit)(limit - len(agent_page)), offset=max(0, offset - len(agents))
         )
-        broken = [*broken_of(agent_rows), *broken_of(humans)]
+        broken = [*broken_rows(agent_rows), *broken_rows(humans)]
         return Rows([*agent_page, *humans], broken, more=ended_early(humans))
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
@@ -142,7 +142,7 @@ class Entities:
 
         `Forbidden` for an agent.
         """
-        events = (left_event(entity_id),)
+        events = (member_removed_event(entity_id),)
         refused = True
         while refused:  # again where a space has changed meanwhile
             await self._human(entity_id)
@@ -157,7 +157,7 @@ class Entities:
         await self._human(entity_id)
         return {row.name: row.type for row in await self._store.env_of(entity_id)}
 
-    async def set_env(self, entity_id: str, env: Given) -> Mapping[str, EnvType]:
+    async def set_env(self, entity_id: str, env: EnvInput) -> Mapping[str, EnvType]:
         """Set values that hold in all threads of a human (D5), or take them away with None; the names then.
 
         A run in progress sees them when it looks next. Raises `CannotSeal` for a secret where there are no keys.

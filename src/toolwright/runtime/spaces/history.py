@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolwright.core.broken_rows import Rows, all_of, broken_of, ended_early
+from toolwright.core.broken_rows import Rows, all_rows, broken_rows, ended_early
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import React, Unreact
 from toolwright.core.journal.store import Store
@@ -72,7 +72,7 @@ class History:
             )
             for message in messages
         ]
-        return Rows(rows, [*broken_of(messages), *broken_of(reactions)], more=ended_early(messages))
+        return Rows(rows, [*broken_rows(messages), *broken_rows(reactions)], more=ended_early(messages))
 
 
 class Reactions:
@@ -118,6 +118,6 @@ class Reactions:
         return mine
 
     async def _find(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction | None:
-        reactions = all_of(await self._store.spaces.reactions([message.id]))
+        reactions = all_rows(await self._store.spaces.reactions([message.id]))
         same_emoji = [one for one in reactions if one.emoji == emoji]
         return next((one for one in same_emoji if one.entity_id == entity_id), None)

@@ -6,12 +6,12 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from toolwright.core.agents.agent import Agent, Reach, agent_id_of, reach_of
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.effects import Edit, Effect, Post
 from toolwright.core.journal.store import Store
 from toolwright.core.spaces.space import Entity, Member, Space, open_to
-from toolwright.core.tools.tenvs_needed import MissingTenvs, tenvs_lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs, missing_tenvs
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import person_of
 
@@ -62,11 +62,11 @@ class Membership:
         agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
         missing = MissingTenvs() if agent is None else agent.missing_home_tenvs
         if missing:
-            raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", missing)
+            raise missing_tenvs(f"The agent {entity.display_name!r} cannot be in a space", missing)
 
     async def redactor(self, space_id: str) -> Redactor:
         """Return the redactor for messages in the space."""
-        return await self.redactor_of(all_of(await self._store.spaces.members(space_id)))
+        return await self.redactor_of(all_rows(await self._store.spaces.members(space_id)))
 
     async def redactor_of(self, members: Sequence[Member]) -> Redactor:
         """Return a redactor for a space with these members: for the secrets of its agents and of the app."""

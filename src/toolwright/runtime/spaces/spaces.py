@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Unpack
 
-from toolwright.core.broken_rows import all_of, exists
+from toolwright.core.broken_rows import all_rows, exists
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.journal.effects import (
@@ -49,7 +49,7 @@ from toolwright.runtime.spaces.fields import (
 from toolwright.runtime.spaces.history import History, MessageView, Reactions
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.speech import Speech, message_content, own_metadata
-from toolwright.wire.space import edited_event, joined_event, left_event, space_event
+from toolwright.wire.space import edited_event, member_added_event, member_removed_event, space_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ class Spaces:
         role = role_of(role)
         guest = await self._guest(entity)
         while True:  # again if the membership has changed since the members were counted
-            space, members = await self.get(space_id), all_of(await self._store.spaces.members(space_id))
+            space, members = await self.get(space_id), all_rows(await self._store.spaces.members(space_id))
             existing = next((one for one in members if one.entity_id == guest.id), None)
             if space.kind == "dm" and existing is None and len(members) >= DM_MEMBERS:
                 raise _full()
@@ -219,7 +219,7 @@ class Spaces:
     async def remove_member(self, space_id: str, entity_id: str) -> None:
         """Remove a member."""
         member_id = (await self.member(space_id, entity_id)).entity_id
-        events = (left_event(member_id),)
+        events = (member_removed_event(member_id),)
         await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=member_id, events=events))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
@@ -243,7 +243,7 @@ class Spaces:
     ) -> SaveMember:
         at = max(self._clock.now(), after)  # so that the members' order is that in which they came
         member = Member(space_id=space.id, entity_id=entity.id, type=entity.type, role=role, joined_at=at)
-        events = (joined_event(entity.id, role),)
+        events = (member_added_event(entity.id, role),)
         return SaveMember(space_id=space.id, member=member, revision=revision, events=events)
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import File
@@ -113,7 +113,7 @@ class Family:
     async def messages(self, thread: Thread, limit: int, offset: int) -> Sequence[Message]:
         """Return messages of a thread of the family."""
         given.page(limit, offset)
-        return all_of(
+        return all_rows(
             await self._context.retry_until_available(lambda: self._store.messages(thread.id, limit, offset))
         )
 

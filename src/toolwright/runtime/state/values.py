@@ -44,7 +44,7 @@ class CallValues:
     def set(self, key: str, value: JSON) -> None:
         """Keep a value with the call's result, None takes it away; `InvalidRequest` for one over 1 MiB."""
         own_key = value_key(given.key(key), self._instance)
-        self._set[own_key] = given.kept(key, self._context.redactor.json(plain(value)))
+        self._set[own_key] = given.encoded_value(key, self._context.redactor.json(plain(value)))
 
     def put(self, effects: Iterable[object]) -> None:
         """Keep these values with the call's result: those that a call within it has written."""

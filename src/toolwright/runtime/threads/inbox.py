@@ -16,7 +16,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.wire.result import attachment_from_json, attachment_to_json
-from toolwright.wire.text import readable, seems_more, speaker_name
+from toolwright.wire.text import is_misleading, readable, speaker_name
 
 OWN = "msg_"  # how the ids of the thread's own messages begin; what came otherwise has other ids
 LONG = 50_000  # characters of a text that is cleaned in a thread
@@ -141,7 +141,7 @@ def line(event: InboxEvent) -> str:
             kind = "Agent " if content.get("entityType") == "agent" else ""
             named = (
                 f"{speaker_name(author)} ({content.get('entityId')})"
-                if seems_more(author)
+                if is_misleading(author)
                 else speaker_name(author)
             )
             return f"[{kind}{named}: {_quoted(content.get('content'))}] ({place})"

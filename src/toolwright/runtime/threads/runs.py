@@ -48,7 +48,7 @@ class OpenWait:
         """`approval`, `calls` or `variables`, as in `Run.waiting`."""
         if self.call is None:
             return "variables"
-        return "approval" if self.call.is_asked else "calls"
+        return "approval" if self.call.awaits_approval else "calls"
 
 
 class Runs:
@@ -166,7 +166,7 @@ class Runs:
         waits = [
             OpenWait(run_id=run.id, call=call)
             for call in await self._waiting_calls(run)
-            if call.is_asked or question_of(call) is not None  # all others have a deadline, or a child
+            if call.awaits_approval or question_of(call) is not None  # all others have a deadline, or a child
         ]
         if waiting.get("reason") == "variables":
             waits.append(

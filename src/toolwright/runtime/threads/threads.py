@@ -13,8 +13,7 @@ from toolwright.core.agents.run_result import RunEvent
 from toolwright.core.arguments.errors import FieldError, InvalidArguments, join_errors
 from toolwright.core.broken_rows import exists
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvType, name_error
-from toolwright.core.env.env import Given as GivenEnv
+from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvInput, EnvType, name_error
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
@@ -30,7 +29,7 @@ from toolwright.core.journal.units import (
     SetEnv,
 )
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_FAULTS, MOST_PINNED
+from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_ERRORS, MOST_PINNED
 from toolwright.core.plain import plain_names, spell, unwritable
 from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text, sentence
@@ -40,7 +39,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.threads.thread import Thread
-from toolwright.core.tools.tenvs_needed import tenvs_lacking
+from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_kind, by_list, by_text, page
@@ -143,7 +142,7 @@ class Threads:
         rows = await self._store.env_of(thread_id)
         return {row.name: row.type for row in rows if row.kind == "env"}
 
-    async def set_env(self, thread_id: str, env: GivenEnv) -> Mapping[str, EnvType]:
+    async def set_env(self, thread_id: str, env: EnvInput) -> Mapping[str, EnvType]:
         """Set values of the thread, or take them away with None; the names that it has then.
 
         Plain text is of the type that the thread's agent declares, else a secret. A run in progress sees them from its
@@ -475,7 +474,7 @@ def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
         details = [{"path": spell(("arguments", *each.path)), "message": each.text} for each in error.faults]
         listed = join_errors([FieldError(("arguments", *each.path), each.text) for each in error.faults])
         raise InvalidRequest(
-            sentence(f"The arguments are invalid: {listed}"), details[:MOST_FAULTS]
+            sentence(f"The arguments are invalid: {listed}"), details[:MOST_ERRORS]
         ) from error
 
 
@@ -495,7 +494,7 @@ def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
             raise _invalid_value("tenvs", f"has the name {fault}")
     missing = active.missing_tenvs(tenvs)
     if missing:
-        raise tenvs_lacking("The thread cannot be created", missing)
+        raise missing_tenvs("The thread cannot be created", missing)
     return tenvs
 
 

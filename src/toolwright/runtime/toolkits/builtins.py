@@ -108,7 +108,7 @@ def _described(function: FunctionType) -> Tool:
     """Return the tool, cached for all runtimes, because reading a signature takes time."""
     described = tool(idempotent=True)(MethodType(function, _ANY_TOOLKIT))
     parameters = {**described.parameters, "additionalProperties": False}
-    return changed(described, parameters=parameters, judge=ArgumentValidator(parameters, described.name))
+    return changed(described, parameters=parameters, validator=ArgumentValidator(parameters, described.name))
 
 
 _ANY_TOOLKIT = object()

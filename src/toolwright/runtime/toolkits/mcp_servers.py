@@ -12,7 +12,7 @@ from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.mcp.listing import ListingError, McpPrompts
 from toolwright.core.mcp.servers import McpPromptText, McpRefused, McpServerState, McpUnavailable
 from toolwright.core.ports import Models
-from toolwright.core.schemas.provider_forms import ToolFault
+from toolwright.core.schemas.provider_forms import ToolError
 from toolwright.core.text import sentence
 from toolwright.core.tools.mcp import McpCall
 from toolwright.core.tools.tool import Tool
@@ -64,7 +64,7 @@ class AgentServers:
         withheld = await self._withheld(active, offer.tools)
         return [changed(each, faults=(*each.faults, *_of_tools(each, withheld))) for each in states]
 
-    async def withheld(self, agent: str) -> Sequence[ToolFault]:
+    async def withheld(self, agent: str) -> Sequence[ToolError]:
         """Return which tools of the agent, its own and those of its servers, its models are not offered, and why.
 
         Known are tools without a form that the provider accepts, and those that it has refused in this process.
@@ -74,7 +74,7 @@ class AgentServers:
         offer = await self._offers.tools_for(active, env_of_agent(active))
         return await self._withheld(active, [*active.tools, *offer.tools])
 
-    async def _withheld(self, active: ActiveAgent, tools: Iterable[Tool]) -> Sequence[ToolFault]:
+    async def _withheld(self, active: ActiveAgent, tools: Iterable[Tool]) -> Sequence[ToolError]:
         chosen_model = active.model if active.model is not None else self._default_model
         if chosen_model is None:
             return ()
@@ -181,7 +181,7 @@ def _texts(arguments: object) -> Mapping[str, str]:
     raise InvalidRequest("The arguments of a prompt must be texts by name.")
 
 
-def _of_tools(state: McpServerState, withheld: Sequence[ToolFault]) -> list[ListingError]:
+def _of_tools(state: McpServerState, withheld: Sequence[ToolError]) -> list[ListingError]:
     names = {tool.name for tool in state.tools}
     return [ListingError(message=each.message, tool=each.tool) for each in withheld if each.tool in names]
 

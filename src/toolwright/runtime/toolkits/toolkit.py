@@ -12,7 +12,7 @@ from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.agents.prompt import LEAST_TOKENS
 from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.logs import place
+from toolwright.core.env.logs import log_ids
 from toolwright.core.errors import (
     InvalidRequest,
     NotFound,
@@ -38,7 +38,7 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
-from toolwright.core.tools.tenvs_needed import tenvs_lacking
+from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Format, Toolset
 from toolwright.core.value import changed
@@ -227,12 +227,12 @@ class Toolkit:
         written = await in_thread_if_large(written_input, write_input, written_input)
         while True:  # again while the thread is busy with another run
             thread, run_id = await self._place()
-            if place().get("threadId") == thread.id:
+            if log_ids().get("threadId") == thread.id:
                 raise InvalidRequest(
                     f"The thread {thread.id!r} waits for this handler, so the call would never end. Call the agent's "
                     "tools with state.invoke_tool instead."
                 )
-            translated = self.tools.told(name)
+            translated = self.tools.renamed(name)
             own_name, own_input = name, written
             if translated is not None:
                 own_name = translated.name
@@ -299,7 +299,7 @@ class Toolkit:
         if self._given_run is None:
             missing = self._active.missing_tenvs({})
             if missing:
-                raise tenvs_lacking(
+                raise missing_tenvs(
                     f"The agent {self._active.agent.name!r} cannot have a thread of its own", missing
                 )
             self._mcp_tools = (await parts.mcp.tools_for(self._active, env_of_agent(self._active))).tools
@@ -398,7 +398,7 @@ class Handlers(Mapping[str, Handler]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._toolkit.names or (
-            isinstance(name, str) and self._toolkit.tools.told(name) is not None
+            isinstance(name, str) and self._toolkit.tools.renamed(name) is not None
         )
 
     def __iter__(self) -> Iterator[str]:

@@ -16,7 +16,7 @@ from toolwright.core.tools.relations import AgentCall
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller, has_claim
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 from toolwright.wire.result import result_from_json
 
 MOST_CONFIGURED = 1_000  # agents that are looked at where calls choose their delegates freely
@@ -190,7 +190,7 @@ class Permits:
         A call that waits for an approval by somebody is answered by these, if they can see it. A question, and an
         approval that names nobody, in a person's own thread is theirs to answer.
         """
-        by = terms_from_json(call.terms).by if call.is_asked else "anyone"
+        by = terms_from_json(call.terms).by if call.awaits_approval else "anyone"
         if caller.kind == "service":
             check_approver(caller, by)
             return
@@ -261,7 +261,7 @@ class Permits:
     async def _is_shown(self, call: Call) -> bool:
         """Return whether the message that shows the call exists. Without it people may not act on the call."""
         try:
-            await self._runtime.spaces.message(message_id_of(call.id))
+            await self._runtime.spaces.message(call_message_id(call.id))
         except NotFound:
             return False
         return True
@@ -309,7 +309,7 @@ def asks_somebody(call: Call) -> bool:
 
     Any other waiting call is executed elsewhere, and its result submitted.
     """
-    return call.is_asked or question_of(call) is not None
+    return call.awaits_approval or question_of(call) is not None
 
 
 def check_answer(*, visible: bool, in_their_space: bool) -> None:

@@ -5,7 +5,7 @@ from typing import Final, Generic, TypeVar
 
 from nicegui.element import Element
 
-from toolwright.core.broken_rows import BrokenRow, Rows, broken_of, ended_early
+from toolwright.core.broken_rows import BrokenRow, Rows, broken_rows, ended_early
 from toolwright.core.errors import Forbidden
 from toolwright.core.json_value import JSON
 from toolwright.core.limits import PageLimit
@@ -62,7 +62,7 @@ async def read_short(
         have = len(rows) + len(broken)
         page = await read(PageLimit(limit - have), offset + have)
         rows += map(short, page)
-        broken += broken_of(page)
+        broken += broken_rows(page)
         if not ended_early(page):
             break
     return Rows(rows, broken)
@@ -111,7 +111,7 @@ class Listing(Generic[T]):
             self._draw_page(rows)
 
     def _draw_page(self, rows: Sequence[T]) -> None:
-        for broken in broken_of(rows)[:3]:
+        for broken in broken_rows(rows)[:3]:
             plain_text(brief(broken.sentence, 300), "p", "error")
         if not rows:
             self._empty()

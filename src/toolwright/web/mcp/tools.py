@@ -204,7 +204,7 @@ class Output:
 def output_of(tool: Tool) -> Output | None:
     """Return what the tool promises of its results: its `_output` if that is an object, or its function's return
     annotation; None where nothing is known."""
-    if tool.result_judge is not None and tool.meta is not None and tool.meta.output is not None:
+    if tool.result_validator is not None and tool.meta is not None and tool.meta.output is not None:
         if tool.meta.output.get("type") != "object":
             return None
         return Output(with_definitions(tool.meta.output, tool.meta.definitions), tool.name)

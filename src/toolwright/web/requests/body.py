@@ -18,10 +18,10 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.env.env import EnvType
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.forms import form_error, known_and_few
+from toolwright.core.forms import form_error, limit_unknown_fields
 from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.limits import MOST_ERRORS
 from toolwright.core.plain import Path, spell
 from toolwright.core.text import brief, sentence
 from toolwright.web.options import GatewayOptions
@@ -44,7 +44,7 @@ class Form(BaseModel):
         cls, value: Any, validator: ModelWrapValidatorHandler[Self]
     ) -> Self:  # whatever was sent
         """Validate only as many unknown fields as errors are reported."""
-        return validator(known_and_few(value, cls))
+        return validator(limit_unknown_fields(value, cls))
 
 
 F = TypeVar("F", bound=Form)
@@ -94,7 +94,7 @@ def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI docum
 def invalid_value(what: str, errors: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
     """Return pydantic's errors as one. The first `skip` parts of each path, which name the source, are removed."""
     details = [
-        {"path": spell(error["loc"][skip:]), "message": form_error(error)} for error in errors[:MOST_FAULTS]
+        {"path": spell(error["loc"][skip:]), "message": form_error(error)} for error in errors[:MOST_ERRORS]
     ]
     text = "; ".join(f"{detail['path'] or f'The {what}'} {detail['message']}" for detail in details)
     return InvalidRequest(text, details)

@@ -21,8 +21,8 @@ from toolwright.web.serving import AtWork
 from toolwright.wire.agent import (
     Agent,
     InboxEvent,
-    McpFault,
     McpServer,
+    McpServerError,
     SystemPrompt,
     agent_json,
     inbox_json,

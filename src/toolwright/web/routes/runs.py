@@ -6,7 +6,7 @@ from fastapi import Query
 from pydantic import Field
 
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.broken_rows import Rows, broken_of, ended_early
+from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import ALL_ROWS, PageLimit
 from toolwright.core.threads.event import Topic
@@ -95,7 +95,7 @@ async def get_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> Answer:
         return answer({"run": run_status_json(run)})
     steps = await serving.runtime.runs.steps(run_id, PageLimit(ALL_ROWS))
     messages = await serving.runtime.runs.messages(run_id, PageLimit(ALL_ROWS))
-    broken = Rows((), [*broken_of(steps), *broken_of(messages)])
+    broken = Rows((), [*broken_rows(steps), *broken_rows(messages)])
     more: JSONObject = {"more": True} if ended_early(steps) or ended_early(messages) else {}
     return answer({"run": run_with_steps(run, steps, messages), **broken_json(broken), **more})
 
@@ -108,7 +108,7 @@ async def list_prompts(
     await serving.permits.run(caller, run_id)
     prompts = await serving.runtime.sent_prompts.of_run(run_id, limit, offset)
     whole, message = reads_system_text(caller), caller.presentation.message
-    return listed("prompts", prompts, lambda each: sent_prompt_json(each, message, whole=whole))
+    return listed("prompts", prompts, lambda each: sent_prompt_json(each, message, include_contents=whole))
 
 
 @router.get("/{run_id}/events", responses=answers(EventList, "The events.", errors=(404,)))

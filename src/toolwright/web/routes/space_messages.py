@@ -18,7 +18,13 @@ from toolwright.web.requests.query import Id, Metadata, Reference, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import ServingDep
 from toolwright.wire.shape import Shape
-from toolwright.wire.space import MessageReaction, SpaceMessage, Spoken, reaction_json, space_message_json
+from toolwright.wire.space import (
+    MessageReaction,
+    PostedMessage,
+    SpaceMessage,
+    reaction_json,
+    space_message_json,
+)
 
 router = noun("/api", "spaces")
 
@@ -79,7 +85,7 @@ class NewReaction(Form):
 @router.post(
     "/spaces/{space_id}/messages",
     status_code=201,
-    responses=answers(Spoken, "The message, and the runs that read it.", 201, (404, 413)),
+    responses=answers(PostedMessage, "The message, and the runs that read it.", 201, (404, 413)),
     openapi_extra=described(NewSpaceMessage),
 )
 async def say(

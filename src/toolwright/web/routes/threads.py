@@ -6,7 +6,7 @@ from fastapi import Depends, Query, Response
 from pydantic import Field, JsonValue
 
 from toolwright.core.agents.prompt import Env
-from toolwright.core.env.env import Given, read_env, stored_only
+from toolwright.core.env.env import EnvInput, read_env, stored_only
 from toolwright.core.limits import MAX_SUMMARY, PageLimit
 from toolwright.core.results.content import unchecked
 from toolwright.web.answers import (
@@ -358,5 +358,5 @@ async def set_env(
     await serving.permits.thread(caller, thread_id)
     thread = await serving.runtime.threads.get(thread_id)
     await serving.permits.env(caller, thread.agent, new.env, thread_id)
-    names = await serving.runtime.threads.set_env(thread_id, cast("Given", new.env))
+    names = await serving.runtime.threads.set_env(thread_id, cast("EnvInput", new.env))
     return answer(env_names(names))

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends
 
-from toolwright.core.env.env import Given
+from toolwright.core.env.env import EnvInput
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.web.answers import Answer, ErrorShape, answer, answers
 from toolwright.web.dependencies import AnyCaller
@@ -67,7 +67,7 @@ async def give_variables(
 ) -> Answer:
     """Set the requested variables, and no others. Plain text gets the requested type."""
     await serving.permits.request(caller, thread_id, request_id)
-    env = cast("Given", new.env)  # read where it is answered
+    env = cast("EnvInput", new.env)  # read where it is answered
     done = await serving.runtime.requests.answer(thread_id, request_id, env)
     body: JSONObject = {"requestId": done.request_id, "status": "success"}
     if done.child_thread_id is not None:

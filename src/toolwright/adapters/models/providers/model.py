@@ -46,7 +46,7 @@ from toolwright.core.model import (
     ModelSettings,
     ToolDefinition,
 )
-from toolwright.core.schemas.provider_forms import ToolFault
+from toolwright.core.schemas.provider_forms import ToolError
 from toolwright.core.text import error_text
 
 log = logger("toolwright.models")
@@ -145,7 +145,7 @@ class PydanticAIModel:
             await self._sleep(pause_before(number, _retry_after(translated), self._random()))
             yield AttemptStarted(number=number)
 
-    def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolFault]:
+    def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
         """Return which of these tools the model is not offered, and why; also what its provider has refused so far."""
         return self._offers.faults(tools)
 

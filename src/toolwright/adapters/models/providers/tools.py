@@ -18,7 +18,7 @@ from toolwright.core.env.logs import logger
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ToolDefinition
 from toolwright.core.schemas.property_names import PropertyNames
-from toolwright.core.schemas.provider_forms import ToolFault, provider_form
+from toolwright.core.schemas.provider_forms import ToolError, provider_form
 from toolwright.core.schemas.provider_rules import MOST_TOOLS, Provider
 from toolwright.core.text import brief
 from toolwright.core.value import value
@@ -56,7 +56,7 @@ class ToolOffer:
     wire: Mapping[str, ToolDefinition]
     body: Sequence[JSONObject] | None
     names: Mapping[str, PropertyNames]
-    faults: Sequence[ToolFault]
+    faults: Sequence[ToolError]
 
 
 class ToolOffers:
@@ -68,7 +68,7 @@ class ToolOffers:
         self._name = name
         self._aliases = aliases
         self._provider: Provider = provider_of(model)
-        self._refused: dict[str, tuple[ToolDefinition, ToolFault]] = {}
+        self._refused: dict[str, tuple[ToolDefinition, ToolError]] = {}
         self._offers: Recent[tuple[ToolDefinition, ...], ToolOffer] = Recent(self._make, CACHED_TOOLSETS)
 
     async def get(self, tools: tuple[ToolDefinition, ...]) -> ToolOffer:
@@ -88,7 +88,7 @@ class ToolOffers:
         self.names.update(offer.names)
         return offer
 
-    def faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolFault]:
+    def faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
         """Return which of these tools the model is not offered, as far as is known, and why."""
         return self._make(tools).faults
 
@@ -100,7 +100,7 @@ class ToolOffers:
         if tool is None:
             return False
         message = brief(translate(self._name, error).message, 500)
-        self._refused[tool.name] = (tool, ToolFault(tool=tool.name, message=message))
+        self._refused[tool.name] = (tool, ToolError(tool=tool.name, message=message))
         self._offers.forget(tools)
         return True
 
@@ -120,14 +120,14 @@ class ToolOffers:
         natives: list[NativeTool] = []
         wire: dict[str, ToolDefinition] = {}
         names: dict[str, PropertyNames] = {}
-        errors: list[ToolFault] = []
+        errors: list[ToolError] = []
         for tool in tools:
             refused = self._refused.get(tool.name)
             if refused is not None and refused[0] == tool:
                 errors.append(refused[1])
                 continue
             form = provider_form(tool, self._provider)
-            if isinstance(form, ToolFault):
+            if isinstance(form, ToolError):
                 errors.append(form)
                 continue
             sent = form.definition
@@ -144,7 +144,7 @@ class ToolOffers:
         most = MOST_TOOLS.get(self._provider)
         if most is not None and len(natives) > most:
             many = f"There are {len(natives)} tools. Its provider documents at most {most} in one request."
-            errors.append(ToolFault(tool=None, message=many))
+            errors.append(ToolError(tool=None, message=many))
         body = None
         if len(natives) > 1 and type(self._model).__name__ in _SENT_WHOLE:
             body = [self.native(each) for each in natives]

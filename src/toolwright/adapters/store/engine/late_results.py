@@ -12,7 +12,7 @@ from toolwright.core.spaces.space import Entity, SpaceMessage
 from toolwright.core.threads.call import Call, CallChange, timer_of
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.value import changed
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 from toolwright.wire.event import outcome_event
 from toolwright.wire.result import result_to_json, s3_result
 from toolwright.wire.space import edited_event
@@ -88,7 +88,7 @@ def cancelled_edits(
     """
     edits: list[Edit] = []
     for call in calls:
-        message = None if call.space_id is None else messages.get(message_id_of(call.id))
+        message = None if call.space_id is None else messages.get(call_message_id(call.id))
         if message is not None:
             edits.append(_cancelled_edit(call, message, author))
     return edits

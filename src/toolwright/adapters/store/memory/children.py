@@ -15,12 +15,13 @@ from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
     CancelChildren,
+    CheckRequest,
     ChildEffect,
     ChildLimit,
     Close,
     CloseRequest,
+    FulfillRequest,
     HandOff,
-    HoldRequest,
     Notify,
     OpenRequest,
     Report,
@@ -28,7 +29,6 @@ from toolwright.core.journal.child_effects import (
     Spawn,
     Speak,
     Stop,
-    TakeRequest,
     Terminate,
 )
 from toolwright.core.journal.effects import Edit
@@ -114,11 +114,11 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectR
             ours = [row for row in tables.children(effect.thread_id) if row.born.agent == effect.agent]
             if len([row for row in ours if not row.is_over]) >= effect.most:
                 raise GuardFailed("child_limit")
-        case HoldRequest():
+        case CheckRequest():
             request = tables.requests.get(effect.id)
             if request is None or tables.threads[request.thread_id].is_over:
                 raise GuardFailed("request")
-        case TakeRequest():
+        case FulfillRequest():
             if tables.requests.pop(effect.id, None) is None:
                 raise GuardFailed("request")
         case OpenRequest(request=request):

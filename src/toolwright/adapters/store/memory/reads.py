@@ -160,10 +160,10 @@ class MemoryChildren:
         over = [(until, each) for until, each in timed if until <= at]
         return [each for _, each in sorted(over, key=lambda one: (one[0], one[1].id))[:limit]]
 
-    async def asked(self) -> Sequence[str]:
+    async def requested_variables(self) -> Sequence[str]:
         return sorted({each.name for request in self._parked() for each in request.required})
 
-    async def askers(self, name: str) -> Sequence[str]:
+    async def waiting_threads(self, name: str) -> Sequence[str]:
         asking = [each for each in self._parked() if name in {one.name for one in each.required}]
         return sorted({each.thread_id for each in asking})
 
@@ -221,7 +221,7 @@ class MemoryOffers:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def begun(
+    async def claimable(
         self,
         at: datetime,
         *,
@@ -242,7 +242,7 @@ class MemoryOffers:
         rows.sort(key=lambda each: each[:2])
         return [self._offer(call) for _, _, call in rows[:limit]]
 
-    async def lapsed(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
+    async def expired_leases(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
         rows = [
             (call.leased_until, call)
             for call in self._tables.calls.values()

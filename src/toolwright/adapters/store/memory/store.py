@@ -36,13 +36,13 @@ from toolwright.core.journal.units import Advance, Committed, Conflict, Node, Un
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.spaces.space import Entity
 from toolwright.core.threads.call import OPEN, Call, CallStatus
-from toolwright.core.threads.compaction import Compaction, SentText, in_force, in_view
+from toolwright.core.threads.compaction import Compaction, SentText, in_force, messages_in_view
 from toolwright.core.threads.event import Event, RunEvents, Topic
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 
 T = TypeVar("T")
 _LAST = attrgetter("last")
@@ -110,7 +110,7 @@ class MemoryStore:
         return ThreadView(
             thread=row.value(),
             run=run,
-            messages=tuple(in_view(row.messages, compactions, row.cut, row.run_id)),
+            messages=tuple(messages_in_view(row.messages, compactions, row.cut, row.run_id)),
             calls=() if run is None else self._step_calls(run.id, run.step_count),
             inbox=tuple(row.unread.values()),
             wake=self._tables.wakes.get(thread_id),
@@ -124,7 +124,7 @@ class MemoryStore:
             return []
         user_id = row.born.user_id
         entity = None if user_id is None else self._tables.entities.get(user_id)
-        person = entity or (None if user_id is None else self._tables.entity_named(user_id))
+        person = entity or (None if user_id is None else self._tables.entity_by_external_id(user_id))
         above = [each.born.id for each in self._tables.lineage(row.born.id)]
         return self._tables.env_of(row.born.id, *above, None if person is None else person.id)
 
@@ -268,7 +268,7 @@ class MemoryStore:
     def _sees(self, sees: CallVisibility, call: Call) -> bool:
         if self._tables.threads[call.thread_id].born.user_id in sees.users:
             return True
-        is_in_space = call.visible and message_id_of(call.id) in self._tables.space_messages
+        is_in_space = call.visible and call_message_id(call.id) in self._tables.space_messages
         return is_in_space and (call.space_id, sees.entity_id) in self._tables.members
 
     async def events(
@@ -306,8 +306,8 @@ class MemoryStore:
     async def entity(self, entity_id: str) -> Entity | None:
         return self._tables.entities.get(entity_id)
 
-    async def entity_named(self, external_id: str) -> Entity | None:
-        return self._tables.entity_named(external_id)
+    async def entity_by_external_id(self, external_id: str) -> Entity | None:
+        return self._tables.entity_by_external_id(external_id)
 
     async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
         rows = sorted(

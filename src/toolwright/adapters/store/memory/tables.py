@@ -267,7 +267,7 @@ class Tables:
             if request.kind == "run" and names & {each.name for each in request.required}:
                 self.wake(request.thread_id, at)
 
-    def entity_named(self, external_id: str) -> Entity | None:
+    def entity_by_external_id(self, external_id: str) -> Entity | None:
         """Return the entity with that external id."""
         return next((one for one in self.entities.values() if one.external_id == external_id), None)
 

@@ -250,7 +250,7 @@ def _settle(unit: Settle, tables: Tables) -> UnitResult:
     in_time = isinstance(unit, Submit | Refuse)
     if (in_time and late) or (isinstance(unit, Expire) and not late):
         raise GuardFailed("call")
-    if in_time and call.is_asked != isinstance(unit, Refuse):
+    if in_time and call.awaits_approval != isinstance(unit, Refuse):
         raise GuardFailed("call")
     thread.check_files(unit.files)
     route = "inbox" if call.status == "pending" else "inline"
@@ -273,7 +273,7 @@ def _settle(unit: Settle, tables: Tables) -> UnitResult:
 def _approve(unit: Approve, tables: Tables) -> UnitResult:
     thread = tables.thread(unit.thread_id)
     call = tables.calls.get(unit.call_id)
-    if call is None or call.thread_id != unit.thread_id or not call.is_asked:
+    if call is None or call.thread_id != unit.thread_id or not call.awaits_approval:
         raise GuardFailed("call")
     if call.expires_at is not None and call.expires_at <= unit.at:
         raise GuardFailed("call")
@@ -305,7 +305,7 @@ def _save_entity(unit: SaveEntity, tables: Tables) -> UnitResult:
     stored = None if was is None else tables.entities.get(was.id)
     if was is not None and (stored is None or stored.updated_at != was.updated_at):
         raise GuardFailed("entity")
-    same_id = None if entity.external_id is None else tables.entity_named(entity.external_id)
+    same_id = None if entity.external_id is None else tables.entity_by_external_id(entity.external_id)
     if (same_id is not None and same_id is not stored) or (stored is None and entity.id in tables.entities):
         raise GuardFailed("duplicate")
     tables.entities[entity.id] = entity

@@ -20,12 +20,13 @@ from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
     CancelChildren,
+    CheckRequest,
     ChildEffect,
     ChildLimit,
     Close,
     CloseRequest,
+    FulfillRequest,
     HandOff,
-    HoldRequest,
     Notify,
     OpenRequest,
     Report,
@@ -33,7 +34,6 @@ from toolwright.core.journal.child_effects import (
     Spawn,
     Speak,
     Stop,
-    TakeRequest,
     Terminate,
 )
 from toolwright.core.journal.units import Unit
@@ -224,9 +224,9 @@ def _request(effect: ChildEffect, sql: Statements) -> Steps:
             yield Op(sql.children.drop_asked, {"id": effect.id})
         case ChildLimit():
             yield Op(sql.children.room, _child_limit(effect), "child_limit")
-        case HoldRequest():
+        case CheckRequest():
             yield Op(sql.children.hold_request, {"id": effect.id}, "request")
-        case TakeRequest():
+        case FulfillRequest():
             yield Op(sql.children.take_request, {"id": effect.id}, "request")
             yield Op(sql.children.drop_asked, {"id": effect.id})
         case _:

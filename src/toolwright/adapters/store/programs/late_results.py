@@ -24,7 +24,7 @@ from toolwright.core.journal.effects import Edit
 from toolwright.core.journal.units import Advance, Unit
 from toolwright.core.spaces.space import Entity, SpaceMessage
 from toolwright.core.threads.call import Call
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 
 Verdict: TypeAlias = Generator[Ops, list[Row], bool]
 
@@ -96,7 +96,7 @@ def _messages(
     places: Iterable[tuple[str, str]], sql: Statements
 ) -> Generator[Ops, list[Row], dict[str, SpaceMessage]]:
     ops = [
-        Op(sql.spaces.find_message, {"id": message_id_of(call_id), "space_id": space_id})
+        Op(sql.spaces.find_message, {"id": call_message_id(call_id), "space_id": space_id})
         for call_id, space_id in places
     ]
     rows: list[Row] = (yield ops) if ops else []

@@ -22,7 +22,7 @@ from toolwright.core.journal.child_effects import (
     Terminate,
 )
 from toolwright.core.journal.effects import Effect, deliveries_of
-from toolwright.core.journal.mcp_effects import AskBelow
+from toolwright.core.journal.mcp_effects import AddNestedCall
 from toolwright.core.journal.units import Leaving, Unit
 from toolwright.core.threads.event import Event
 
@@ -46,7 +46,7 @@ def lock(effects: Sequence[Effect], own_thread: str, sql: Statements) -> Steps:
 
 def spoken_to(effects: Sequence[Effect]) -> set[str]:
     """Return the threads to which deliveries are addressed, and those in which questions are asked."""
-    asking = [each.call.thread_id for each in effects if isinstance(each, AskBelow)]
+    asking = [each.call.thread_id for each in effects if isinstance(each, AddNestedCall)]
     return {*asking, *[each.thread.id for each in deliveries_of(effects)]}
 
 

@@ -44,7 +44,7 @@ from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sql.threads import RUNS, THREADS
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropMember, Effect
-from toolwright.core.journal.mcp_effects import AskBelow
+from toolwright.core.journal.mcp_effects import AddNestedCall
 from toolwright.core.journal.retention import DropThread, ForgetBytes, Prune, SweepThreads
 from toolwright.core.journal.units import (
     Advance,
@@ -309,7 +309,7 @@ def _lease_call(unit: LeaseCall, sql: Statements) -> Program:
 
 
 def _apply(unit: Apply, sql: Statements) -> Program:
-    if any(isinstance(each, AskBelow) for each in unit.effects):
+    if any(isinstance(each, AddNestedCall) for each in unit.effects):
         yield from lock_threads(spoken_to(unit.effects), sql)
     done = yield from perform(unit.effects, unit, sql)
     answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)

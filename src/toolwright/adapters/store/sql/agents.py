@@ -426,7 +426,7 @@ class FrontEndStatements:
         in_order = select(clients).order_by(clients.c.created_at, clients.c.id)
         page = in_order.limit(number("limit")).offset(number("offset"))
         self.all = compiled(page)
-        self.all_of = compiled(page.where(clients.c.entity_id == string("entity_id")))
+        self.all_rows = compiled(page.where(clients.c.entity_id == string("entity_id")))
         signed_out = insert(sign_outs).values(key=string("key"), at=number("at"), until=number("until"))
         latest = {"at": signed_out.excluded["at"], "until": signed_out.excluded["until"]}
         self.sign_out = compiled(signed_out.on_conflict_do_update(index_elements=["key"], set_=latest))
@@ -454,7 +454,7 @@ class SqlFrontEnds:
         if entity_id is None:
             return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all, params)
         params["entity_id"] = entity_id
-        return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all_of, params)
+        return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all_rows, params)
 
     async def signed_out(self, session: str, caller: str) -> dict[str, datetime]:
         params: Params = {"session": session, "caller": caller}

@@ -264,7 +264,7 @@ class ChildQueries:
         self.expired = compiled(over.order_by(requests.c.expires_at, requests.c.id).limit(number("limit")))
         self.asked = compiled(select(asked.c.name).distinct().order_by(asked.c.name))
         asking = select(asked.c.thread_id).where(asked.c.name == string("name")).distinct()
-        self.askers = compiled(asking.order_by(asked.c.thread_id))
+        self.waiting_threads = compiled(asking.order_by(asked.c.thread_id))
         is_own = thread_values.c.thread_id == string("thread_id")
         self.value = compiled(
             select(thread_values.c.value).where(is_own, thread_values.c.key == string("key"))
@@ -313,11 +313,11 @@ class SqlChildren:
         page: Params = {"at": micros(at), "limit": limit}
         return await read_rows(self._driver, REQUESTS.all, self._sql.expired, page)
 
-    async def asked(self) -> Sequence[str]:
+    async def requested_variables(self) -> Sequence[str]:
         return await read_rows(self._driver, _values, self._sql.asked, {})
 
-    async def askers(self, name: str) -> Sequence[str]:
-        return await read_rows(self._driver, _values, self._sql.askers, {"name": name})
+    async def waiting_threads(self, name: str) -> Sequence[str]:
+        return await read_rows(self._driver, _values, self._sql.waiting_threads, {"name": name})
 
     async def value(self, thread_id: str, key: str) -> str | None:
         this: Params = {"thread_id": thread_id, "key": dumps(key)}

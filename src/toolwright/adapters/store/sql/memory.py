@@ -213,7 +213,7 @@ class MemoryQueries:
 
     def search(self, agent_id: str, query: Query) -> tuple[Statement, Params]:
         """Return the statement that finds the newest matches of a query, and its keywords as parameters."""
-        words = list(dict.fromkeys(query.words))
+        words = list(dict.fromkeys(query.keywords))
         short = [word for word in words if len(word) < TRIGRAM]
         long = [word for word in words if len(word) >= TRIGRAM]
         params: Params = {f"short_{n}": word for n, word in enumerate(short)}

@@ -199,7 +199,9 @@ class Queries:
 
     def _entity_queries(self, compiled: Compiler) -> None:
         self.entity = compiled(select(entities).where(entities.c.id == string("entity_id")))
-        self.entity_named = compiled(select(entities).where(entities.c.external_id == string("external_id")))
+        self.entity_by_external_id = compiled(
+            select(entities).where(entities.c.external_id == string("external_id"))
+        )
         self.entities = compiled(_page(select(entities).order_by(entities.c.created_at, entities.c.id)))
 
     def _messages_after_cut(self, kept: int) -> Statement:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 from nicegui.element import Element
 
-from toolwright.core.broken_rows import broken_of, ended_early
+from toolwright.core.broken_rows import broken_rows, ended_early
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.limits import PageLimit
 from toolwright.core.text import brief
@@ -141,24 +141,24 @@ async def read_again(visit: Visit, call: Call) -> Call | None:
         row = next((each for each in rows if each.id == call.id), None)
         if row is not None or (len(rows) < _READ and not ended_early(rows)):
             return row
-        place += len(rows) + len(broken_of(rows))
+        place += len(rows) + len(broken_rows(rows))
     return None
 
 
 def waits_for_somebody(call: Call) -> bool:
     """Return whether a caller can answer it. An agent's child in progress and a server's task answer by themselves."""
-    return call.is_asked or not call.ends_with_run
+    return call.awaits_approval or not call.ends_with_run
 
 
 def _may_be_theirs(call: Call) -> bool:
     """Return whether a person who sees the call may perhaps answer it, by its row alone."""
-    by = terms_from_json(call.terms).by if call.is_asked else "anyone"
+    by = terms_from_json(call.terms).by if call.awaits_approval else "anyone"
     return by != "service" and (asks_somebody(call) or (call.visible and call.space_id is not None))
 
 
 async def answerers(visit: Visit, call: Call, space: str | None) -> str:
     """Describe who may answer the call; `space` is the name of the space that shows it."""
-    by = terms_from_json(call.terms).by if call.is_asked else "anyone"
+    by = terms_from_json(call.terms).by if call.awaits_approval else "anyone"
     if by == "service":
         return "a service"
     if not isinstance(by, str):

@@ -9,7 +9,7 @@ from nicegui import ui
 from nicegui.element import Element
 
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.broken_rows import all_of, ended_early
+from toolwright.core.broken_rows import all_rows, ended_early
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import PageLimit
@@ -35,7 +35,7 @@ from toolwright.web.console.room.people import (
 )
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, icon_action, link, nothing, plain_text
-from toolwright.wire.call import call_shown_by, message_id_of
+from toolwright.wire.call import call_message_id, shown_call_id
 
 STILL = 3.0  # seconds without a key after which a person counts as not typing
 
@@ -187,7 +187,7 @@ class Room:
     async def _read_page(self) -> None:
         await self._visit.permits.space(self._visit.caller, self._space.id)
         messages = await self._visit.runtime.spaces.messages(self._space.id, PageLimit(PAGE))
-        await self._messages.draw_all([room_message(each) for each in all_of(messages)])
+        await self._messages.draw_all([room_message(each) for each in all_rows(messages)])
         self._draw_earlier(has_more=len(messages) == PAGE or ended_early(messages))
         self._later.clear()
         self._empty.clear()
@@ -216,7 +216,7 @@ class Room:
         messages = await self._visit.runtime.spaces.messages(
             self._space.id, PageLimit(PAGE), before=first.seq
         )
-        await self._messages.draw_before([room_message(each) for each in all_of(messages)])
+        await self._messages.draw_before([room_message(each) for each in all_rows(messages)])
         self._draw_earlier(has_more=len(messages) == PAGE or ended_early(messages))
         with self._later.clear():
             if self._messages.is_cut:
@@ -253,7 +253,7 @@ class Room:
             case "tool.started" | "tool.streaming":
                 await self._stream_call(event)
             case "space.message.aborted":
-                self._messages.remove(message_id_of(payload["streamId"]))
+                self._messages.remove(call_message_id(payload["streamId"]))
             case "message_deleted":
                 self._messages.remove(payload["messageId"])
             case "reaction_added" | "reaction_removed":
@@ -302,8 +302,8 @@ class Room:
         else:
             shown_row = message_from_json(message)
         stream_id = payload.get("streamId")
-        if stream_id is not None and shown_row.id != message_id_of(stream_id):
-            self._messages.remove(message_id_of(stream_id))
+        if stream_id is not None and shown_row.id != call_message_id(stream_id):
+            self._messages.remove(call_message_id(stream_id))
         self._empty.clear()
         await self._messages.put(shown_row)
 
@@ -312,7 +312,7 @@ class Room:
         entity_id = entity_id_of(event.agent or "")
         name = next((each.name for each in self._guests if each.entity_id == entity_id), "An agent")
         return RoomMessage(
-            id=message_id_of(str(event.payload["streamId"])),
+            id=call_message_id(str(event.payload["streamId"])),
             entity_id=entity_id,
             author=name,
             by_agent=True,
@@ -324,7 +324,7 @@ class Room:
     async def _stream_call(self, event: Event) -> None:
         """Show a visible call whose arguments are still streaming, unless it is on the page already."""
         payload: Any = event.payload  # as above
-        drawn = self._messages.get(message_id_of(payload["streamId"]))
+        drawn = self._messages.get(call_message_id(payload["streamId"]))
         if drawn is not None and (drawn.call or {}).get("status") != "streaming":
             return
         call: JSONObject = {**event.payload, "status": "streaming"}
@@ -422,7 +422,7 @@ class Room:
 
     async def _run_of(self, message_id: str) -> str:
         try:
-            return (await self._visit.runtime.calls.get(call_shown_by(message_id))).run_id
+            return (await self._visit.runtime.calls.get(shown_call_id(message_id))).run_id
         except NotFound:
             raise NotFound("The run of this message was deleted.") from None
 

@@ -26,7 +26,7 @@ from toolwright.web.console.widgets import (
     size,
 )
 from toolwright.web.routes.files import INLINE_TYPES
-from toolwright.wire.call import arguments_json, message_id_of
+from toolwright.wire.call import arguments_json, call_message_id
 from toolwright.wire.result import result_from_json
 
 MOST_FILES: Final = 20  # of one call or message
@@ -191,7 +191,7 @@ def _links(row: Call) -> tuple[tuple[str, str], ...]:
         links.append(("Answer it in Pending", "/pending"))
     if row.visible and row.space_id is not None:
         links.append(
-            ("Its message in the space", f"/spaces/{quote(row.space_id, safe='')}#{message_id_of(row.id)}")
+            ("Its message in the space", f"/spaces/{quote(row.space_id, safe='')}#{call_message_id(row.id)}")
         )
     return tuple(links)
 

@@ -10,7 +10,7 @@ from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 from nicegui.events import GenericEventArguments
 
-from toolwright.core.broken_rows import all_of, broken_of
+from toolwright.core.broken_rows import all_rows, broken_rows
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results.content import AttachmentRef
@@ -150,7 +150,7 @@ async def draw_waiting(visit: Visit, run: Run) -> None:
 async def draw_requests(visit: Visit, thread_id: str) -> None:
     """Render forms for all missing values in the thread: of its run, or of a child that is to start."""
     await visit.permits.thread(visit.caller, thread_id)
-    for request in all_of(await visit.runtime.requests.list(thread_id))[:10]:
+    for request in all_rows(await visit.runtime.requests.list(thread_id))[:10]:
         await variables_form(visit, thread_id, request.id)
 
 
@@ -222,7 +222,7 @@ LOST: Final = "The database is unavailable. This page updates when it is availab
 
 def draw_broken(rows: Sequence[object]) -> None:
     """Say of the rows of a list that could not be read which they are, so that nothing is missing in silence."""
-    for broken in broken_of(rows)[:3]:
+    for broken in broken_rows(rows)[:3]:
         plain_text(brief(broken.sentence, 300), "p", "error section")
 
 

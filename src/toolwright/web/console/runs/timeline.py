@@ -10,7 +10,7 @@ from typing import Final
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from toolwright.core.broken_rows import Rows, broken_of, ended_early
+from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import PageLimit
 from toolwright.core.text import brief, quantity
@@ -58,7 +58,7 @@ class RunDetail:
     async def read(self) -> None:
         """Read all but the calls themselves."""
         steps = await self._visit.runtime.runs.steps(self.run.id)
-        self.broken = Rows((), broken_of(steps))
+        self.broken = Rows((), broken_rows(steps))
         self._steps = {each.number: each for each in steps}
         self._messages_by_step.clear()
         place, ended = 0, False
@@ -66,8 +66,8 @@ class RunDetail:
             page = await self._messages(place)
             for message in page:
                 self._add_message(message)
-            self.broken = Rows((), [*broken_of(self.broken), *broken_of(page)])
-            place += len(page) + len(broken_of(page))
+            self.broken = Rows((), [*broken_rows(self.broken), *broken_rows(page)])
+            place += len(page) + len(broken_rows(page))
             ended = _is_last(page)
         self._places.clear()
         await self.new_calls()
@@ -84,7 +84,7 @@ class RunDetail:
             for call in page:
                 if call.step in steps:
                     calls.setdefault(call.step, []).append(call)
-            first += len(page) + len(broken_of(page)) if ended_early(page) else READ
+            first += len(page) + len(broken_rows(page)) if ended_early(page) else READ
         return [self.stage(number, calls.get(number, [])) for number in numbers]
 
     def stage(self, number: int, calls: Sequence[Call] = ()) -> Stage:
@@ -97,8 +97,8 @@ class RunDetail:
         new: Sequence[Call] = []
         while True:
             page = await self._calls(READ, len(self._places))
-            broken = broken_of(page)
-            self.broken = Rows((), [*broken_of(self.broken), *broken])
+            broken = broken_rows(page)
+            self.broken = Rows((), [*broken_rows(self.broken), *broken])
             self._places.extend([*[call.step for call in page], *[_BROKEN] * len(broken)])
             is_last = _is_last(page)
             new = [*new, *page] if is_last else page
@@ -148,7 +148,7 @@ class RunDetail:
 
 def _is_last(page: Sequence[object]) -> bool:
     """Return whether the page is the last one."""
-    return len(page) + len(broken_of(page)) < READ and not ended_early(page)
+    return len(page) + len(broken_rows(page)) < READ and not ended_early(page)
 
 
 _OPENED: Final = "(event) => emit(event.target.open)"
@@ -236,7 +236,7 @@ class CallFold:
 
 def _is_shown(row: Call, visit: Visit) -> bool:
     """Return whether a call has more than its line: it is visible, has a component or waits for an answer."""
-    waits = row.status in OPEN and (row.is_asked or not row.ends_with_run)
+    waits = row.status in OPEN and (row.awaits_approval or not row.ends_with_run)
     return waits or row.visible or row.name in visit.site.tool_uis
 
 

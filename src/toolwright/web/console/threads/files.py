@@ -8,8 +8,8 @@ from nicegui import ui
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from toolwright.core.broken_rows import all_of
-from toolwright.core.env.env import Given
+from toolwright.core.broken_rows import all_rows
+from toolwright.core.env.env import EnvInput
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files.file import File
 from toolwright.core.text import brief
@@ -83,7 +83,7 @@ class ThreadValues:
         visit, thread_id = self._visit, self._thread.id
         await visit.permits.thread(visit.caller, thread_id)
         await visit.permits.env(visit.caller, self._thread.agent, values, thread_id)
-        await visit.runtime.threads.set_env(thread_id, cast("Given", values))  # text, or None, by name
+        await visit.runtime.threads.set_env(thread_id, cast("EnvInput", values))  # text, or None, by name
         await self._draw_names()
 
 
@@ -93,7 +93,7 @@ LARGEST_TEXT: Final = 1_000_000  # bytes of a text that is read to show its begi
 
 async def draw_files_of(visit: Visit, thread_id: str) -> None:
     """Render a page of files, by path."""
-    files = all_of(await visit.runtime.files.list(thread_id))
+    files = all_rows(await visit.runtime.files.list(thread_id))
     page = page_of(visit.query)
     page_files = files[(page - 1) * PAGE : page * PAGE]
     if not page_files:

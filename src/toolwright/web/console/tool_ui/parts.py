@@ -20,7 +20,7 @@ from toolwright.core.value import changed, value
 from toolwright.web.console.schema_form import ABSENT, SchemaForm
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import LONGEST_SHOWN, action, box, code, plain_text, prose, size
-from toolwright.wire.call import arguments_json, message_id_of
+from toolwright.wire.call import arguments_json, call_message_id
 from toolwright.wire.result import result_from_json
 
 Status: TypeAlias = Literal["streaming", "running", "requires_action", "complete", "error"]
@@ -60,7 +60,7 @@ async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
     return CallFacts(
         call=call,
         agent=await _agent_of(visit, row),
-        terms=terms_from_json(row.terms) if row.is_asked else None,
+        terms=terms_from_json(row.terms) if row.awaits_approval else None,
         shows_run=owns,
         late=row.status == "pending" and row.deadline is not None,
         ends_at=row.expires_at if row.status in OPEN else None,
@@ -72,7 +72,7 @@ async def facts_of_message(visit: Visit, metadata: JSONObject) -> CallFacts:
     call_id = str(metadata.get("toolCallId"))
     if metadata.get("status") == "requires_action":
         with suppress(NotFound):
-            metadata = (await visit.permits.message(visit.caller, message_id_of(call_id))).metadata
+            metadata = (await visit.permits.message(visit.caller, call_message_id(call_id))).metadata
     try:
         row = await visit.runtime.calls.get(call_id)
     except NotFound:
@@ -109,7 +109,7 @@ def status_of(row: Call, result: ToolResult | None) -> Status:
     """Return the status of a call as it is shown."""
     match row.status:
         case "waiting" | "pending":
-            return "running" if row.ends_with_run and not row.is_asked else "requires_action"
+            return "running" if row.ends_with_run and not row.awaits_approval else "requires_action"
         case "done" | "resolved":
             return "complete" if result is None or result.status == "success" else "error"
         case "error" | "expired" | "cancelled":
