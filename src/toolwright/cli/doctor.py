@@ -278,12 +278,12 @@ async def check_nodes(settings: Settings) -> list[Finding]:
         return await _check_alone(settings)
     broker: list[Finding] = []
     if settings.cluster != "postgres":
-        fault = await broker_error(settings)
-        verdict = "ok" if fault is None else "broken"
+        error = await broker_error(settings)
+        verdict = "ok" if error is None else "broken"
         hosts = ", ".join(
             [urlsplit(each.strip()).netloc.rpartition("@")[2] for each in settings.cluster.split(",")]
         )
-        message = f"{hosts} answers" if error_message is None else f"{hosts} cannot be used: {error_message}"
+        message = f"{hosts} answers" if error is None else f"{hosts} cannot be used: {error}"
         broker = [Finding("NATS", verdict, message)]
     try:
         if await database.revision(settings) is None:

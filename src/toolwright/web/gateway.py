@@ -52,8 +52,8 @@ Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 DESCRIPTION = """Agents' threads, runs and tool calls: create them, follow them live, submit results.
 
-JSON is camelCase; timestamps are ISO 8601. Lists accept `limit` and `offset`. Every error is `{error, code}`, an invalid
-body or query also names its `details`. Streams are server-sent events."""
+JSON is camelCase; timestamps are ISO 8601. Lists accept `limit` and `offset`. Every error is `{error, code}`, an
+invalid body or query also names its `details`. Streams are server-sent events."""
 
 
 def create_gateway(runtime: Runtime, options: GatewayOptions) -> FastAPI:

@@ -224,26 +224,25 @@ def file_error(path: Path, errors: Sequence[ErrorDetail]) -> DefinitionError:
     return DefinitionError(sentence(f"{path.name}: {' '.join(problems.split())}"))
 
 
-def _agent_errors(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fault]:
-    errors: list[Fault] = []
+def _agent_errors(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[ErrorDetail]:
+    errors: list[ErrorDetail] = []
     for number, entry in enumerate(entries):
-        length_errors = length_faults(entry.config)
+        details = length_errors(entry.config)
         try:
             read_agent(entry.config, Identity(name=entry.name), tools, trusted=True)
         except InvalidConfiguration as error:
-            length_errors += error.details
+            details += error.details
         place = f"agents.{number}.config"
         errors += [
-            {"path": f"{place}.{each['path']}".rstrip("."), "message": each["message"]}
-            for each in length_errors
+            {"path": f"{place}.{each['path']}".rstrip("."), "message": each["message"]} for each in details
         ]
     return errors
 
 
-def _with_apis(file: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]]:
+def _with_apis(file: ConfigFile, folder: Path) -> tuple[ConfigFile, list[ErrorDetail]]:
     """Return the file with the tools of the OpenAPI documents that its agents name, and the errors of these."""
     agents: list[AgentEntry] = []
-    errors: list[Fault] = []
+    errors: list[ErrorDetail] = []
     for number, entry in enumerate(file.agents):
         try:
             config = cast(
@@ -266,7 +265,7 @@ def _crowded(spaces: Sequence[SpaceEntry]) -> list[ErrorDetail]:
     ]
 
 
-def _twice(file: ConfigFile) -> list[Fault]:
+def _twice(file: ConfigFile) -> list[ErrorDetail]:
     return [
         *_repeated("agents", "name", [entry.name for entry in file.agents]),
         *_repeated("entities", "externalId", [entry.external_id for entry in file.entities]),
@@ -274,9 +273,9 @@ def _twice(file: ConfigFile) -> list[Fault]:
     ]
 
 
-def _repeated(noun: str, what: str, names: Iterable[str]) -> list[Fault]:
+def _repeated(noun: str, what: str, names: Iterable[str]) -> list[ErrorDetail]:
     seen: set[str] = set()
-    errors: list[Fault] = []
+    errors: list[ErrorDetail] = []
     for number, name in enumerate(names):
         if name in seen:
             errors.append({"path": f"{noun}.{number}.{what}", "message": f"is a duplicate: {name!r}"})
@@ -284,7 +283,7 @@ def _repeated(noun: str, what: str, names: Iterable[str]) -> list[Fault]:
     return errors
 
 
-def _error_at(path: tuple[int | str, ...], message: str) -> Fault:
+def _error_at(path: tuple[int | str, ...], message: str) -> ErrorDetail:
     return {"path": ".".join(map(str, path)) or "The file", "message": message}
 
 
@@ -351,7 +350,7 @@ async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
             await runtime.agents.save(agent.name, agent.config, agent.description, trusted=True)
         for number, person in enumerate(config.entities):
             place = f"entities.{number}"
-            entity = await runtime.entities.named(person.external_id)
+            entity = await runtime.entities.get_by_external_id(person.external_id)
             if entity is None or entity.display_name != person.display_name:
                 await runtime.entities.create(
                     external_id=person.external_id, display_name=person.display_name

@@ -48,7 +48,7 @@ class VariablesForm:
         except NotFound:
             return None
 
-    def _show(self, request: Wanted | None) -> None:
+    def _show(self, request: RequestStatus | None) -> None:
         if request is not None and self._values is not None and self._fields.keys() >= {*request.missing}:
             for name in self._fields.keys() - {*request.missing}:
                 self._fields.pop(name).delete()
@@ -62,7 +62,7 @@ class VariablesForm:
             else:
                 self._ask(request)
 
-    def _ask(self, request: Wanted) -> None:
+    def _ask(self, request: RequestStatus) -> None:
         plain_text("Values are missing", "h2")
         plain_text(
             f"{request.agent_name} continues once they are set. Secrets are stored encrypted.", "p", "quiet"
@@ -75,7 +75,7 @@ class VariablesForm:
         ]
         self._fields = entry_form(fields, "Save", self._give)
 
-    def _list_values(self, request: Wanted, place: Element) -> None:
+    def _list_values(self, request: RequestStatus, place: Element) -> None:
         values = [each.name for each in request.required if each.name not in request.missing]
         place.visible = bool(values)
         with place.clear():

@@ -121,7 +121,7 @@ async def poll(
 
 
 async def _draw_all(
-    subscription: Following, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
+    subscription: Subscription, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
 ) -> None:
     """Render batches until the reader raises, or the backlog is too large and is discarded."""
     waiting: list[Event] = []

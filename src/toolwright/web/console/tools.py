@@ -159,7 +159,7 @@ async def call_app_tool(
             yield progress
             if progress.over:
                 return
-            if not await watch.next(POLL_INTERVAL) and row is None and await app_calls.lost(call):
+            if not await watch.next(POLL_INTERVAL) and row is None and await app_calls.is_lost(call):
                 raise StoreError("The call could not be executed.")
 
 
@@ -365,7 +365,7 @@ class ToolTester:
 
     async def _show(self, progress: Progress) -> None:
         call, request_id = progress.call, progress.request_id
-        state = (None if call is None else (call.status, call.is_asked), request_id)
+        state = (None if call is None else (call.status, call.awaits_approval), request_id)
         if state == self._drawn_state:
             return  # so that entered values are kept
         self._drawn_state = state
@@ -387,7 +387,7 @@ class ToolTester:
                 box("span", "fill")
                 if not progress.over:
                     action("Cancel", lambda: self._cancel(call))
-            if call.is_asked:
+            if call.awaits_approval:
                 _wait("Waiting for approval.")
             elif call.status in ("waiting", "pending"):
                 _wait("Waiting for an external result.")

@@ -76,7 +76,7 @@ class ToolCalls:
         with app_calls.watch(call) as watch:
             await asyncio.shield(self._make(context, call, params))
             while (row := await watch.row()) is None:
-                if not await watch.next(POLL_INTERVAL) and await app_calls.lost(call):
+                if not await watch.next(POLL_INTERVAL) and await app_calls.is_lost(call):
                     raise MCPError(INVALID_PARAMS, "The call could not be executed.")
         return {"task": legacy_task(row, "working", None)}
 
@@ -159,7 +159,7 @@ class _CallFollower:
             await self._relay.send(events)
             if not events:
                 # No row will ever exist if the run for the call's inbox event failed repeatedly.
-                if row is None and await self._runtime.app_calls.lost(self._call):
+                if row is None and await self._runtime.app_calls.is_lost(self._call):
                     return error_result("The call could not be executed.")
                 await self._relay.beat(self._elapsed, f"{self._tool.name} has not finished yet")
             must_check = not events or any(event.type == "tool.started" for event in events)

@@ -169,7 +169,7 @@ class Prompts:
         arguments = params.arguments or {}
         texts = [prompt.prompt]
         if arguments or (prompt.required_schema is not None and _schema(prompt)[1]):
-            texts.append(spoken(_validated(prompt, arguments), None))
+            texts.append(message_in(_validated(prompt, arguments), None))
         messages = [PromptMessage(role="user", content=TextContent(text=text)) for text in texts if text]
         return GetPromptResult(description=prompt.tool_description or None, messages=messages)
 

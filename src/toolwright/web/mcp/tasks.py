@@ -78,7 +78,7 @@ async def open_questions(runtime: Runtime, call: AppCall | Call) -> Sequence[Que
     """Return the open questions of the call, oldest first."""
     seen: dict[str, int] = {}
     questions: list[Question] = []
-    for each in await runtime.app_calls.below(call, MANY):
+    for each in await runtime.app_calls.nested_calls(call, MANY):
         question = question_of(each) or sampling_of(each)
         if question is None:
             continue

@@ -197,7 +197,7 @@ class Output:
 
     async def error(self, structured: JSON) -> str | None:
         """Return why structured content is not valid, or None."""
-        errors = await in_thread_if_large(structured, self._validator.faults, structured)
+        errors = await in_thread_if_large(structured, self._validator.errors, structured)
         return join_errors(errors) if errors else None
 
 

@@ -224,8 +224,8 @@ class McpServers(Shape):
     """The MCP servers of an agent, in the order of its configuration."""
 
     servers: list[McpServer]
-    withheld: list[McpFault] = Field(
-        default_factory=list[McpFault],
+    withheld: list[McpServerError] = Field(
+        default_factory=list[McpServerError],
         description="Tools of the agent that are withheld from its model, and why.",
     )
 

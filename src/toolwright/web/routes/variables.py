@@ -15,7 +15,7 @@ from toolwright.web.requests.body import NewEnv, described, reads
 from toolwright.web.requests.query import Id
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import ServingDep
-from toolwright.wire.call import VariablesAnswered, VariablesWanted, required_json
+from toolwright.wire.call import VariablesAnswered, VariablesRequest, required_json
 
 router = noun("/api/threads", "variables")
 
@@ -28,7 +28,7 @@ class VariablesMissing(ErrorShape):
 
 @router.get(
     "/{thread_id}/variables/{request_id}",
-    responses=answers(VariablesWanted, "The requested variables.", errors=(404,)),
+    responses=answers(VariablesRequest, "The requested variables.", errors=(404,)),
 )
 async def get_variables(caller: AnyCaller, serving: ServingDep, thread_id: Id, request_id: Id) -> Answer:
     """Get the requested variables, and those that are still missing."""

@@ -38,7 +38,7 @@ class Request:
 
     thread_id: str
     run: Run
-    request: Wanted
+    request: RequestStatus
 
 
 async def open_requests(visit: Visit) -> Sequence[Request]:

@@ -112,7 +112,7 @@ def _draw_space(space: Space, unread: int | None) -> None:
 
 async def _draw_speaker(visit: Visit) -> None:
     """Render the selection of a person to speak as."""
-    people = all_of(await people_of(visit, 200))
+    people = all_rows(await people_of(visit, 200))
     names = {each.id: name_of(each) for each in people}
     chosen = visit.speaker_id if visit.speaker_id in names else None
 
