@@ -80,7 +80,7 @@ async def test_a_visible_tool_of_a_json_agent_runs_unposted_in_a_thread_whose_st
         await api.post(f"/api/runs/{run.id}/tool-results", {"callId": call["callId"], "result": "yes"})
 
 
-@pytest.mark.parametrize("spelt", ["text", "parts"])
+@pytest.mark.parametrize("wire_name", ["text", "parts"])
 async def test_a_script_that_is_none_is_refused_in_one_sentence(tmp_path: Path, wire_name: str) -> None:
     (tmp_path / "no_script.yaml").write_text("just text")
     async with serving() as api:

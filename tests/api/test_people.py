@@ -208,7 +208,7 @@ async def test_all_streams_of_a_person_end_soon_after_their_entity_is_deleted() 
             await made.api.rig.rt.entities.delete(made.ids["ada"])
             for stream in (by_token, by_headers):
                 await end_of(stream)
-            assert "names nobody" in (await made.get(f"{path}?token={other}", {}, 403))["error"]
+            assert "no entity for your token" in (await made.get(f"{path}?token={other}", {}, 403))["error"]
             await made.post(f"/api/runs/{made.ids['run_id']}/cancel", SERVICE, None, 200)
             await service.until("run.cancelled")
         await made.get(f"/api/threads/{made.ids['thread_id']}", SERVICE)

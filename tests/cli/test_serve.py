@@ -121,7 +121,7 @@ def test_a_model_that_can_never_work_is_refused_at_the_start(shell: Shell) -> No
     shell.write("config.json", json.dumps({"agents": [{"name": "odd", "config": {"model": "gpt-5"}}]}))
     refused = shell.run("serve", "config.json", "--port", "0")
     assert refused.returncode != 0
-    assert "agents.0: config.model cannot work: The model 'gpt-5' needs a provider" in refused.stderr
+    assert "agents.0: config.model cannot be used: The model 'gpt-5' needs a provider" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
 
 

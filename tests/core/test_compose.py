@@ -308,7 +308,7 @@ def test_a_schema_that_refers_to_itself_asks_for_no_tool_within() -> None:
         (SUMMARY, {5: GREET}, {}, "name"),
         (SUMMARY, 5, {}, "not 5"),
         (SUMMARY, "text", {}, "not 'text'"),
-        (SUMMARY, [GREET], {}, "has tools, not a value of the type dict"),
+        (SUMMARY, [GREET], {}, "must be tools, not a value of the type dict"),
         (SUMMARY, [add_up, add_up], {}, "Two tools are called 'add_up'"),
         (SUMMARY, {"a": GREET}, {"explicit": ["b"]}, "not 'b'"),
         (SUMMARY, {"a": GREET}, {"explicit": "a"}, "not 'a'"),

@@ -246,7 +246,7 @@ async def test_what_is_not_offered_is_dropped_also_where_unknown_fields_are_refu
         (True, "", "must be an object, not a boolean"),
         ({"type": "string"}, "type", "must be 'object'"),
         ({"type": ["object", "null"]}, "type", "must be 'object'"),
-        ({"properties": {"a": {"default": float("nan")}}}, "", "JSON cannot carry"),
+        ({"properties": {"a": {"default": float("nan")}}}, "", "JSON cannot represent"),
         ({"properties": {"a": {"type": "bogus"}}}, "properties.a.type", "is not valid JSON Schema"),
         ({"properties": {"a": {"pattern": "("}}}, "properties.a.pattern", "is not valid JSON Schema"),
         ({"properties": 5}, "properties", "is not valid JSON Schema"),

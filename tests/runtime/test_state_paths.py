@@ -262,7 +262,7 @@ async def test_an_unknown_reference_is_an_error_that_names_the_path() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        (to("†state.a", "push"), 1, "†state.a by push: there is a string."),
+        (to("†state.a", "push"), 1, "†state.a by push: its value is a string."),
         ("†state.a.b", 1, "†state.a is a string, not an object."),
         ("†state.big", "x" * (1024 * 1024), "With †state.big the state would have more than"),
         ("†state.big", "\u00fc" * (200 * 1024), "With †state.big the state would have more than"),

@@ -199,7 +199,7 @@ async def test_a_model_without_a_name_is_refused(model: str) -> None:
     async with serving() as api:
         config = {"agent": {"system": "s"}, "model": model}
         shown = read(await api.client.post("/api/agents", json={"name": "a", "config": config}), 400)
-        assert "config.model names no model: it must be provider:model" in shown["error"]
+        assert "config.model must be a model as provider:model" in shown["error"]
 
 
 async def test_a_large_answer_is_written_in_a_thread_and_a_small_one_at_once(

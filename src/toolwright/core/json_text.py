@@ -254,7 +254,7 @@ def _once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     if len(once) < len(pairs):
         names: set[str] = set()
         duplicate = next(name for name, _ in pairs if name in names or names.add(name))
-        raise ValueError(f"{brief(repr(duplicate), 100)} is given twice in one object")
+        raise ValueError(f"an object has a duplicate key: {brief(repr(duplicate), 100)}")
     return once
 
 

@@ -97,7 +97,7 @@ async def test_a_block_is_edited_and_shared_with_another_agent(context: BrowserC
         await expect(page.get_by_role("dialog")).to_have_count(0)
         await page.get_by_role("button", name="Share with an agent").click()
         await page.get_by_role("dialog").get_by_label("Agent, by name or id").fill("porter")
-        await page.get_by_role("button", name="Share").click()
+        await page.get_by_role("button", name="Share", exact=True).click()
         await expect(page.locator(".item", has_text="house")).to_contain_text("shared")
         [block] = await made.rt.blocks.list("porter")
         assert block.content == "Rooms 1 to 14."

@@ -172,7 +172,7 @@ async def test_a_call_is_approved_with_other_arguments(context: BrowserContext) 
     async with asked(("refund", {"order": "A7", "amount": 900}), tools=[refund]) as opened:
         page = await opened.enter(context, "/pending", person="ada")
         asks = card(page, "refund")
-        await expect(asks.locator(".badge")).to_have_text("waits for an approval")
+        await expect(asks.locator(".badge")).to_have_text("waiting for approval")
         await asks.get_by_role("button", name="Edit the arguments").click()
         await asks.get_by_label("amount").fill("much")
         await asks.get_by_role("button", name="Approve").click()

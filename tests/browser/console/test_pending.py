@@ -83,7 +83,7 @@ async def test_a_call_that_comes_appears_with_who_may_answer_it(context: Browser
         await expect(page.get_by_text(NOBODY)).to_be_visible()
         await opened.rt.spaces.say("trip", ada, "Go")
         await expect(card(page, "confirmAction")).to_be_visible()
-        await expect(page.get_by_text("answered by everybody in Trip to Tokyo")).to_be_visible()
+        await expect(page.get_by_text("answered by anyone in Trip to Tokyo")).to_be_visible()
         await expect(page.get_by_text(NOBODY)).to_have_count(0)
 
 

@@ -89,7 +89,7 @@ async def test_what_an_agent_says_is_seen_while_it_is_written_and_leads_to_its_r
         ada = await made.enter(context, "/spaces/trip", person="ada")
         await say(ada, WISH)
         await expect(ada.locator("article.streaming .prose")).to_have_text("It is clear in Tokyo")
-        await expect(ada.get_by_text("host is active …")).to_be_visible()
+        await expect(ada.get_by_text("host is working …")).to_be_visible()
         await ada.reload()
         await expect(said(ada, WISH)).to_be_visible()
         model.release.set()
@@ -97,7 +97,7 @@ async def test_what_an_agent_says_is_seen_while_it_is_written_and_leads_to_its_r
         await expect(ada.locator("article.streaming")).to_have_count(0)
         await expect(said(ada, text)).to_have_count(1)
         await expect(said(ada, text).locator(".badge")).to_have_text("agent")
-        await expect(ada.get_by_text("host is active …")).to_have_count(0)
+        await expect(ada.get_by_text("host is working …")).to_have_count(0)
 
 
 async def test_a_call_is_drawn_while_its_arguments_are_written_and_answered_by_a_member(
@@ -135,6 +135,7 @@ async def test_a_message_is_edited_and_deleted_by_its_author_alone(context: Brow
         await expect(said(bob, "Wednesday").get_by_label("Edit")).to_have_count(0)
         await said(ada, "Wednesday").hover()
         await said(ada, "Wednesday").get_by_label("Edit").click()
+        await expect(ada.get_by_label("Message", exact=True)).to_have_value("Wednesday")
         await say(ada, "Thursday")
         await expect(said(bob, "Thursday")).to_contain_text("edited")
         await expect(said(bob, "Wednesday")).to_have_count(0)

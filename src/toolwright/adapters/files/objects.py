@@ -54,7 +54,7 @@ def remove_old(path: Path, before: float) -> bool:
         if path.stat().st_mtime >= before:
             return False
         aside = path.with_name(path.name + ASIDE)
-        path.rename(aside)  # from here on a writer creates the file anew instead of renewing it
+        path.rename(aside)  # from here on a writer creates a new file instead of renewing it
         if aside.stat().st_mtime >= before:  # it was renewed between the first check and the rename
             with suppress(FileExistsError):  # it was written again in the meantime
                 os.link(aside, path)
