@@ -1,4 +1,4 @@
-"""`python -m bench [--save] [part …]`: every figure with its floor, from one run, beside the last ones saved."""
+"""`python -m bench [--save] [part …]`: every figure with its floor, from one run, next to the last saved ones."""
 
 import argparse
 import importlib
@@ -62,7 +62,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def table(rows: Sequence[Row], last: Figures) -> Table:
-    """The figures, each beside its last ratio (its last value where there is no floor)."""
+    """Return the table of figures, each with its last ratio (its last value if it has no floor)."""
     title = f"Python {platform.python_version()} on {platform.machine()}"
     columns = (
         "figure",

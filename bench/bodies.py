@@ -1,4 +1,4 @@
-"""What a large body costs everybody else: how long `/health` takes meanwhile, and what the process grows by."""
+"""Large bodies: the time of `/health` while one is read, and the growth of the process."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ app = tw.App(agents=[tw.Agent("bench", tw.Prompt("bench", "x", model=model))])
 
 
 def run() -> list[Row]:
-    """The figures."""
+    """Measure the rows of this benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         server = serve_app(Path(folder))
         try:
@@ -97,12 +97,12 @@ def url_of(server: "subprocess.Popen[str]") -> str:
 
 
 async def health_of(url: str) -> float:
-    """The median answer of `/health` while nothing else happens."""
+    """Return the median time of `/health` on an idle server."""
     return statistics.median(await _looks(url, lambda: asyncio.sleep(0.3)))
 
 
 async def health_meanwhile(url: str, work: Callable[[], Awaitable[object]]) -> float:
-    """The slowest answer of `/health` while something else happens."""
+    """Return the slowest time of `/health` while the work is in progress."""
     return max(await _looks(url, work))
 
 
@@ -129,7 +129,7 @@ async def _looks(url: str, work: Callable[[], Awaitable[object]]) -> list[float]
 
 
 def settle(pid: int) -> int:
-    """The process's memory now, its highest mark set back to it."""
+    """Return the current memory of the process, and reset its peak to it."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
     return resident(pid, "VmRSS")
 

@@ -1,4 +1,4 @@
-"""Nodes of a cluster beside one process alone: wake-ups that are drained, the way from a commit to its drain, and runs.
+"""Nodes of a cluster compared with one process: wake-ups, the time from a commit to its processing, and runs.
 
 On Postgres, which waits for the disk. A drain reads the wake and leaves. All nodes are in this process, so the figures
 are of one core; their floor is the embedded motor on the same database. Runs of two steps are executed by processes of
@@ -43,7 +43,7 @@ CONNECTIONS = 10  # of a node: Postgres takes 100
 
 
 def run() -> list[Row]:
-    """The rows of this benchmark."""
+    """Measure the rows of this benchmark."""
     return asyncio.run(_all())
 
 
@@ -68,7 +68,7 @@ async def _all() -> list[Row]:
 
 
 async def _posted() -> list[Row]:
-    """The ms from a message to the end of its run of two steps: at a node, and at a process that executes none."""
+    """Return the ms from a message to the end of its run of two steps, sent at a node and at a process without runs."""
     rows: list[Row] = []
     async with AsyncExitStack() as stack:
         files = stack.enter_context(tempfile.TemporaryDirectory())
@@ -104,7 +104,7 @@ async def _answered(sending: Runtime, waiting: Runtime) -> float:
 
 
 async def _freed() -> float:
-    """The seconds from the end of a process by SIGKILL until no thread is its node's any more."""
+    """Return the seconds from a SIGKILL of a process until its node has no thread any more."""
     longest = 0.0
     for _ in range(KILLS):
         async with fresh_database(synced=True) as url, AsyncExitStack() as stack:
@@ -149,7 +149,7 @@ async def _killed(node: Process) -> None:
 
 
 async def _processes() -> list[Row]:
-    """Runs that were queued, executed by one, two and three processes."""
+    """Measure the execution of queued runs by one, two and three processes."""
     alone = await _executed(1)
     rows: list[Row] = []
     for count in (2, 3):
@@ -162,7 +162,7 @@ async def _processes() -> list[Row]:
 
 
 async def _executed(count: int) -> tuple[float, float]:
-    """Runs a second, and the CPU of one in ms, of so many processes."""
+    """Return runs a second, and CPU ms of a run, for that number of processes."""
     async with fresh_database(synced=True) as url:
         with tempfile.TemporaryDirectory() as files:
             async with _app().runtime(_settings(url, files, work=False)) as rt:
@@ -194,7 +194,7 @@ async def _completed(url: str) -> int:
 def _app() -> tw.App:
     @tw.tool(read_only=True)
     async def look(place: str) -> str:
-        """Look there."""
+        """Look at a place."""
         return f"There is nothing at {place}."
 
     def answer(messages: Sequence[Message]) -> dict[str, object]:
@@ -223,7 +223,7 @@ async def _be_node(url: str, files: str) -> None:
 
 
 async def _between(by: str, floor_way: float) -> list[Row]:
-    """The way from one process to another, which hear each other by Postgres or by NATS."""
+    """Measure messages from one process to another, over Postgres and over NATS."""
     async with AsyncExitStack() as stack:
         url, server = await stack.enter_async_context(fresh_database(synced=True)), NatsServer()
         stack.callback(server.kill)
@@ -260,7 +260,7 @@ async def _delta(sender: ClusterBus, reader: ClusterBus) -> float:
 
 
 async def _sent(url: str, cluster: str) -> float:
-    """The ms from one relay to another, of a text alone."""
+    """Return the ms of a plain text from one relay to another."""
     relays: list[Relay] = [
         PostgresRelay(url) if cluster == "postgres" else NatsRelay([cluster], "floor") for _ in range(2)
     ]
@@ -290,7 +290,7 @@ async def _sent(url: str, cluster: str) -> float:
 
 
 async def _measured(nodes: int) -> tuple[float, float, float]:
-    """Wake-ups a second and the CPU of one, in µs, of a backlog; and the ms to the drain of a single one."""
+    """Return wake-ups a second and CPU µs of a backlog, and the ms until a single wake-up is processed."""
     async with fresh_database(synced=True) as url, AsyncExitStack() as stack:
         opened = [leased(url, sweep=0.25, connections=CONNECTIONS) for _ in range(nodes)] or [_embedded(url)]
         await _fill(url)

@@ -32,7 +32,7 @@ ALONE, RUNS, EACH = 300, 50, 40
 
 
 def run() -> list[Row]:
-    """The rows of this benchmark, with the interpreter as `serve` has it."""
+    """Measure the rows of this benchmark, with the interpreter settings of `serve`."""
     settle_memory()
     return asyncio.run(_all())
 
@@ -94,7 +94,7 @@ async def _ready(store: Store, thread_id: str, calls: int) -> tuple[Drain, list[
 
 
 async def _work(ready: tuple[Drain, list[str]], count: int) -> list[float]:
-    """One result after the other: a message, the call done, the next started, three events."""
+    """Commit results one after another: a message, a finished call, a started call, three events."""
     drain, calls = ready
     took: list[float] = []
     events = (draft("tool.done", result="sunny"), draft("message", text="sunny"), draft("tool.started"))
@@ -113,7 +113,7 @@ async def _work(ready: tuple[Drain, list[str]], count: int) -> list[float]:
 
 
 class Recorder:
-    """A connection that keeps its statements, by commit."""
+    """A connection that records its statements by commit."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -130,7 +130,7 @@ class Recorder:
 
 
 async def _same_statements(folder: Path) -> float:
-    """The median of commits alone, made by a journal and then done over on a copy of its file as it was before."""
+    """Return the median of commits by a journal, and of the same statements repeated on a copy of its file."""
     path, copy = folder / "recorded.db", folder / "copy.db"
     recorders: list[Recorder] = []
 
@@ -160,7 +160,7 @@ async def _same_statements(folder: Path) -> float:
 
 
 def sqlite_floor(path: Path) -> float:
-    """Rows a second, as the writer groups them: fifty to a commit."""
+    """Return rows a second with fifty rows in a commit, as the writer groups them."""
     with contextlib.closing(connect_file(path)) as connection:
         connection.execute("CREATE TABLE floor (id INTEGER PRIMARY KEY, body TEXT)")
         start = time.perf_counter()

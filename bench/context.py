@@ -1,4 +1,4 @@
-"""A step in a thread of 2,000 messages: with a context window of 32,000 tokens, and sent whole as it is without one.
+"""A step in a thread of 2,000 messages: with a context window of 32,000 tokens, and without a window.
 
 On SQLite on disk; a figure is the CPU time of the event loop's thread for a step after the first, the request and the
 commits of its answer and result included. The floor is the same step in a thread that has just begun. The first row is
@@ -30,7 +30,7 @@ EXTRA = 2.0  # ms more than a step of a thread that has just begun
 
 
 class Timed:
-    """A model that calls a tool at every step, and notes the CPU time of the thread that asks it."""
+    """A model that calls a tool at every step, and records the CPU time of the thread that asks it."""
 
     def __init__(self, window: int | None) -> None:
         self.name, self.window = "bench:timed", window
@@ -59,7 +59,7 @@ async def look(place: str) -> str:
 
 
 def run() -> list[Row]:
-    """The rows of this benchmark."""
+    """Measure the rows of this benchmark."""
     return asyncio.run(_all())
 
 
@@ -91,7 +91,7 @@ async def _all() -> list[Row]:
 
 
 async def _measured(before: int, window: int | None, *, has_sides: bool = False) -> tuple[float, int]:
-    """CPU of a step in ms, and the number of messages in its request."""
+    """Return the CPU ms of a step, and the number of messages in its request."""
     model = Timed(window)
     prompt = tw.Prompt("bench", "Look around.", model=model, tools=[look])
     agent = tw.Agent("bench", tw.Side(prompt, max_steps=STEPS + 5))
@@ -120,7 +120,7 @@ async def _measured(before: int, window: int | None, *, has_sides: bool = False)
 
 
 def _fill(path: Path, thread_id: str, count: int, *, has_sides: bool) -> None:
-    """Give the thread so many messages of 1 KB, as a conversation of users and answers, or of two sides."""
+    """Add that number of 1 KB messages to the thread, as a conversation with a user, or of two sides."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [
         MESSAGES.params(

@@ -1,4 +1,4 @@
-"""What it costs to judge JSON arguments, run an async tool within its timeout and write its result (DESIGN §6)."""
+"""The cost of a tool call: validate JSON, run an async tool with its timeout, render the result (DESIGN §6)."""
 
 import asyncio
 import statistics
@@ -38,7 +38,7 @@ class Nested(Simple):
 
 
 def _floor(tool: Tool, text: str, arguments: type[Simple]) -> Call:
-    """Raw pydantic-core: the same arguments validated from their text, the same result written as JSON."""
+    """Time pydantic-core alone: validate the same arguments from text, render the same result as JSON."""
     validator = TypeAdapter[Simple](arguments).validator
     handler: Any = tool.handler  # an async function
 
@@ -58,7 +58,7 @@ def _ours(tool: Tool, text: str) -> Call:
 
 
 async def _batch(call: Call) -> float:
-    """Microseconds a call, the mean over one small batch."""
+    """Return the mean microseconds of a call over one small batch."""
     begin = time.perf_counter_ns()
     for _ in range(BATCH):
         await call()
@@ -75,7 +75,7 @@ async def _measure(floor: Call, ours: Call) -> tuple[float, float]:
 
 
 def run() -> list[Row]:
-    """The medians of a call in µs, beside their floors, which are measured in turn with them."""
+    """Measure the median µs of a call, alternating with its floor."""
     floors = {
         "nested": (_floor(find_products, NESTED, Nested), _ours(find_products, NESTED)),
         "simple": (_floor(search, SIMPLE, Simple), _ours(search, SIMPLE)),

@@ -1,4 +1,4 @@
-"""Streams: 500 readers, 20 events a second, on the gateway of another process; that no event is missing, and how late.
+"""Streams: 500 readers, 20 events a second, on the gateway of another process; missing events and latency.
 
 How late is the time from the instant in the event (that of its commit) to the reader. The floor is as many readers
 of bare sockets that another process writes a frame of the same size to, 20 times a second.
@@ -45,7 +45,7 @@ class Ticking:
 
 @tw.tool(description="Wait a moment.")
 async def tick(state: tw.ThreadState) -> str:
-    """One step is one answer and one result, four or five events: 0.2 s make 20 a second and more."""
+    """Wait 0.2 s: a step has four or five events, so this makes 20 events a second or more."""
     await asyncio.sleep(0.2)
     return "tick"
 
@@ -58,7 +58,7 @@ async def _serve(folder: str) -> None:
 
 
 async def _serve_floor() -> None:
-    """Writes a frame with the time to every socket, 20 times a second."""
+    """Write a frame with the time to every socket, 20 times a second."""
     writers: list[asyncio.StreamWriter] = []
 
     async def joined(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -74,7 +74,7 @@ async def _serve_floor() -> None:
 
 
 class Reader:
-    """One reader's count of what came, and how late."""
+    """Counts the events of one reader, and their latency."""
 
     def __init__(self) -> None:
         self.late: list[float] = []
@@ -112,7 +112,7 @@ class Reader:
 
 
 async def _measure(port: int, threads: int, process: psutil.Process) -> tuple[list[Reader], float]:
-    """Readers over so many threads, each with a run in progress (0: the floor), or over one space (-1).
+    """Measure readers of that number of threads, each with a run in progress (0: the floor), or of one space (-1).
 
     And the server's share of a core.
     """
@@ -144,7 +144,7 @@ async def _measure(port: int, threads: int, process: psutil.Process) -> tuple[li
 
 
 async def _talk(port: int) -> None:
-    """20 messages a second in one space."""
+    """Post 20 messages a second in one space."""
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
         ann = (await client.post("/api/entities", json={"type": "human", "externalId": "ann"})).json()
         who = ann["entity"]["id"]
@@ -173,7 +173,7 @@ async def _runs(port: int, threads: int) -> list[str]:
 
 
 def _with(role: str, threads: int) -> tuple[float, float, float, int, float]:
-    """p50 and p99 in ms, events a second of each reader, gaps, and the server's CPU in percent."""
+    """Return p50 and p99 in ms, events a second of each reader, gaps, and the server's CPU in percent."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "bench.fanout", role, folder]
         with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ) as server:
@@ -192,7 +192,7 @@ def _with(role: str, threads: int) -> tuple[float, float, float, int, float]:
 
 
 def run() -> list[Row]:
-    """The figures."""
+    """Measure the rows of this benchmark."""
     floor = _with("floor", 0)[1]
     rows: list[Row] = []
     for threads in (1, 50):

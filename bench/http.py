@@ -39,7 +39,7 @@ _ANSWER = json.dumps({"message": {"id": "m" * 30, "content": "What is it like?"}
 
 
 def run() -> list[Row]:
-    """The rows of this benchmark."""
+    """Measure the rows of this benchmark."""
     with _started("-c", "from bench.http import serve_bare; serve_bare()") as connection:
         floor_get = _took(connection, "GET", "/health")
         floor_post = _took(connection, "POST", "/", MESSAGE)
@@ -60,7 +60,7 @@ def _row(what: str, took: float, floor: float) -> Row:
 
 @contextmanager
 def _started(*command: str) -> Generator[http.client.HTTPConnection]:
-    """A connection to a server in a process of its own, on an empty journal and with default settings."""
+    """Yield a connection to a server in a process of its own, with an empty journal and default settings."""
     root = str(Path(__file__).resolve().parent.parent)
     kept = {name: each for name, each in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
     with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +85,7 @@ def _thread(connection: http.client.HTTPConnection) -> str:
 
 
 def _took(connection: http.client.HTTPConnection, method: str, path: str, body: str | None = None) -> float:
-    """ms of a request, the median."""
+    """Return the median ms of a request."""
     taken: list[float] = []
     for _ in range(WARM + TIMES):
         start = time.perf_counter()

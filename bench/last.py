@@ -1,4 +1,4 @@
-"""The last figures that were saved, `bench/LAST.md`: read, compared with new ones, written."""
+"""The last saved figures, `bench/LAST.md`: read, compared with new ones, written."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ COLUMNS = ("figure", "value", "unit", "floor", "ratio")
 
 @dataclass(frozen=True, slots=True)
 class LastFigure:
-    """A figure as it was saved; without a floor its ratio is the value itself."""
+    """A saved figure. Without a floor its ratio is the value itself."""
 
     value: float
     unit: str
@@ -22,7 +22,7 @@ class LastFigure:
 
     @property
     def ratio(self) -> float:
-        """The figure in floors."""
+        """The value as a multiple of the floor."""
         return self.value / self.floor if self.floor else self.value
 
 
@@ -30,7 +30,7 @@ Figures = Mapping[str, LastFigure]
 
 
 def read_last(path: Path = LAST) -> dict[str, LastFigure]:
-    """The saved figures by name; none if there is no file yet."""
+    """Return the saved figures by name; empty if there is no file yet."""
     if not path.exists():
         return {}
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
@@ -42,7 +42,7 @@ def read_last(path: Path = LAST) -> dict[str, LastFigure]:
 
 
 def save_last(rows: Sequence[Row], path: Path = LAST) -> None:
-    """Write the figures; those that were not measured now stay as they are."""
+    """Save the figures. Figures that were not measured now are kept."""
     figures = read_last(path) | {row.name: LastFigure(row.value, row.unit, row.floor) for row in rows}
     lines = [_line(COLUMNS), "|" + "---|" * len(COLUMNS)]
     for name, figure in figures.items():
@@ -53,13 +53,13 @@ def save_last(rows: Sequence[Row], path: Path = LAST) -> None:
 
 
 def worsened(rows: Sequence[Row], last: Figures) -> list[str]:
-    """A sentence for each figure whose ratio has become worse by a quarter or more."""
+    """Return a sentence for each figure whose ratio has become worse by a quarter or more."""
     sentences = (_comparison(row, last[row.name]) for row in rows if row.name in last)
     return [sentence for sentence in sentences if sentence is not None]
 
 
 def _comparison(row: Row, last: LastFigure) -> str | None:
-    """What has become worse; by value where one of the two has no floor."""
+    """Return a sentence if the figure has become worse, by value if one of the two has no floor."""
     unit, new, old = row.unit, row.value, last.value
     if row.ratio is not None and last.floor:
         unit, new, old = "floors", row.ratio, last.ratio

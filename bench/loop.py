@@ -30,7 +30,7 @@ async def look() -> str:
 
 
 class CallsAtOnce:
-    """A model that makes four calls in one answer, and then says that it is done."""
+    """A model that makes four calls in one answer, and then ends the run."""
 
     name = "bench"
 
@@ -40,7 +40,7 @@ class CallsAtOnce:
 
 
 class OneCallAStep:
-    """A model that calls one tool a step, `steps` times, and then says that it is done."""
+    """A model that calls one tool a step, `steps` times, and then ends the run."""
 
     name = "bench"
 
@@ -56,7 +56,7 @@ class OneCallAStep:
 
 
 def app_of(steps: int, tool: tw.Tool, arguments: str) -> tw.App:
-    """An app whose agent calls that tool once a step, and has those of the shop beside it."""
+    """Return an app whose agent calls that tool once a step, and has the tools of the shop too."""
     call = ModelCall(id="c", name=tool.name, arguments=arguments)
     tools = [tool, *(each for each in TOOLS if each.name != tool.name)]
     prompt = tw.Prompt("p", SYSTEM, model=OneCallAStep(steps, call), tools=tools)
@@ -64,7 +64,7 @@ def app_of(steps: int, tool: tw.Tool, arguments: str) -> tw.App:
 
 
 async def _floor(steps: int) -> float:
-    """µs a step of the same work without a journal: ask the model, dispatch the call."""
+    """Return the µs of a step of the same work without a journal: ask the model, dispatch the call."""
     model = OneCallAStep(steps, ModelCall(id="c", name=find_products.name, arguments=NESTED))
     tools = tw.Toolset(TOOLS)
     begin = time.perf_counter()
@@ -76,7 +76,7 @@ async def _floor(steps: int) -> float:
 
 
 async def _steps(steps: int, runs: int) -> float:
-    """µs a step: the median over some runs, one after another."""
+    """Return the median µs of a step over some runs, one after another."""
     async with runtime(app_of(steps, find_products, NESTED)) as rt:
         taken: list[float] = []
         for _ in range(runs):
@@ -89,7 +89,7 @@ async def _steps(steps: int, runs: int) -> float:
 
 
 async def _parallel(runs: int, calls: int) -> float:
-    """% of the ideal: `runs` runs at once, each `calls` calls of 20 ms one after another."""
+    """Return the percentage of the ideal time for `runs` concurrent runs, each with `calls` calls of 20 ms."""
     async with runtime(app_of(calls, wait, "{}")) as rt:
         threads = [await rt.threads.create("bench") for _ in range(runs)]
         begin = time.perf_counter()
@@ -99,7 +99,7 @@ async def _parallel(runs: int, calls: int) -> float:
 
 
 async def _four_calls(parallel: int) -> float:
-    """ms of a run that makes four read-only calls of 50 ms in one answer: the median of some."""
+    """Return the median ms of a run that makes four read-only calls of 50 ms in one answer."""
     agent = tw.Agent("bench", model=CallsAtOnce(), tools=[look], parallel=parallel)
     async with runtime(tw.App(agents=[agent])) as rt:
         taken: list[float] = []
@@ -124,6 +124,6 @@ async def _measure() -> list[Row]:
 
 
 def run() -> list[Row]:
-    """The figures, with the interpreter as `serve` has it."""
+    """Measure the rows of this benchmark, with the interpreter settings of `serve`."""
     settle_memory()
     return asyncio.run(_measure())

@@ -43,7 +43,7 @@ URL = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
 def run() -> list[Row]:
-    """The rows of this benchmark."""
+    """Measure the rows of this benchmark."""
     return asyncio.run(_all())
 
 
@@ -75,7 +75,7 @@ def _middle(measured: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _start(url: str) -> tuple[float, float]:
-    """Seconds until the gateway says that it is well, and the process's resident MiB a moment later."""
+    """Return the seconds until the gateway is healthy, and the resident MiB of the process after that."""
     start = time.perf_counter()
     with serving_of(url) as server:
         with urlopen(f"{address(server)}/health") as answer:
@@ -88,14 +88,14 @@ def _start(url: str) -> tuple[float, float]:
 
 
 def serving_of(url: str) -> "subprocess.Popen[bytes]":
-    """A gateway of the journal at that url, in a process of its own."""
+    """Start a gateway on the journal at that URL, in a process of its own."""
     environment = {**os.environ, "TOOLWRIGHT_DATABASE_URL": url}
     command = [sys.executable, "-m", "toolwright.cli", "serve", "--port", "0"]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
 def address(server: "subprocess.Popen[bytes]") -> str:
-    """Where it listens, once it does."""
+    """Return the address of the server once it listens."""
     assert server.stdout is not None
     shown = ""
     while (found := URL.search(shown)) is None:
@@ -106,7 +106,7 @@ def address(server: "subprocess.Popen[bytes]") -> str:
 
 
 def _history() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows, each with the name of its table."""
+    """Yield rows, each with the name of its table."""
     at = SystemClock().now()
     for number in range(THREAD_COUNT):
         thread_id = f"th_{number}"
@@ -169,7 +169,7 @@ def _history() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _tables() -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
-    """The columns and rows of each table."""
+    """Return the columns and rows of each table."""
     made: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {
         table.name: ([column.name for column in table.columns], [])
         for table in (threads, runs, inbox, messages, events)

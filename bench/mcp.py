@@ -67,7 +67,7 @@ Context: TypeAlias = ServerRequestContext[Any, Any]
 
 
 def run() -> list[Row]:
-    """The rows of this benchmark, with the interpreter as `serve` has it."""
+    """Measure the rows of this benchmark, with the interpreter settings of `serve`."""
     settle_memory()
     with _server() as url:
         return asyncio.run(_rows(url))
@@ -108,7 +108,7 @@ async def _tool(connections: McpConnections, url: str) -> Tool:
 
 
 async def _in_turn(*calls: Callable[[], Awaitable[None]]) -> list[float]:
-    """The median of each in ms; a few calls of one, then of the next, and again."""
+    """Return the median ms of each, measured in alternating batches of calls."""
     taken: list[list[float]] = [[] for _ in calls]
     for call in calls:
         for _ in range(WARM):

@@ -38,7 +38,7 @@ BARE = f"SELECT rowid FROM passage_index WHERE passage_index MATCH ? ORDER BY ro
 
 
 def run() -> list[Row]:
-    """The rows of this benchmark, with the interpreter as `serve` has it."""
+    """Measure the rows of this benchmark, with the interpreter settings of `serve`."""
     settle_memory()
     return [*asyncio.run(_all()), *asyncio.run(by_meaning())]
 

@@ -1,4 +1,4 @@
-"""What large readings cost everybody else: eight readers of 9 MB messages at once, and 25 that never read."""
+"""Large reads: eight concurrent readers of 9 MB messages, and 25 that never read."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ STUCK = 25
 
 
 def run() -> list[Row]:
-    """The figures."""
+    """Measure the rows of this benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         server = serve_app(Path(folder))
         try:
@@ -61,7 +61,7 @@ def _row(name: str, worst: float, idle: float, grown: float) -> Row:
 
 
 async def _filled(client: httpx.AsyncClient) -> str:
-    """The messages of a thread that holds many large ones."""
+    """Create a thread with many large messages, and return its path."""
     thread_id = (await client.post("/api/threads", json={"agentId": "bench"})).json()["threadId"]
     path = f"/api/threads/{thread_id}/messages"
     for number in range(MESSAGES):
@@ -75,7 +75,7 @@ async def _filled(client: httpx.AsyncClient) -> str:
 
 
 def _ask(url: str, path: str) -> socket.socket:
-    """A connection that has asked for them, and reads nothing."""
+    """Open a connection that requests the messages and reads nothing."""
     parts = urlsplit(url)
     made = socket.create_connection((parts.hostname or "", parts.port or 0))
     made.sendall(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())

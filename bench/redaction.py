@@ -1,4 +1,4 @@
-"""What secrets cost: a step of a run whose thread has some, and looking for them in one text (D6).
+"""The cost of secrets: a step of a run whose thread has some, and the search in one text (D6).
 
 A step stands beside the same step without secrets; a look beside one `in` for each secret as it is, though it is
 looked for in at least four spellings. What a stream may show stands beside the same.
@@ -28,7 +28,7 @@ _dice = random.Random(7)
 
 
 def run() -> list[Row]:
-    """The figures, with the interpreter as `serve` has it."""
+    """Measure the rows of this benchmark, with the interpreter settings of `serve`."""
     settle_memory()
     return [*_looks(), *_streams(), *asyncio.run(_steps())]
 
@@ -69,7 +69,7 @@ def _stream(name: str, length: int, text: str) -> Row:
 
 
 def _pair(floor: Callable[[], object], ours: Callable[[], object]) -> tuple[float, float]:
-    """µs of both, medians of turns taken one after the other."""
+    """Return the median µs of both, measured alternately."""
     floors: list[float] = []
     values: list[float] = []
     for _ in range(60):
@@ -100,7 +100,7 @@ async def _steps() -> list[Row]:
 
 
 async def _step(text: str) -> dict[int, float]:
-    """µs a step by number of secrets: medians of runs that take turns."""
+    """Return the median µs of a step by number of secrets, measured alternately."""
 
     @tw.tool(description="Tell something.")
     async def tell() -> str:

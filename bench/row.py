@@ -6,7 +6,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure with its floor, measured in the same run, and the target it is held against."""
+    """A figure with its floor, measured in the same run, and its target."""
 
     name: str
     value: float
@@ -18,7 +18,7 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """The figure in floors."""
+        """The value as a multiple of the floor."""
         return self.value / self.floor if self.floor else None
 
     @property

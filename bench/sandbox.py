@@ -1,4 +1,4 @@
-"""What it costs to run a line of code that nobody trusts, from its start to its result."""
+"""The cost of running a line of untrusted code, from its start to its result."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ SOURCES: dict[str, str] = {
 
 
 def _bare() -> float:
-    """ms of `deno run` of an empty file, in a folder as new as ours."""
+    """Return the ms of `deno run` of an empty file in a new folder."""
     with tempfile.TemporaryDirectory() as folder:
         empty = Path(folder) / "empty.mjs"
         empty.touch()
@@ -67,5 +67,5 @@ async def _measure() -> list[Row]:
 
 
 def run() -> list[Row]:
-    """The figures."""
+    """Measure the rows of this benchmark."""
     return asyncio.run(_measure())

@@ -31,7 +31,7 @@ BARE = "SELECT floats FROM passages ORDER BY place DESC"
 
 
 class Instant:
-    """An embedder that answers at once, always with a direction not far from the same."""
+    """An embedder that answers at once, with vectors of similar directions."""
 
     name = NAME
 
@@ -39,17 +39,17 @@ class Instant:
         self._chance = Random(14)
 
     def numbers(self) -> list[float]:
-        """A direction."""
+        """Return a vector."""
         first, *others = (self._chance.random() for _ in range(SIZE))
         return [first + SIZE / 100, *others]
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One for each text."""
+        """Return a vector for each text."""
         return [self.numbers() for _ in texts]
 
 
 async def by_meaning() -> list[Row]:
-    """The rows of this benchmark."""
+    """Measure the rows of this benchmark."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.db"

@@ -1,4 +1,4 @@
-"""The ten tools of a shop, as people have them: nested arguments, results of some 300 characters, the usual timeout."""
+"""Ten typical tools of a shop: nested arguments, results of about 300 characters, the default timeout."""
 
 from typing import Literal
 
@@ -40,7 +40,7 @@ class Price(TypedDict, total=False):
 
 
 class Filter(TypedDict, total=False):
-    """What products must be like."""
+    """A filter of products."""
 
     brands: list[str]
     price: Price

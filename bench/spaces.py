@@ -1,4 +1,4 @@
-"""Messages in spaces a second: from twenty writers, in one space and in one space each, on SQLite and Postgres.
+"""Messages a second from twenty writers, in one space and in a space each, on SQLite and Postgres.
 
 The floor is the same number of synced commits of one row, from as many connections as the journal has (SQLite: one).
 """
@@ -20,7 +20,7 @@ WRITERS, EACH = 20, 25
 
 
 def run() -> list[Row]:
-    """The rows of this benchmark, with the interpreter as `serve` has it."""
+    """Measure the rows of this benchmark, with the interpreter settings of `serve`."""
     settle_memory()
     return asyncio.run(_all())
 

@@ -1,4 +1,4 @@
-"""What a process costs: import time, a first run, the memory of an idle gateway, and what finished runs leave."""
+"""The cost of a process: import time, a first run, memory of an idle gateway, and memory left by finished runs."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ WARM_UP, RUNS = 300, 1_000
 
 
 def _took(code: str, cache: str) -> float:
-    """ms, the median of seven processes; with bytecode cached, as any second start has it."""
+    """Return the median ms of seven processes, with cached bytecode."""
     environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     environ["PYTHONPYCACHEPREFIX"] = cache
     command = [sys.executable, "-c", TIMED.format(code)]
@@ -44,7 +44,7 @@ def _took(code: str, cache: str) -> float:
 
 
 def _idle_memory(folder: str) -> float:
-    """MB of resident memory of `toolwright serve` on SQLite, two seconds after it listens."""
+    """Return the resident MB of `toolwright serve` on SQLite, two seconds after it listens."""
     environ = os.environ | {"TOOLWRIGHT_DATABASE_URL": f"sqlite:///{folder}/t.db"}
     command = [sys.executable, "-m", "toolwright.cli", "serve", "--port", "0"]
     with subprocess.Popen(
@@ -64,7 +64,7 @@ def _idle_memory(folder: str) -> float:
 
 
 async def _left(folder: str) -> float:
-    """MB of resident memory that 1,000 runs after one another leave in the process, their journal in a file."""
+    """Return the resident MB that 1,000 consecutive runs leave in the process, with their journal in a file."""
     model = ScriptedModel([{"text": "Hi."}])
     app = tw.App(agents=[tw.Agent("a", tw.Prompt("a", "Hi.", model=model))])
     async with app.runtime(tw.Settings(database_url=f"sqlite:///{folder}/left.db")) as rt:
@@ -80,7 +80,7 @@ async def _left(folder: str) -> float:
 
 
 def run() -> list[Row]:
-    """The figures."""
+    """Measure the rows of this benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         cache = str(Path(folder) / "cache")
         floor = _took("import asyncio, pydantic, jsonschema_rs; from pydantic import BaseModel", cache)

@@ -1,4 +1,4 @@
-"""Results from outside: from the submission to the run going on, and what 100,000 pending calls cost.
+"""Submitted results: the time until the run continues, and the cost of 100,000 pending calls.
 
 The floor of the first is one commit of the same journal; of the others the same process on an empty journal.
 """
@@ -44,14 +44,14 @@ EACH = 10  # calls of a run
 
 
 def run() -> list[Row]:
-    """The rows of this benchmark, with the interpreter as `serve` has it."""
+    """Measure the rows of this benchmark, with the interpreter settings of `serve`."""
     settle_memory()
     with tempfile.TemporaryDirectory() as folder:
         return [*asyncio.run(_latency(Path(folder))), *_pending(Path(folder))]
 
 
 async def _latency(folder: Path) -> list[Row]:
-    """Submit the result of a call for which a run waits in memory, until the run's next event is there."""
+    """Time the submission of a result for which a run waits in memory, until the run's next event."""
     ask = tw.Tool(name="ask", description="Ask.", kind="external", timeout=60.0)
     turns: list[dict[str, object]] = [{"calls": [{"name": "ask", "args": {}}]}] * (TIMES + 1)
     model = ScriptedModel([*turns, {"text": "Done."}])
@@ -131,7 +131,7 @@ def _middle(measured: list[tuple[float, ...]], n: int) -> float:
 
 
 def _start(path: Path) -> tuple[float, ...]:
-    """Seconds to health, resident MiB, and percent of a core when idle: alone, then with a reader of offers."""
+    """Return seconds to health, resident MiB, and percent of a core when idle: alone, and with a reader of offers."""
     start = time.perf_counter()
     with serving_of(f"sqlite:///{path}") as server:
         url = address(server)

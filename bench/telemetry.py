@@ -1,4 +1,4 @@
-"""What telemetry costs a step: switched off, and on with an exporter that drops everything."""
+"""The cost of telemetry for a step: disabled, and enabled with an exporter that drops everything."""
 
 import asyncio
 import statistics
@@ -60,7 +60,7 @@ async def _at_work(telemetry: Telemetry | None) -> AsyncGenerator[Runtime]:
 
 
 async def _step(make: Callable[[], Telemetry | None]) -> float:
-    """µs a step, the median over some runs."""
+    """Return the median µs of a step over some runs."""
     taken: list[float] = []
     async with _at_work(make()) as runtime:
         for _ in range(RUNS):
@@ -85,7 +85,7 @@ class _Unwatched:
 
 
 def _checks(repeat: int = 100_000) -> float:
-    """µs of what a step does more for telemetry that is off: looks whether it is there, and the call's id for logs."""
+    """Return the µs that a step spends on disabled telemetry: the checks, and the call's id for logs."""
     context = _Unwatched()
     begin = time.perf_counter()
     for _ in range(repeat):
@@ -97,7 +97,7 @@ def _checks(repeat: int = 100_000) -> float:
 
 
 def _spans(repeat: int = 5_000) -> float:
-    """µs of as many spans as a step has, begun and ended by hand."""
+    """Return the µs of as many spans as a step has, started and ended directly."""
     tracer = _tracers().get_tracer("bench")
     begin = time.perf_counter()
     for _ in range(repeat):
@@ -107,7 +107,7 @@ def _spans(repeat: int = 5_000) -> float:
 
 
 def run() -> list[Row]:
-    """The figures, with the interpreter as `serve` has it."""
+    """Measure the rows of this benchmark, with the interpreter settings of `serve`."""
     settle_memory()
     off, on, spans, checks = asyncio.run(_step(_off)), asyncio.run(_step(_on)), _spans(), _checks()
     return [

@@ -21,7 +21,7 @@ PASSAGE = {"content": "Tea is served at four, in the room behind the kitchen.", 
 
 
 def run() -> list[Row]:
-    """The rows of this benchmark, with the interpreter as `serve` has it."""
+    """Measure the rows of this benchmark, with the interpreter settings of `serve`."""
     settle_memory()
     return asyncio.run(_all())
 
@@ -49,7 +49,7 @@ async def _all() -> list[Row]:
 
 
 async def _one_after_another(toolkit: Toolkit, count: int) -> float:
-    """The median of a call, in milliseconds."""
+    """Return the median of a call, in milliseconds."""
     took: list[float] = []
     for _ in range(count):
         start = time.perf_counter()
@@ -59,7 +59,7 @@ async def _one_after_another(toolkit: Toolkit, count: int) -> float:
 
 
 async def _at_once(toolkits: list[Toolkit], count: int) -> float:
-    """Milliseconds that all take, divided by their number."""
+    """Return the milliseconds of all calls, divided by their number."""
     calls = [toolkits[n % len(toolkits)].handlers["store_memory"](PASSAGE) for n in range(count)]
     start = time.perf_counter()
     await asyncio.gather(*calls)

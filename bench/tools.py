@@ -1,4 +1,4 @@
-"""A thousand tools in a request: what they add to a step, in the loop and in the providers' clients.
+"""A thousand tools in a request: their cost in the loop and in the providers' clients.
 
 The clients are the real ones, over loopback to a server that speaks their wire in another process; a figure is the CPU
 time of the calling thread alone. The tools have 1.3 MB as JSON. The floor is `json.dumps` of the same tools.
@@ -81,7 +81,7 @@ def _request_of(tools: tw.Toolset) -> int:
 
 @contextmanager
 def _provider() -> Generator[None]:
-    """A provider in a process of its own, with environment variables that lead to it."""
+    """Start a provider in a process of its own, and set the environment variables that point to it."""
     command = [sys.executable, "-m", "bench.tools"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -107,7 +107,7 @@ async def _serve() -> None:
 
 
 async def _longest_pause(stop: asyncio.Event) -> float:
-    """The longest time, in ms, for which a task that has nothing to wait for was not run."""
+    """Return the longest pause of the event loop, in ms, seen by a task that is always ready."""
     longest, last = 0.0, time.perf_counter()
     while not stop.is_set():
         await asyncio.sleep(0)
@@ -117,7 +117,7 @@ async def _longest_pause(stop: asyncio.Event) -> float:
 
 
 async def _asked(model: PydanticAIModel, tools: tuple[ToolDefinition, ...]) -> float:
-    """CPU of this thread for one answer, in ms."""
+    """Return the CPU ms of this thread for one answer."""
     begin = time.thread_time()
     async for _ in model.respond(ModelRequest(messages=ASKED, tools=tools)):
         pass
@@ -186,7 +186,7 @@ async def _measure() -> list[Row]:
 
 
 def run() -> list[Row]:
-    """The figures."""
+    """Measure the rows of this benchmark."""
     return asyncio.run(_measure())
 
 

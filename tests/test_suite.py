@@ -155,7 +155,7 @@ def test_marks_of_the_rest_come_from_the_test_modules_themselves_and_from_two_he
     assert marking <= helpers
     assert has_marked_tests(ROOT / "tests/crash/test_crash.py")
     assert has_marked_tests(ROOT / "tests/runtime/test_spaces.py")
-    assert not has_marked_tests(ROOT / "tests/core/test_judge.py")
+    assert not has_marked_tests(ROOT / "tests/core/test_validator.py")
 
 
 def test_ci_runs_what_the_readme_says_and_all_tests() -> None:

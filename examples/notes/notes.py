@@ -1,4 +1,4 @@
-"""An MCP server on stdio that keeps notes, and asks before it deletes one; by the official SDK, without Toolwright."""
+"""An MCP server on stdio that stores notes and asks before it deletes one. Uses the official SDK, not Toolwright."""
 
 from typing import Annotated
 
@@ -11,13 +11,13 @@ kept: dict[str, str] = {"tea": "The green one is in the second drawer."}
 
 
 class Consent(BaseModel):
-    """What is answered to a deletion."""
+    """The answer to a deletion."""
 
     sure: bool
 
 
 def consent(topic: str) -> Elicit[Consent]:
-    """Ask whether the note may go."""
+    """Ask whether the note can be deleted."""
     return Elicit(f"Delete the note on {topic}?", Consent)
 
 
@@ -29,14 +29,14 @@ def find_note(topic: str) -> str:
 
 @server.tool(annotations=ToolAnnotations(idempotent_hint=True))
 def write_note(topic: str, text: str) -> str:
-    """Write a note, in the place of the one on the same topic."""
+    """Write a note, replacing one on the same topic."""
     kept[topic] = text
     return f"Noted: {topic}."
 
 
 @server.tool(annotations=ToolAnnotations(destructive_hint=True))
 def delete_note(topic: str, answer: Annotated[ElicitationResult[Consent], Resolve(consent)]) -> str:
-    """Delete a note, once somebody has agreed."""
+    """Delete a note after the user has agreed."""
     if answer.action != "accept" or not answer.data.sure:
         return f"The note on {topic} stays."
     kept.pop(topic, None)

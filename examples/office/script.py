@@ -1,13 +1,13 @@
-"""What the agents of the office do offline: each follows its list, by what it has read last."""
+"""Scripted answers of the office's agents: the first turn of an agent's list whose `when` fits the last message."""
 
 import json
 import re
 from collections.abc import AsyncGenerator
 
-from toolwright.core.model import ModelEvent, ModelRequest
+import toolwright as tw
 from toolwright.testing import ScriptedModel
 
-LAST_MESSAGE = "the id of the last message that the agent is told"
+LAST_MESSAGE = "the id of the last message in the prompt"
 
 
 def _turn(when: str, *calls: tuple[str, dict[str, object]]) -> dict[str, object]:
@@ -54,12 +54,12 @@ SCRIPT: dict[str, list[dict[str, object]]] = {
 
 
 class Script:
-    """A scripted model that can name the message that its agent was told last."""
+    """A scripted model that can refer to the last message in its prompt."""
 
     name = "scripted:office"
 
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        told = re.findall(r"\(messageId: (\w+)", request.system) or [""]
-        script = json.loads(json.dumps(SCRIPT).replace(LAST_MESSAGE, told[-1]))
+    async def respond(self, request: tw.model.ModelRequest) -> AsyncGenerator[tw.model.ModelEvent]:
+        message_ids = re.findall(r"\(messageId: (\w+)", request.system) or [""]
+        script = json.loads(json.dumps(SCRIPT).replace(LAST_MESSAGE, message_ids[-1]))
         async for event in ScriptedModel(script, name=self.name).respond(request):
             yield event

@@ -1,4 +1,4 @@
-"""The spans of runs, collected to be printed as a tree; this needs the extra `telemetry`."""
+"""Collects the spans of runs and renders them as a tree. Needs the extra `telemetry`."""
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -9,17 +9,17 @@ from toolwright.testing import trace_tree
 
 
 class Spans:
-    """Those of all runs that begin from now on."""
+    """Collects the spans of all runs that begin after it was created."""
 
     def __init__(self) -> None:
         self._exporter, provider = InMemorySpanExporter(), TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         trace.set_tracer_provider(provider)
 
-    def forget(self) -> None:
-        """What was collected so far is not printed."""
+    def clear(self) -> None:
+        """Drop the spans collected so far."""
         self._exporter.clear()
 
     def tree(self) -> str:
-        """Each run with its steps, and those with their calls."""
+        """Return the spans as indented lines: runs, their steps, and the calls of the steps."""
         return trace_tree(self._exporter.get_finished_spans())

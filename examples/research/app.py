@@ -1,4 +1,4 @@
-"""A newsroom: an orchestrator with two researchers that live on, a writer who is reviewed, a prompt and a code tool.
+"""A newsroom: an orchestrator with two resumable researchers, a writer with a reviewer, a prompt and a code tool.
 
 Offline it follows a script: `toolwright serve app:app`, then `python play.py` in another terminal. With
 `RESEARCH_MODEL=openai:gpt-5` (and that provider's key) a real model leads it.
@@ -43,7 +43,7 @@ async def news(state: tw.ThreadState, about: str) -> str:
 
 @tw.tool(description="Runs a TypeScript module and gives what its default export gives.", read_only=True)
 async def calculate(state: tw.ThreadState, code: str) -> str:
-    """The result as JSON.
+    """Return the result as JSON.
 
     Args:
         code: The source of the module.
@@ -53,7 +53,7 @@ async def calculate(state: tw.ThreadState, code: str) -> str:
 
 
 def exposed(name: str, prompt: tw.Prompt, description: str) -> tw.Agent:
-    """An agent that others may call."""
+    """Return an agent that others can call."""
     return tw.Agent(name, prompt, expose_as_tool=True, tool_description=description)
 
 

@@ -1,4 +1,4 @@
-"""Plays the newsroom through: a question, an answer, and the key that one of the researchers asks for over HTTP.
+"""Plays the newsroom: a question, an answer, and the key that one of the researchers requests over HTTP.
 
 Serve it first, with `toolwright serve app:app`; then `python play.py`, with another server's address if it has one.
 """
@@ -28,7 +28,7 @@ async def play(address: str) -> None:
 
 
 async def told(client: Client, thread_id: str) -> bool:
-    """Whether the orchestrator has passed on what the second researcher has found."""
+    """Return whether the orchestrator has passed on the second researcher's findings."""
     return "Nina has added" in (await client.threads.messages(thread_id))[-1].content
 
 

@@ -1,4 +1,4 @@
-"""What the models of the newsroom say offline."""
+"""Scripted answers of the newsroom's models."""
 
 from toolwright.testing import ScriptedModel
 

@@ -11,6 +11,8 @@ if sys.version_info < (3, 11):  # noqa: UP036 - a checkout on the path is import
 if TYPE_CHECKING:
     from toolwright import testing as testing
     from toolwright.core import errors as errors
+    from toolwright.core import model as model
+    from toolwright.core import ports as ports
     from toolwright.core.agents.agent import Agent, Side
     from toolwright.core.agents.prompt import Context, Prompt
     from toolwright.core.agents.run_result import (
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
     from toolwright.core.spaces.tool_ui import ShownCall, Submit, ToolUI, tool_ui
     from toolwright.core.state.questions import Elicited
     from toolwright.core.state.state import ThreadState
+    from toolwright.core.threads.event import Topic
+    from toolwright.core.threads.message import Message
+    from toolwright.core.threads.run import Run
+    from toolwright.core.threads.thread import Thread
     from toolwright.core.tools.approval import Approval
     from toolwright.core.tools.compose import compose
     from toolwright.core.tools.decorator import tool
@@ -49,8 +55,10 @@ if TYPE_CHECKING:
     from toolwright.core.tools.tenvs_needed import Secret
     from toolwright.core.tools.tool import Tool
     from toolwright.core.tools.toolset import Toolset
+    from toolwright.runtime.runtime import Runtime
     from toolwright.wiring.agent_runs.run import AgentStream, run, run_sync, stream
     from toolwright.wiring.app import App
+    from toolwright.wiring.gateway import gateway
     from toolwright.wiring.settings import Settings
 
 __all__ = [
@@ -69,12 +77,15 @@ __all__ = [
     "Depends",
     "Elicited",
     "ImageContent",
+    "Message",
     "OpenAPITools",
     "Prompt",
     "Registry",
+    "Run",
     "RunDone",
     "RunEvent",
     "RunResult",
+    "Runtime",
     "Secret",
     "Settings",
     "ShownCall",
@@ -86,6 +97,7 @@ __all__ = [
     "SubpromptConfig",
     "TextContent",
     "TextDelta",
+    "Thread",
     "ThreadState",
     "Tool",
     "ToolContent",
@@ -93,8 +105,10 @@ __all__ = [
     "ToolUI",
     "Toolset",
     "ToolwrightError",
+    "Topic",
     "Variable",
     "compose",
+    "gateway",
     "openapi",
     "run",
     "run_sync",
@@ -119,12 +133,15 @@ _MODULES = {
     "Depends": "core.dependencies.depends",
     "Elicited": "core.state.questions",
     "ImageContent": "core.results.content",
+    "Message": "core.threads.message",
     "OpenAPITools": "core.tools.openapi",
     "Prompt": "core.agents.prompt",
     "Registry": "core.tools.registry",
+    "Run": "core.threads.run",
     "RunDone": "core.agents.run_result",
     "RunEvent": "core.agents.run_result",
     "RunResult": "core.agents.run_result",
+    "Runtime": "runtime.runtime",
     "Secret": "core.tools.tenvs_needed",
     "Settings": "wiring.settings",
     "ShownCall": "core.spaces.tool_ui",
@@ -136,6 +153,7 @@ _MODULES = {
     "SubpromptConfig": "core.tools.relations",
     "TextContent": "core.results.content",
     "TextDelta": "core.agents.run_result",
+    "Thread": "core.threads.thread",
     "ThreadState": "core.state.state",
     "Tool": "core.tools.tool",
     "ToolContent": "core.results.content",
@@ -143,8 +161,10 @@ _MODULES = {
     "ToolUI": "core.spaces.tool_ui",
     "Toolset": "core.tools.toolset",
     "ToolwrightError": "core.errors",
+    "Topic": "core.threads.event",
     "Variable": "core.env.env",
     "compose": "core.tools.compose",
+    "gateway": "wiring.gateway",
     "openapi": "core.tools.openapi",
     "run": "wiring.agent_runs.run",
     "run_sync": "wiring.agent_runs.run",
@@ -153,22 +173,24 @@ _MODULES = {
     "tool_ui": "core.spaces.tool_ui",
 }
 """Modules of the public names, below this package."""
+_NAMESPACES = {"errors": "core.errors", "model": "core.model", "ports": "core.ports", "testing": "testing"}
+"""Modules that are public names themselves."""
 
 
-if not TYPE_CHECKING:  # a name that is none is an error of the type checker
+if not TYPE_CHECKING:  # otherwise no type checker would report a misspelt name
 
     def __getattr__(name: str) -> Any:  # whatever the module has under that name
-        """Import a public name when it is first used, so that a client does not load the code that makes tools."""
+        """Import a public name when it is first used, so that a client, for example, does not load the tools."""
         if name in _MODULES:
-            named = getattr(import_module(f"toolwright.{_MODULES[name]}"), name)
-        elif name in ("errors", "testing"):
-            named = import_module("toolwright.core.errors" if name == "errors" else "toolwright.testing")
+            exported = getattr(import_module(f"toolwright.{_MODULES[name]}"), name)
+        elif name in _NAMESPACES:
+            exported = import_module(f"toolwright.{_NAMESPACES[name]}")
         else:
             raise AttributeError(f"module 'toolwright' has no attribute {name!r}")
-        globals()[name] = named
-        return named
+        globals()[name] = exported
+        return exported
 
 
 def __dir__() -> list[str]:
-    """Return all public names, also those not yet imported."""
-    return sorted({*globals(), *__all__, "errors", "testing"})
+    """Return all public names, including those not imported yet."""
+    return sorted({*globals(), *__all__, *_NAMESPACES})

@@ -14,40 +14,40 @@ if TYPE_CHECKING:  # nothing of toolwright is loaded in tests that do not use it
     from toolwright.wiring.settings import Settings
 
 BLOCK, OPTION, MARKER = "toolwright_block_providers", "--toolwright-block-providers", "toolwright_providers"
-_HELP = "Fail each test that would ask a model of a provider."
+_HELP = "Fail each test that sends a request to a model of a provider."
 
 Begin: TypeAlias = "Callable[..., AbstractAsyncContextManager[Runtime]]"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option, and the setting of the same name."""
+    """Add the command line option, and the ini setting for the same purpose."""
     parser.getgroup("toolwright").addoption(OPTION, action="store_true", help=_HELP)
     parser.addini(BLOCK, _HELP, type="bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker; and the guard, where it is wanted."""
-    config.addinivalue_line("markers", f"{MARKER}: the test may ask models of providers")
+    """Register the marker, and the guard if the option or the setting is on."""
+    config.addinivalue_line("markers", f"{MARKER}: the test may send requests to models of providers")
     if config.getoption(BLOCK) or config.getini(BLOCK):
-        config.pluginmanager.register(_Guarding(), "toolwright_guard")
+        config.pluginmanager.register(_ProviderGuardPlugin(), "toolwright_guard")
 
 
-class _Guarding:
-    """Guards every phase of every test that is not marked."""
+class _ProviderGuardPlugin:
+    """Blocks models of providers in every phase of every test without the marker."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """The fixtures of a test."""
+        """Guard the setup of a test's fixtures."""
         return (yield from _guarded(item))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """The test itself."""
+        """Guard the test itself."""
         return (yield from _guarded(item))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """The end of its fixtures."""
+        """Guard the teardown of its fixtures."""
         return (yield from _guarded(item))
 
 
@@ -66,10 +66,10 @@ def _guarded(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.fixture
 def toolwright_runtime(request: pytest.FixtureRequest) -> "Begin":
-    """Begins runtimes in memory: `async with toolwright_runtime(app, model=…) as rt:`, as `testing.runtime` does.
+    """Open a runtime in memory: `async with toolwright_runtime(app, model=…) as rt:`, see `testing.runtime`.
 
-    No model of a provider is asked in them: the test fails that would, unless it is marked `toolwright_providers`.
-    It works with every plugin for async tests.
+    The test fails if a run sends a request to a model of a provider, unless the test is marked `toolwright_providers`.
+    The fixture works with every plugin for async tests.
     """
     from toolwright import testing  # noqa: PLC0415 - only where it is used
 

@@ -1,4 +1,4 @@
-"""Public doubles for tests: a runtime in memory, a scripted model, a motor and a clock that you turn yourself."""
+"""Testing tools: a runtime in memory, scripted models, and a scheduler and a clock that the test controls."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -50,7 +50,7 @@ __all__ = [
 def no_providers() -> Generator[None]:
     """Block all models and embedders of providers within the block, in the whole process.
 
-    A run that would ask one fails. At the end of the block `AssertionError` names these models.
+    A run that uses one fails. At the end of the block `AssertionError` names the models that were used.
     """
     guard = ProviderGuard()
     with guard.on():
@@ -63,7 +63,7 @@ def no_providers() -> Generator[None]:
 async def runtime(
     app: App, settings: Settings | None = None, *, model: str | Model | object | None = None
 ) -> AsyncGenerator[Runtime]:
-    """Like `app.runtime`, with the journal in memory: nothing is written, nothing outlives the block.
+    """Open a runtime like `app.runtime`, with the journal in memory: nothing is written to disk.
 
     A `model` replaces every model of the app (`App.with_model`).
     """
@@ -75,7 +75,7 @@ async def runtime(
 
 
 def _app(app: App, model: object | None) -> App:
-    check_kind("What is run", app, App, "a toolwright.App")
+    check_kind("The app of a runtime", app, App, "a toolwright.App")
     return app if model is None else app.with_model(model)
 
 
@@ -104,7 +104,7 @@ async def by_hand_on(
     *,
     model: str | Model | object | None = None,
 ) -> AsyncGenerator[tuple[Runtime, ManualMotor]]:
-    """Like `by_hand`, over the journal that `opening` opens."""
+    """Open a runtime like `by_hand`, on the journal that `opening` opens."""
     app = _app(app, model)
     check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
     async with app.living() as lifespan:

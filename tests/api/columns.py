@@ -4,12 +4,12 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Float, Integer, LargeBinary, Table, Text
 
-from toolwright.adapters.store.engine.columns import WORDS
+from toolwright.adapters.store.engine.columns import ALLOWED
 
 
 def plain_columns(table: Table) -> list[Column[Any]]:  # of any type
     """Those of the table that hold no free text."""
-    return [each for each in table.columns if WORDS in each.info or not isinstance(each.type, Text)]
+    return [each for each in table.columns if ALLOWED in each.info or not isinstance(each.type, Text)]
 
 
 def junk_of(column: Column[Any]) -> list[str]:  # of any type

@@ -20,7 +20,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.model import Model
 from toolwright.core.threads.event import Topic
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import INSTANTS, Instant
+from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor
 from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions
@@ -182,7 +182,7 @@ async def serving(
     store: Callable[[MemoryBus], Awaitable[Store]] | None = None,
     settings: Settings | None = None,
     agent_options: Mapping[str, Any] | None = None,
-    instants: Mapping[Kind, Instant] = INSTANTS,
+    inline_executors: Mapping[Kind, InlineExecutor] = INLINE_EXECUTORS,
     **options: Any,  # those of the gateway
 ) -> AsyncGenerator[Api]:
     """A runtime like that of `tests.runtime`, served."""
@@ -193,7 +193,7 @@ async def serving(
         settings=settings,
         inline_wait=0.0,
         options=agent_options,
-        instants=instants,
+        inline_executors=inline_executors,
     ) as rig:
         options.setdefault("clock", SystemClock())
         chosen = GatewayOptions(**options)

@@ -80,8 +80,8 @@ async def test_a_visible_tool_of_a_json_agent_runs_unposted_in_a_thread_whose_st
         await api.post(f"/api/runs/{run.id}/tool-results", {"callId": call["callId"], "result": "yes"})
 
 
-@pytest.mark.parametrize("spelt", ["text", "parts"])
-async def test_a_script_that_is_none_is_refused_in_one_sentence(tmp_path: Path, spelt: str) -> None:
+@pytest.mark.parametrize("wire_name", ["text", "parts"])
+async def test_a_script_that_is_none_is_refused_in_one_sentence(tmp_path: Path, wire_name: str) -> None:
     (tmp_path / "no_script.yaml").write_text("just text")
     async with serving() as api:
         for path, why in {
@@ -90,18 +90,18 @@ async def test_a_script_that_is_none_is_refused_in_one_sentence(tmp_path: Path, 
             tmp_path / "no_script.yaml": "must be a list of turns, or lists by name.",
         }.items():
             model: Any = (
-                f"scripted:{path}" if spelt == "text" else {"provider": "scripted", "name": str(path)}
+                f"scripted:{path}" if wire_name == "text" else {"provider": "scripted", "name": str(path)}
             )
             config: Any = {"model": model}
             shown = await api.post("/api/agents", {"name": "helper", "config": config}, 400)
-            assert shown["error"] == f"config.model cannot work: The script '{path}' {why}"
+            assert shown["error"] == f"config.model cannot be used: The script '{path}' {why}"
             assert shown["details"][0]["path"] == "config.model"
             config = {"context": {"summarizeWith": f"scripted:{path}"}}
             shown = await api.post("/api/agents", {"name": "helper", "config": config}, 400)
-            assert shown["error"] == f"config.context.summarizeWith cannot work: The script '{path}' {why}"
+            assert shown["error"] == f"config.context.summarizeWith cannot be used: The script '{path}' {why}"
         for name, why in (
-            ("gpt", "cannot work: The model 'gpt' needs a provider"),
-            ("openai:", "names no model"),
+            ("gpt", "cannot be used: The model 'gpt' needs a provider"),
+            ("openai:", "must be a model as provider:model"),
         ):
             config = {"context": {"summarizeWith": name}}
             shown = await api.post("/api/agents", {"name": "helper", "config": config}, 400)
@@ -222,15 +222,21 @@ async def test_what_is_faulty_is_named_by_its_path(body: dict[str, Any], path: s
 async def test_what_the_app_declares_is_changed_there_only() -> None:
     async with serving() as api:
         refused = await api.post("/api/agents", {"name": "tester", "config": {}}, 409)
-        assert refused["error"] == "The app declares an agent 'tester': give this one another name."
+        assert refused["error"] == "The app declares an agent 'tester' already. Choose another name."
         for method in ("PATCH", "DELETE"):
             response = await api.client.request(method, "/api/agents/tester", json={"description": "x"})
             assert response.status_code == 403
-            assert response.json()["error"] == "The app declares the agent 'tester': change it there."
+            assert (
+                response.json()["error"]
+                == "The agent 'tester' is declared in the code of the app. Change it there."
+            )
         await api.post("/api/agents", {"name": "scout", "config": {}}, 201)
         await api.post("/api/agents", {"name": "ranger", "config": {}}, 201)
         response = await api.client.patch("/api/agents/scout", json={"name": "ranger"})
-        assert (response.status_code, response.json()["error"]) == (409, "There is another agent 'ranger'.")
+        assert (response.status_code, response.json()["error"]) == (
+            409,
+            "There is another agent 'ranger'. Choose another name.",
+        )
 
 
 async def test_agents_of_others_are_not_trusted_with_the_addresses_of_their_tools() -> None:

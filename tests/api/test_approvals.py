@@ -112,7 +112,7 @@ async def test_who_may_approve_a_call_in_their_thread(
 ) -> None:
     async with town(model=model(), tools=[guarded(tw.Approval(by=by))]) as made:
         assert await statuses(made, *callers) == told
-        assert (await made.api.rig.rt.calls.get(made.ids["call_id"])).is_asked == (200 not in told)
+        assert (await made.api.rig.rt.calls.get(made.ids["call_id"])).awaits_approval == (200 not in told)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ async def test_who_may_approve_a_visible_call_in_a_space(
         said = await rt.spaces.say("den", ada.id, "Go")
         run_id = next(iter(said.runs.values()))
         await made.api.until(run_id, "run.waiting")
-        [call] = [each for each in await rt.calls.list(run_id=run_id) if each.is_asked]
+        [call] = [each for each in await rt.calls.list(run_id=run_id) if each.awaits_approval]
         made.ids |= {"run_id": run_id, "call_id": call.id}
         assert call.space_id == "den"
         assert await statuses(made, *callers) == told
@@ -199,7 +199,7 @@ async def test_who_may_approve_a_call_may_not_carry_it_out_when_it_was_approved_
             async with asyncio.timeout(10):
                 async for _ in rt.events.follow(Topic(kind="run", id=call.run_id), after=0):
                     now = await rt.calls.get(call_id)
-                    if now.status in OPEN and not now.is_asked:
+                    if now.status in OPEN and not now.awaits_approval:
                         return
 
         stores[0].happens = approve

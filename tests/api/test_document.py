@@ -51,7 +51,7 @@ def test_a_shape_describes_what_a_client_reads() -> None:
     message = schemas[Message.model_config.get("title", "")]
     assert (message["required"], message["description"]) == (
         ["id", "role", "content", "createdAt"],
-        "A message; `seq` is its place in the thread, absent until it has one.",
+        "A message of a thread. `seq` is its position, absent until a run has read it.",
     )
     assert set(message["properties"]) == {
         field.serialization_alias for field in Message.model_fields.values()

@@ -16,7 +16,7 @@ from tests.mcp.test_runs import Hearing, begin, call, met, over
 from toolwright.client import Client
 from toolwright.core.errors import NotFound
 from toolwright.runtime.runtime import Runtime
-from toolwright.wire.agent import McpHeld
+from toolwright.wire.agent import HeldBackTool
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +70,7 @@ async def test_what_is_held_back_is_shown_and_accepted_once() -> None:
             _, run_id = await begin(rt)
             await over(rt, run_id)
 
-            async def changed() -> Sequence[McpHeld]:
+            async def changed() -> Sequence[HeldBackTool]:
                 [state] = await client.agents.mcp("a")
                 return state.held
 

@@ -14,7 +14,7 @@ from tests.databases import stores
 from toolwright.core.results.result import Outcome, Pending
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import Instant
+from toolwright.runtime.calls.calls import InlineExecutor
 from toolwright.runtime.pending import offers
 from toolwright.testing import ScriptedModel
 
@@ -29,7 +29,7 @@ def at_once(prepared: PreparedCall) -> Outcome:
     return Pending()
 
 
-PENDING: Mapping[Kind, Instant] = {"external": at_once}
+PENDING: Mapping[Kind, InlineExecutor] = {"external": at_once}
 
 
 def both(times: int = 1) -> ScriptedModel:
@@ -79,7 +79,7 @@ async def test_an_open_call_is_offered_with_its_arguments(tmp_path: Path) -> Non
 async def test_calls_before_and_after_the_connection_come_once_each(kind: str, tmp_path: Path) -> None:
     async with (
         stores(kind, tmp_path) as store,
-        serving(both(60), [outside, other], store=store, instants=PENDING) as api,
+        serving(both(60), [outside, other], store=store, inline_executors=PENDING) as api,
     ):
         await api.finished()
         async with api.stream(STREAM) as stream, api.stream(f"{STREAM}?tools=other,none") as some:
@@ -96,7 +96,7 @@ async def test_calls_before_and_after_the_connection_come_once_each(kind: str, t
 
 
 async def test_calls_that_are_claimed_or_over_are_not_offered() -> None:
-    async with serving(both(), [outside, other], instants=PENDING) as api:
+    async with serving(both(), [outside, other], inline_executors=PENDING) as api:
         run_id = (await api.finished())[1]
         mine, over = await open_calls(api)
         await api.post(f"/api/calls/{mine}/claim", {"worker": "ann", "leaseMs": 60_000})
@@ -109,7 +109,7 @@ async def test_calls_that_are_claimed_or_over_are_not_offered() -> None:
 
 async def test_a_call_whose_lease_is_over_is_offered_again_if_it_is_repeatable() -> None:
     repeatable = replace(other, idempotent=True)
-    async with serving(both(), [outside, repeatable], instants=PENDING) as api:
+    async with serving(both(), [outside, repeatable], inline_executors=PENDING) as api:
         await api.finished()
         once, again = await open_calls(api)
         async with api.stream(STREAM) as stream:
@@ -134,7 +134,7 @@ async def test_calls_that_another_process_opens_are_offered_too(tmp_path: Path) 
 
 
 async def test_a_reader_that_lags_too_far_is_cut_off_and_finds_all_again(tmp_path: Path) -> None:
-    async with serving(both(1_100), [outside, other], instants=PENDING) as api:
+    async with serving(both(1_100), [outside, other], inline_executors=PENDING) as api:
         offering = api.rig.rt.offers
         async with offering.following() as following:
             await api.finished()
@@ -146,7 +146,7 @@ async def test_a_reader_that_lags_too_far_is_cut_off_and_finds_all_again(tmp_pat
 
 
 async def test_many_readers_take_turns_at_the_journal() -> None:
-    async with serving(both(150), [outside, other], instants=PENDING) as api:
+    async with serving(both(150), [outside, other], inline_executors=PENDING) as api:
         await api.finished()
         reading = 0
         inner = api.rig.store.inner.offers
@@ -157,13 +157,13 @@ async def test_many_readers_take_turns_at_the_journal() -> None:
             most = 0
             pause = 0.0
 
-            async def begun(self, *args: object, **options: object) -> object:
+            async def claimable(self, *args: object, **options: object) -> object:
                 nonlocal reading
                 reading += 1
                 self.most = max(self.most, reading)
                 await asyncio.sleep(0)
                 reading -= 1
-                return await inner.begun(*args, **options)  # type: ignore[arg-type]  # as they were given
+                return await inner.claimable(*args, **options)  # type: ignore[arg-type]  # as they were given
 
         counted = Counted()
         api.rig.store.inner.offers = counted  # type: ignore[misc,assignment]  # a double

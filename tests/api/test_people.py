@@ -18,7 +18,13 @@ from toolwright.core.journal.units import SaveEntity, Unit
 from toolwright.core.threads.run import Run
 from toolwright.testing import ManualClock
 from toolwright.web.auth.permits import check_answer, sight_of_run
-from toolwright.web.auth.person_tokens import ProviderKeys, SharedSecret, SignedByProvider, Wanted, over_http
+from toolwright.web.auth.person_tokens import (
+    ExpectedClaims,
+    ProviderKeys,
+    SharedSecret,
+    SignedByProvider,
+    over_http,
+)
 from toolwright.web.options import GatewayOptions
 from toolwright.web.routes.runs import FullRunAnswer
 from toolwright.wire.run import run_status_json
@@ -163,7 +169,7 @@ async def test_a_stream_token_acts_for_the_person_who_asked_for_it() -> None:
 async def test_a_stream_ends_when_its_persons_token_does() -> None:
     """One that was opened by a stream token goes on: that was good for the moment of opening."""
     clock = ManualClock(datetime.now(UTC))
-    verify = SharedSecret(SECRET, Wanted(claim="sub"), clock)
+    verify = SharedSecret(SECRET, ExpectedClaims(claim="sub"), clock)
     async with town(clock=clock, verify_token=verify, keep_alive=0.05) as made:
         path = f"/api/threads/{made.ids['thread_id']}/stream"
         soon = person("user-ada", exp=clock.now().timestamp() + 30)
@@ -202,7 +208,7 @@ async def test_all_streams_of_a_person_end_soon_after_their_entity_is_deleted() 
             await made.api.rig.rt.entities.delete(made.ids["ada"])
             for stream in (by_token, by_headers):
                 await end_of(stream)
-            assert "names nobody" in (await made.get(f"{path}?token={other}", {}, 403))["error"]
+            assert "no entity for your token" in (await made.get(f"{path}?token={other}", {}, 403))["error"]
             await made.post(f"/api/runs/{made.ids['run_id']}/cancel", SERVICE, None, 200)
             await service.until("run.cancelled")
         await made.get(f"/api/threads/{made.ids['thread_id']}", SERVICE)
@@ -344,7 +350,7 @@ async def test_a_registration_that_the_journal_cannot_write_is_answered_once_mor
 async def test_people_of_an_identity_provider_come_with_its_tokens() -> None:
     clock = SystemClock()
     async with provider(jwk(rsa_key())) as idp:
-        verify = SignedByProvider(ProviderKeys(over_http(idp.url), clock), Wanted(claim="sub"), clock)
+        verify = SignedByProvider(ProviderKeys(over_http(idp.url), clock), ExpectedClaims(claim="sub"), clock)
         async with town(verify_token=verify) as made:
             token = signed(claims("user-ada"), rsa_key(), "RS256", kid="k1")
             ada = {"x-public-key": "pk", "authorization": f"Bearer {token}"}
@@ -358,7 +364,7 @@ async def test_without_the_providers_keys_people_are_asked_to_come_again() -> No
     clock = SystemClock()
     async with provider() as idp:
         idp.status = 500
-        verify = SignedByProvider(ProviderKeys(over_http(idp.url), clock), Wanted(claim="sub"), clock)
+        verify = SignedByProvider(ProviderKeys(over_http(idp.url), clock), ExpectedClaims(claim="sub"), clock)
         async with town(verify_token=verify) as made:
             token = signed(claims("user-ada"), rsa_key(), "RS256", kid="k1")
             for path in ("/api/threads", "/api/agents"):

@@ -24,7 +24,7 @@ from toolwright.core.model import Model
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
 from toolwright.web.auth.access import has_claim
-from toolwright.web.auth.person_tokens import SharedSecret, Wanted
+from toolwright.web.auth.person_tokens import ExpectedClaims, SharedSecret
 from toolwright.web.gateway import create_gateway
 from toolwright.web.mcp.server import McpEndpoint
 from toolwright.web.options import GatewayOptions
@@ -66,7 +66,7 @@ async def crowd(
         secret_keys=("sk",),
         public_keys=("pk",),
         mcp=partial(McpEndpoint, permissions=McpPermissions(people="all")),
-        verify_token=SharedSecret(SECRET, Wanted(claim="sub"), SystemClock()),
+        verify_token=SharedSecret(SECRET, ExpectedClaims(claim="sub"), SystemClock()),
     )
     async with journals.runtime(app, model=model) as rt:
         ids = {name: (await rt.entities.create(external_id=f"user-{name}")).id for name in people}

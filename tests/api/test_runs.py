@@ -146,12 +146,12 @@ async def test_a_faulty_submission_changes_nothing() -> None:
             ({"callId": None, "result": 1, "x": 1}, 400, "callId is required"),
             ({"callId": call_id}, 400, "result is required"),
             ({"callId": 5, "result": 1}, 400, "callId must be text"),
-            ({"callId": call_id, "error": None}, 400, "Give either a result, or an error as text."),
+            ({"callId": call_id, "error": None}, 400, "Send either a result, or an error as text."),
             ({"callId": call_id, "error": 5}, 400, "error must be text"),
             (
                 {"callId": call_id, "result": 1, "error": "x"},
                 400,
-                "Give either a result, or an error as text.",
+                "Send either a result, or an error as text.",
             ),
             ({"callId": call_id, "result": 1, "extra": 2}, 400, "extra is not a known field"),
             ({"callId": "call_x", "result": 1}, 404, "Pending tool call not found"),
@@ -184,7 +184,7 @@ async def test_a_call_that_expired_takes_no_result() -> None:
     def briefly(prepared: PreparedCall) -> Outcome:
         return Pending(wait=30.0, expires_in=0.05)
 
-    async with serving(instants={"external": briefly}) as api:
+    async with serving(inline_executors={"external": briefly}) as api:
         run_id = await api.run(await api.thread())
         await api.until(run_id, "run.completed")
         [call] = (await api.get("/api/calls", params={"runId": run_id, "status": "expired"}))["calls"]

@@ -127,7 +127,7 @@ async def test_a_port_that_is_taken_is_one_clear_error() -> None:
 
 
 async def test_the_application_for_other_servers_runs_its_app() -> None:
-    application = gateway(app, settings)
+    application = tw.gateway(app, settings)
     transport = httpx.ASGITransport(application)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert (await client.get("/health")).status_code == 503
@@ -155,7 +155,7 @@ async def test_a_server_is_at_work_within_the_lifespan_of_its_app() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     await serving
     assert said == ["begin", "end"]
-    mounted = gateway(living, settings)
+    mounted = tw.gateway(living, settings)
     async with mounted.router.lifespan_context(mounted):
         assert said == ["begin", "end", "begin"]
     assert said == ["begin", "end"] * 2
@@ -166,10 +166,9 @@ import sys
 import uvicorn
 import toolwright as tw
 from toolwright.testing import ScriptedModel
-from toolwright.wiring.gateway import gateway
 
 agent = tw.Agent("tester", model=ScriptedModel([{"text": "Hi."}]))
-application = gateway(tw.App(agents=[agent]), tw.Settings(database_url="memory://"))
+application = tw.gateway(tw.App(agents=[agent]), tw.Settings(database_url="memory://"))
 uvicorn.run(application, port=int(sys.argv[1]), log_level="info")
 print("stopped", flush=True)
 """

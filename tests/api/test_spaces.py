@@ -73,7 +73,7 @@ async def test_a_dm_has_two_members() -> None:
             added = (await made.post(members, SERVICE, {"entityId": entity}, 200))["membership"]
             assert added["role"] == "member" and added["spaceId"] == added["smartSpaceId"] == dm
         refused = await made.post(members, SERVICE, {"entityId": made.ids["bob"]}, 409)
-        assert refused["error"] == "A dm has 2 members: make another space for more."
+        assert refused["error"] == "A dm has exactly 2 members. Create another space for more."
         shown = (await made.get(members, ADA))["members"]
         assert [one["entity"]["displayName"] for one in shown] == [None, "tester"]
         role = await change(made, "PATCH", f"{members}/{made.ids['ada']}", SERVICE, {"role": "owner"})

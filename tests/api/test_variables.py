@@ -16,7 +16,7 @@ from tests.web.signing import SECRET
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import InvalidRequest, NotFound, VariablesRequired
 from toolwright.testing import ScriptedModel
-from toolwright.web.auth.person_tokens import SharedSecret, Wanted
+from toolwright.web.auth.person_tokens import ExpectedClaims, SharedSecret
 
 pytestmark = pytest.mark.anyio
 
@@ -119,7 +119,7 @@ async def test_a_person_answers_in_their_own_threads_what_was_asked_for() -> Non
     keys: dict[str, Any] = {
         "secret_keys": ("sk",),
         "public_keys": ("pk", "zweiter-ü"),
-        "verify_token": SharedSecret(SECRET, Wanted(claim="sub"), SystemClock()),
+        "verify_token": SharedSecret(SECRET, ExpectedClaims(claim="sub"), SystemClock()),
     }
     async with asking("user-ada", **keys) as (api, thread_id, run_id, request_id):
         await api.rig.rt.entities.create(external_id="user-bob")

@@ -15,7 +15,7 @@ from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Apply
 from toolwright.core.threads.child import Link
 from toolwright.runtime.children.start import NewChildRows, birth_json
-from toolwright.web.auth.person_tokens import SharedSecret, Wanted
+from toolwright.web.auth.person_tokens import ExpectedClaims, SharedSecret
 
 SERVICE = {"x-secret-key": "sk"}
 
@@ -78,7 +78,7 @@ async def town(**options: Any) -> AsyncGenerator[Town]:
     keys: dict[str, Any] = {
         "secret_keys": ("sk",),
         "public_keys": ("pk", "zweiter-ü"),
-        "verify_token": SharedSecret(SECRET, Wanted(claim="sub"), SystemClock()),
+        "verify_token": SharedSecret(SECRET, ExpectedClaims(claim="sub"), SystemClock()),
     }
     async with serving(**{**keys, **options}) as api:
         people = api.rig.rt.entities

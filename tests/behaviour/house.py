@@ -17,7 +17,7 @@ from tests.web.signing import SECRET
 from toolwright.adapters.system import SystemClock
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualMotor, ScriptedModel
-from toolwright.web.auth.person_tokens import SharedSecret, Wanted
+from toolwright.web.auth.person_tokens import ExpectedClaims, SharedSecret
 
 JSON = dict[str, Any]  # as tests read it
 Config = Mapping[str, Any]  # a tool's, as the document prints it
@@ -121,7 +121,7 @@ def app(turns: Any, tools: Sequence[tw.Tool], others: Sequence[str] = ()) -> tw.
 @asynccontextmanager
 async def opened(rt: Runtime, agents: Sequence[str] = ("host",)) -> AsyncGenerator[House]:
     """The runtime on a port of loopback, with keys, Husam and the space."""
-    judge = SharedSecret(SECRET, Wanted(claim="sub"), SystemClock())
+    judge = SharedSecret(SECRET, ExpectedClaims(claim="sub"), SystemClock())
     keys: JSON = {"secret_keys": ("sk",), "public_keys": ("pk",), "verify_token": judge}
     async with served(rt, **keys) as port, httpx.AsyncClient(timeout=30) as http:
         http.base_url = httpx.URL(f"http://127.0.0.1:{port}")

@@ -16,7 +16,7 @@ from tests.client.rig import served
 from tests.runtime.rig import Rig, running
 from tests.web.signing import SECRET, signed
 from toolwright.testing import ManualClock, ScriptedModel
-from toolwright.web.auth.person_tokens import SharedSecret, Wanted
+from toolwright.web.auth.person_tokens import ExpectedClaims, SharedSecret
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HOUR = 3_600
@@ -60,7 +60,7 @@ class Room:
 
     @asynccontextmanager
     async def served(self, port: int = 0) -> AsyncGenerator[int]:
-        people = SharedSecret(SECRET, Wanted(claim="sub"), self.clock)
+        people = SharedSecret(SECRET, ExpectedClaims(claim="sub"), self.clock)
         options = {"secret_keys": ("sk",), "public_keys": ("pk",), "verify_token": people}
         async with served(self.rig.rt, port, cors_origins=(self.origin,), **options) as opened:
             yield opened

@@ -53,7 +53,7 @@ def test_files_of_a_result_are_named_or_saved_and_nothing_is_written_over(empty:
     assert (named.returncode, named.stdout) == (0, "drawn\n")
     assert named.stderr == (
         "Files of the result, not saved: a.png (image/png), ../a.png (image/png), a.txt (text/plain). "
-        "--files FOLDER saves them.\n"
+        "Add --files FOLDER to save them.\n"
     )
     for names in (("a.png", "a-2.png", "a.txt"), ("a-3.png", "a-4.png", "a-2.txt")):
         saved = empty.run("call", "draw", "--files", "out")
@@ -177,11 +177,11 @@ def test_a_call_that_lacks_tenvs_says_how_to_give_them_and_calls_nothing(empty: 
     assert lacks.stderr.startswith(
         "toolwright: The tool 'show' needs valid tenvs: missing: shop, api_key; pages"
     )
-    assert "--tenv NAME=VALUE" in lacks.stderr
+    assert "Add --tenv NAME=VALUE" in lacks.stderr
     for wrong in ("nowhere", "=x"):
         refused = empty.run("call", "show", "--tenv", wrong)
         assert refused.returncode == 2
-        assert f"--tenv {wrong!r}: give NAME=VALUE" in refused.stderr
+        assert f"--tenv {wrong!r} is not NAME=VALUE" in refused.stderr
 
 
 def test_a_tool_is_shown_with_its_tenvs(empty: Shell, shell: Shell) -> None:

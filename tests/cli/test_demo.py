@@ -12,7 +12,7 @@ from toolwright.cli.doctor import EXTRAS
 
 
 def folder_of(shown: str) -> Path:
-    found = re.search(r"All of it is kept in (.+)", shown)
+    found = re.search(r"The results are in (.+)", shown)
     assert found is not None, shown
     return Path(found[1])
 
@@ -23,11 +23,11 @@ def test_the_demo_shows_a_run_and_keeps_what_it_made(empty: Shell) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     in_order = [
         "analyst  I'll read the table first.", "→ read_csv(", "→ draw_chart(", 'format="docx"',
-        "✗ Reports are saved as markdown or text", 'format="markdown"', "✓ Saved report.md",
+        "✗ The format must be markdown or text", 'format="markdown"', "✓ Saved report.md",
         "analyst  Done.", "status", "A space, with you and the agent host in it", "you  Book a hotel",
-        "host It is 18 °C", "confirm_booking(hotel='Sakura'): shall I? [Y/n] y (nobody sits here)",
+        "host It is 18 °C", "confirm_booking(hotel='Sakura'): shall I? [Y/n] y (no terminal)",
         "host It is booked", "→ current_weather  over HTTP", "→ find_hotels  by a worker",
-        "→ confirm_booking  by you", "All of it is kept in",
+        "→ confirm_booking  by you", "The results are in",
     ]  # fmt: skip
     places = [done.stdout.index(text) for text in in_order]
     assert places == sorted(places)
@@ -51,7 +51,7 @@ def test_the_demos_folder_is_an_app_to_go_on_with(empty: Shell) -> None:
         "call", "draw_chart", '{"file": "medals.csv", "label": "land", "value": "count", "title": "x"}'
     )
     assert wrong.returncode == 1
-    assert "There is no column 'land', only country, medal, count." in wrong.stdout
+    assert "There is no column 'land'. The columns are: country, medal, count." in wrong.stdout
 
 
 def test_keep_leaves_the_server_up_until_ctrl_c(empty: Shell) -> None:
@@ -82,7 +82,7 @@ def test_ctrl_c_ends_the_demo_at_once(empty: Shell) -> None:
         demo.ctrl_c()
         assert demo.end() == 130
     assert "Traceback" not in demo.shown
-    assert "All of it is kept" not in demo.shown
+    assert "The results are in" not in demo.shown
 
 
 def test_the_demo_needs_no_extra(empty: Shell) -> None:

@@ -62,7 +62,7 @@ app = tw.App(agents=[tw.Agent("helper", tw.Prompt("helper", "Help.", tools=[odd]
     code, found = findings(empty)
     assert code == 0
     assert found["tools"][0] == "note"
-    assert "helper: the tool 'odd' is not offered to openai:gpt-5-mini" in found["tools"][1]
+    assert "helper: the tool 'odd' cannot be offered to openai:gpt-5-mini" in found["tools"][1]
 
 
 @pytest.mark.parametrize(
@@ -122,11 +122,11 @@ async def test_a_model_is_asked_a_word_when_it_is_to_be_reached(empty: Shell) ->
             "OPENAI_BASE_URL": f"{wire.base_url}/v1",
         }
         said = (await asyncio.to_thread(findings, empty))[1]["model"]
-        assert (said, wire.requests) == (["ok", "openai:gpt-5-mini; --reach asks it"], [])
+        assert (said, wire.requests) == (["ok", "openai:gpt-5-mini; --reach sends it a request"], [])
         wire.answer(text=["ok"])
         code, found = await asyncio.to_thread(findings, empty, "--reach")
         assert (code, found["model"][0], len(wire.requests)) == (0, "ok", 1)
-        assert "openai:gpt-5-mini has answered within" in found["model"][1]
+        assert "openai:gpt-5-mini answered within" in found["model"][1]
         wire.fail(401, "Incorrect API key")
         code, found = await asyncio.to_thread(findings, empty, "--reach")
         assert (code, found["model"][0]) == (1, "broken")
@@ -164,7 +164,7 @@ def test_the_database_is_made_once_and_then_is_current(empty: Shell) -> None:
     made = empty.run("db", "upgrade")
     assert (made.returncode, made.stdout) == (
         0,
-        f"sqlite:///here.db went from nothing to the revision {HEAD}.\n",
+        f"sqlite:///here.db was created at revision {HEAD}.\n",
     )
     assert empty.run("db", "upgrade").stdout == f"sqlite:///here.db is at the newest revision, {HEAD}.\n"
 
@@ -174,7 +174,7 @@ async def test_a_postgres_database_is_upgraded_and_checked_alike(empty: Shell) -
     async with fresh_database(migrated=False) as url:
         empty.env["TOOLWRIGHT_DATABASE_URL"] = url
         assert findings(empty)[1]["schema"][0] == "note"
-        assert empty.run("db", "upgrade").stdout.endswith("went from nothing to the revision " + HEAD + ".\n")
+        assert empty.run("db", "upgrade").stdout.endswith("was created at revision " + HEAD + ".\n")
         code, found = findings(empty)
         assert (code, found["schema"][0], found["owner"][0]) == (0, "ok", "ok")
 
@@ -228,8 +228,8 @@ def test_a_database_that_newer_code_has_changed_is_refused(empty: Shell) -> None
     connection.commit()
     done = empty.run("db", "upgrade")
     place = "sqlite:///toolwright.db"
-    assert done.stdout == f"{place} is at the revision 9999 of a newer version, which this one can use.\n"
-    assert "revision 9999 of a newer version, which this one can use" in empty.run("doctor").stdout
+    assert done.stdout == f"{place} is at revision 9999 of a newer version, which this version can use.\n"
+    assert "revision 9999 of a newer version, which this version can use" in empty.run("doctor").stdout
     connection.execute("UPDATE compatibility SET least = '9999'")
     connection.commit()
     connection.close()

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.cli.shell import COMMAND, Shell
+from toolwright.core.errors import REFERENCE
 
 APP = """
 import toolwright as tw
@@ -64,7 +65,7 @@ def test_a_closed_end_is_told_in_one_sentence(closed: str, name: str, shell: She
     script = ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, "mcp"]
     done = subprocess.run(script, cwd=shell.folder, capture_output=True, check=False, text=True)
     assert done.returncode == 2
-    said = f"toolwright: An MCP host talks to this command by stdin and stdout, but {name} is closed."
+    said = f"toolwright: An MCP host uses this command's stdin and stdout, but {name} is closed."
     assert done.stderr.split(os.linesep) == [said, ""]
 
 
@@ -83,5 +84,6 @@ def test_an_app_that_is_not_there_is_refused_in_one_line(shell: Shell) -> None:
     code, line = shell.refused("mcp", "nothing:app")
     assert (code, line) == (
         2,
-        "toolwright: There is no module 'nothing', neither in this folder nor among the installed packages.",
+        "toolwright: There is no module 'nothing', neither in this folder nor among the installed packages. "
+        f"(error invalid_definition: see {REFERENCE})",
     )

@@ -57,7 +57,7 @@ def test_a_process_that_ends_at_once_is_said_with_its_exit_code_and_its_words(em
 async def test_a_server_that_says_nothing_is_waited_for_so_long(capsys: pytest.CaptureFixture[str]) -> None:
     with served("hangs_at_list") as server:
         assert await list_mcp_tools(server.url, [], Settings(database_url="memory://"), patience=0.2) == 1
-        assert f"{server.url!r} does not answer within 0.2 s." in capsys.readouterr().err
+        assert f"{server.url!r} did not answer within 0.2 s." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,16 @@ async def test_a_server_that_says_nothing_is_waited_for_so_long(capsys: pytest.C
         (["--mcp", "http://x", "--header", "A"], "A header must be written as 'Name: value', not 'A'."),
         (["--mcp", "http://x", "--header", "A: "], "A header must be written as 'Name: value', not 'A: '."),
         (["--mcp", "http://x", "--header", ": b"], "A header must be written as 'Name: value', not ': b'."),
-        (["--mcp", "http://x", "--header", "A: b", "--header", "a: c"], "The header 'a' is given twice."),
+        (
+            ["--mcp", "http://x", "--header", "A: b", "--header", "a: c"],
+            "The header 'a' is given twice. Keep one.",
+        ),
         (["--mcp", "http://x", "--header", "Host: b"], "'http://x': headers.Host is set by Toolwright"),
-        (["--mcp", "http://x", "--header", "A: ${env.B}"], "The variable 'B' has no value here"),
-        (["--header", "A: b"], "--header is for an MCP server: name it with --mcp URL."),
+        (
+            ["--mcp", "http://x", "--header", "A: ${env.B}"],
+            "The variable 'B' has no value on the command line",
+        ),
+        (["--header", "A: b"], "--header is only sent to an MCP server: name the server with --mcp URL."),
     ],
 )
 def test_a_mistake_is_one_sentence(empty: Shell, arguments: list[str], words: str) -> None:
@@ -90,9 +96,7 @@ def test_a_tool_of_a_server_is_not_the_apps(shell: Shell, arguments: tuple[str, 
     shell.write("app.py", APP.format(servers={"notes": {"url": "https://notes.example"}}))
     code, line = shell.refused(*arguments)
     assert code == 2
-    assert (
-        "There is no tool 'find_note'. It has none. Tools of MCP servers are called by agents alone" in line
-    )
+    assert "There is no tool 'find_note'. It has none. Only agents can call tools of MCP servers" in line
 
 
 def test_doctor_looks_at_the_servers_of_the_app(shell: Shell) -> None:

@@ -1,16 +1,20 @@
 """A user's mistake is one line on stderr and an exit code, never a traceback."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from tests.cli.shell import Shell
+from toolwright.core.errors import REFERENCE
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["call", "add"], "No app was named: give --app MODULE:APP, set TOOLWRIGHT_APP"),
+        (["call", "add"], "No app is configured. Pass --app MODULE:APP, set TOOLWRIGHT_APP"),
         (["call", "add", "--app", "nothing:app"], "There is no module 'nothing'"),
         (["call", "add", "--app", "app.py:app"], "'app.py:app' is a path. Name the module, as in 'app:app'"),
         (["call", "add", "--app", ":app"], "':app' is not of the form MODULE:APP"),
@@ -111,7 +115,25 @@ def test_a_port_in_use_is_one_line(empty: Shell) -> None:
         code, line = empty.refused("serve", "--port", str(port))
     assert code == 1
     advice = "Choose another port, or stop the process that listens there."
-    assert line == f"toolwright: Port {port} of '127.0.0.1' is in use. {advice}"
+    assert (
+        line
+        == f"toolwright: Port {port} of '127.0.0.1' is in use. {advice} (error cannot_serve: see {REFERENCE})"
+    )
+
+
+def test_the_reference_that_an_error_names_has_an_entry_of_its_code(shell: Shell) -> None:
+    assert shell.run("db", "upgrade").returncode == 0
+    page = (ROOT / REFERENCE).read_text(encoding="utf-8")
+    for arguments, code in (
+        (["runs", "show", "run_1"], "not_found"),
+        (["chat", "helpr"], "not_found"),  # a refusal that an error has caused
+        (["chat", "helper", "--model", "gpt"], "invalid_definition"),
+    ):
+        _, line = shell.refused(*arguments)
+        assert line.endswith(f" (error {code}: see {REFERENCE})")
+        assert f"\n| `{code}` |" in page
+    assert REFERENCE in shell.run("--help").stdout
+    assert REFERENCE not in shell.refused("serve", "--port", "x")[1]  # an error of usage has no code
 
 
 def test_without_keys_a_server_is_not_opened_to_others(empty: Shell) -> None:
@@ -146,5 +168,5 @@ def test_an_agent_without_a_model_says_how_to_give_one(shell: Shell) -> None:
     del shell.env["TOOLWRIGHT_MODEL"]
     assert shell.refused("chat", "helper") == (
         1,
-        "toolwright: The agent 'helper' has no model: give --model, or set TOOLWRIGHT_MODEL.",
+        "toolwright: The agent 'helper' has no model: add --model, or set TOOLWRIGHT_MODEL.",
     )

@@ -21,7 +21,7 @@ from toolwright.core.journal.units import IDLE
 
 pytestmark = pytest.mark.anyio
 
-OLDEST = "The oldest wake-up that no node has taken is due for 0.0 s.\n"
+OLDEST = "The oldest unclaimed wake-up has been due for 0.0 s.\n"
 HEADER = ["node", "version", "busy", "slots", "clock", "last heartbeat", "state", "address"]
 NO_CLUSTER = f"There is no cluster on this database.\n{IDLE}\n"
 
@@ -106,15 +106,13 @@ async def test_one_process_serves_and_another_works(shell: Shell, database: str)
         findings = await asyncio.to_thread(found_by_doctor, shell)
         [(what, _, said)] = [each for each in findings if each[1] == "broken"]
         assert what == "nodes" and said.startswith(
-            f"The files of the node {node} are not those of this process: "
+            f"The node {node} does not share the files of this process. "
         )
         del shell.env["TOOLWRIGHT_FILES_URL"]
         shell.env["TOOLWRIGHT_ENCRYPTION_KEYS"] = Fernet.generate_key().decode()
         findings = await asyncio.to_thread(found_by_doctor, shell)
         [said] = [each[2] for each in findings if each[:2] == ("nodes", "broken")]
-        assert said.startswith(
-            f"The node {node} seals secrets with an encryption key that this process does not have"
-        )
+        assert said.startswith(f"The node {node} encrypts secrets with a key that this process does not have")
         async with httpx.AsyncClient(timeout=60) as http:
             for path in ("/health", "/ready"):
                 body = (await http.get(f"{url}{path}")).json()
@@ -151,7 +149,10 @@ async def test_nodes_are_shown_by_the_databases_clock_with_their_state_and_their
 
 def test_nodes_of_a_database_that_can_have_none_are_not_looked_for(shell: Shell) -> None:
     done = shell.run("nodes")
-    assert done.stderr == "There is no cluster: one needs a Postgres database in TOOLWRIGHT_DATABASE_URL.\n"
+    assert (
+        done.stderr
+        == "There is no cluster. A cluster needs a Postgres database: set TOOLWRIGHT_DATABASE_URL.\n"
+    )
 
 
 async def test_a_process_without_a_cluster_that_keeps_nodes_waiting_is_named(
@@ -234,13 +235,13 @@ def test_settings_that_need_a_shared_database_are_refused_without_one(shell: She
         (
             {},
             (),
-            "`toolwright work` needs an app whose runs it executes: name it, as in `toolwright work app:app`",
+            "`toolwright work` needs the app whose runs it executes. Name it, as in `toolwright work app:app`",
         ),
-        ({"TOOLWRIGHT_WORK": "off"}, ("app:app",), "only executes runs, and TOOLWRIGHT_WORK is off: remove"),
+        ({"TOOLWRIGHT_WORK": "off"}, ("app:app",), "only executes runs, but TOOLWRIGHT_WORK is off. Remove"),
         (
             {"TOOLWRIGHT_DATABASE_URL": "memory://"},
             ("app:app",),
-            "a journal in memory is its own: set TOOLWRIGHT_DATABASE_URL.",
+            "No other process can use a journal in memory: set TOOLWRIGHT_DATABASE_URL.",
         ),
     ],
 )

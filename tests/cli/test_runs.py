@@ -7,6 +7,7 @@ import signal
 from tests.cli.shell import Shell
 from tests.cli.test_serve import url_of
 from toolwright.client import Client
+from toolwright.core.errors import REFERENCE
 from toolwright.core.threads.run import RunStatus
 
 APP = """
@@ -82,13 +83,16 @@ def test_runs_are_listed_shown_cancelled_and_retried_beside_a_server(shell: Shel
         [prompt] = json.loads(shell.run("runs", "show", waiting, "--prompt", "--json").stdout)["prompts"]
         assert (prompt["exact"], prompt["system"]) == (True, "Help.")
 
-        assert "is asked to stop" in shell.run("runs", "cancel", waiting).stdout
+        assert "was requested" in shell.run("runs", "cancel", waiting).stdout
         assert asyncio.run(ended(url, waiting)) == "cancelled"
         code, line = shell.refused("runs", "cancel", waiting)
-        assert (code, line) == (1, f"toolwright: The run '{waiting}' has already finished.")
+        assert (code, line) == (
+            1,
+            f"toolwright: The run '{waiting}' has already finished. (error run_over: see {REFERENCE})",
+        )
 
         shell.write("mended", "")
-        assert "is queued again" in shell.run("runs", "retry", failed).stdout
+        assert "was queued again" in shell.run("runs", "retry", failed).stdout
         assert asyncio.run(ended(url, failed)) == "completed"
         code, line = shell.refused("runs", "retry", failed)
         assert (code, "only a failed run can be retried" in line) == (1, True)
@@ -123,7 +127,7 @@ def test_what_is_left_out_of_a_thread_is_shown_edited_and_removed(shell: Shell) 
         url = url_of(server)
         thread_id, run_id = asyncio.run(talk(url, "Hello."))
         none = shell.run("threads", "summary", thread_id)
-        assert (none.stdout, none.stderr) == ("", "Nothing is left out of the thread's conversation.\n")
+        assert (none.stdout, none.stderr) == ("", "No message of the thread's conversation is omitted.\n")
         code, line = shell.refused("threads", "summary", thread_id, "--edit", "Tea.")
         assert (code, "No compaction leaves out messages" in line) == (1, True)
         _, run_id = asyncio.run(talk(url, *[f"{number} " + "word " * 150 for number in range(40)]))
@@ -160,7 +164,10 @@ def test_what_cannot_be_done_is_one_line(shell: Shell) -> None:
     none = shell.run("runs", "list", "--agent", "nobody")
     assert (none.returncode, none.stdout, none.stderr) == (0, "", "There are no such runs.\n")
     for command in ("show", "cancel", "retry"):
-        assert shell.refused("runs", command, "run_1") == (1, "toolwright: There is no run 'run_1'.")
+        assert shell.refused("runs", command, "run_1") == (
+            1,
+            f"toolwright: There is no run 'run_1'. (error not_found: see {REFERENCE})",
+        )
     code, line = shell.refused("runs", "list", "--status", "lost")
     assert (code, line.partition("'lost'")[0]) == (2, "toolwright: Invalid value for '--status': ")
 

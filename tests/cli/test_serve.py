@@ -10,6 +10,7 @@ import httpx
 from tests.cli.shell import Running, Shell
 from tests.postgres_server import database_url, server_url
 from toolwright.adapters.store.postgres.connection import connect
+from toolwright.core.errors import REFERENCE
 
 URL = re.compile(r"http://127\.0\.0\.1:\d+")
 
@@ -51,7 +52,7 @@ def test_without_a_target_the_app_is_empty(shell: Shell) -> None:
 def test_without_a_target_beside_an_app_it_is_said_how_to_serve_that(shell: Shell) -> None:
     with shell.start("serve", "--port", "0") as server:
         url_of(server)
-        assert "app.py is not served: toolwright serve app:app does that." in server.until("all rights.")
+        assert "app.py is not served. To serve it: toolwright serve app:app" in server.until("all rights.")
         server.ctrl_c()
         assert server.end() == 0
 
@@ -71,7 +72,7 @@ def test_with_dev_the_server_starts_again_when_a_file_changes(shell: Shell) -> N
 
 def test_a_journal_on_postgres_is_named_by_its_url(shell: Shell) -> None:
     shell.env["TOOLWRIGHT_DATABASE_URL"] = asyncio.run(empty_database())
-    assert "from nothing" in shell.run("db", "upgrade").stdout.replace("went ", "")
+    assert "was created at revision" in shell.run("db", "upgrade").stdout
     with shell.start("serve", "app:app", "--port", "0") as server:
         url = url_of(server)
         assert httpx.get(f"{url}/health", trust_env=False, timeout=60).json()["status"] == "ok"
@@ -120,7 +121,7 @@ def test_a_model_that_can_never_work_is_refused_at_the_start(shell: Shell) -> No
     shell.write("config.json", json.dumps({"agents": [{"name": "odd", "config": {"model": "gpt-5"}}]}))
     refused = shell.run("serve", "config.json", "--port", "0")
     assert refused.returncode != 0
-    assert "agents.0: config.model cannot work: The model 'gpt-5' needs a provider" in refused.stderr
+    assert "agents.0: config.model cannot be used: The model 'gpt-5' needs a provider" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
 
 
@@ -137,7 +138,10 @@ def test_a_configuration_file_is_served_and_a_faulty_one_refused_in_one_line(she
     shell.write("config.json", '{"agents": [{"name": "scout", "config": {"nonsense": 1}}]}')
     refused = shell.run("serve", "config.json", "--port", "0")
     assert refused.returncode == 2
-    assert refused.stderr == "toolwright: config.json: agents.0.config.nonsense is not a known field.\n"
+    assert refused.stderr == (
+        "toolwright: config.json: agents.0.config.nonsense is not a known field. "
+        f"(error invalid_definition: see {REFERENCE})\n"
+    )
 
 
 def test_lines_of_the_log_are_json_where_that_is_asked_for(shell: Shell) -> None:

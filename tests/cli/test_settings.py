@@ -12,7 +12,7 @@ import pytest
 
 import toolwright as tw
 from tests.cli.shell import Shell
-from toolwright.core.errors import CannotServe, DefinitionError
+from toolwright.core.errors import REFERENCE, CannotServe, DefinitionError
 from toolwright.web.auth.access import ServiceKey
 from toolwright.wiring.gateway import serve
 from toolwright.wiring.settings import SECRETS, Settings, warning
@@ -43,20 +43,20 @@ def test_settings_that_belong_together_are_taken(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("given", "name", "said"),
     [
-        ({"public_keys": ["pk"]}, "public_keys", "must be verified"),
-        ({"embedder": "text-embedding-3-small"}, "embedder", "an embedder is a provider"),
-        ({"embedder": "anthropic:x"}, "embedder", "an embedder is a provider"),
-        ({"embedder": "openai:"}, "embedder", "an embedder is a provider"),
+        ({"public_keys": ["pk"]}, "public_keys", "require a way to verify people's tokens"),
+        ({"embedder": "text-embedding-3-small"}, "embedder", "must be a model of openai"),
+        ({"embedder": "anthropic:x"}, "embedder", "must be a model of openai"),
+        ({"embedder": "openai:"}, "embedder", "must be a model of openai"),
         ({"node_url": "foo"}, "node_url", "must be http:// or https://, a host and a port, without a path"),
         ({"node_url": "http://:80"}, "node_url", "must be http:// or https://, a host and a port"),
         ({"node_url": "http://h:99999"}, "node_url", "must be http:// or https://, a host and a port"),
         ({"node_url": "http://h/path"}, "node_url", "must be http:// or https://, a host and a port"),
-        ({"cors_origins": "http://h:99999"}, "cors_origins", "an origin is a scheme and a host"),
+        ({"cors_origins": "http://h:99999"}, "cors_origins", "an origin must be a scheme and a host"),
         ({"database_url": "postgresql://h:x/d"}, "database_url", "a number from 1 to 65535"),
         ({"database_url": "postgresql://a:5432,b:99999/d"}, "database_url", "a number from 1 to 65535"),
         ({"database_url": "postgresql://u:a/b@h/d"}, "database_url", "a number from 1 to 65535"),
-        ({"jwt_secret": SECRET}, "public_keys", "need one of the public_keys"),
-        ({"jwt_jwks_url": "https://id.example/k"}, "public_keys", "need one of the public_keys"),
+        ({"jwt_secret": SECRET}, "public_keys", "have no effect without public_keys"),
+        ({"jwt_jwks_url": "https://id.example/k"}, "public_keys", "have no effect without public_keys"),
         ({**PEOPLE, "jwt_jwks_url": "https://id.example/k"}, "jwt_jwks_url", "not both"),
         ({**PEOPLE, "jwt_secret": "too-few-bytes"}, "jwt_secret", "32 bytes or more"),
         ({**PEOPLE, "jwt_secret": "-----BEGIN PUBLIC KEY-----" + SECRET}, "jwt_secret", "PEM"),
@@ -104,7 +104,7 @@ def test_the_environment_is_read_and_a_fault_names_its_variable(shell: Shell) ->
         done = shell.run(*command)
         assert done.returncode in (1, 2)
         assert (
-            "TOOLWRIGHT_PUBLIC_KEYS is not valid: people's tokens must be verified"
+            "TOOLWRIGHT_PUBLIC_KEYS is not valid: public_keys require a way to verify people's tokens"
             in done.stdout + done.stderr
         )
     shell.env["TOOLWRIGHT_JWT_SECRET"] = SECRET
@@ -116,13 +116,13 @@ def test_the_environment_is_read_and_a_fault_names_its_variable(shell: Shell) ->
 @pytest.mark.parametrize(
     ("origins", "said"),
     [
-        ("shop.example", "an origin is a scheme and a host"),
+        ("shop.example", "an origin must be a scheme and a host"),
         ("https://shop.example/", "without a path, not 'https://shop.example/'"),
         ("https://shop.example/app", "without a path"),
-        ("https://", "an origin is a scheme and a host"),
-        ("https://me@shop.example", "an origin is a scheme and a host"),
-        ("null", "an origin is a scheme and a host"),
-        ("https://shop.example,*", "give it alone"),
+        ("https://", "an origin must be a scheme and a host"),
+        ("https://me@shop.example", "an origin must be a scheme and a host"),
+        ("null", "an origin must be a scheme and a host"),
+        ("https://shop.example,*", "use it alone"),
         ("https://ok.example, http://a b", "not 'http://a b'"),
     ],
 )
@@ -151,7 +151,7 @@ def test_variables_that_nothing_reads_are_named_with_what_was_meant() -> None:
     ]
     assert warning(known, settings) is None
     assert warning(["TOOLWRIGHT_SECRET_KEY", "TOOLWRIGHT_ZZZZ", *known], settings) == (
-        "No setting is called so, and nothing reads it: TOOLWRIGHT_SECRET_KEY (did you mean TOOLWRIGHT_SECRET_KEYS?), "
+        "Unknown settings are ignored: TOOLWRIGHT_SECRET_KEY (did you mean TOOLWRIGHT_SECRET_KEYS?), "
         "TOOLWRIGHT_ZZZZ."
     )
 
@@ -168,7 +168,11 @@ def test_a_server_warns_once_of_variables_that_nothing_reads(shell: Shell) -> No
 def test_a_server_without_a_folder_for_files_does_not_start(shell: Shell) -> None:
     shell.env["TOOLWRIGHT_FILES_URL"] = "app.py"
     code, line = shell.refused("serve", "--port", "0")
-    assert (code, line) == (1, "toolwright: The files folder 'app.py' cannot be written: Not a directory.")
+    assert (code, line) == (
+        1,
+        "toolwright: The files folder 'app.py' cannot be written: Not a directory. "
+        f"(error store_unavailable: see {REFERENCE})",
+    )
 
 
 def test_every_setting_stands_in_the_guide() -> None:
@@ -289,7 +293,7 @@ def test_keys_in_a_file_stand_in_lines_of_their_own_or_between_commas(tmp_path: 
     ("content", "more", "said"),
     [
         (None, {}, "TOOLWRIGHT_SECRET_KEYS_FILE: the file 'keys' cannot be read: No such file or directory."),
-        (b"\xff\xfe", {}, "'keys' cannot be read: it is no text in UTF-8."),
+        (b"\xff\xfe", {}, "'keys' cannot be read: it is not UTF-8 text."),
         (b" \n", {}, "TOOLWRIGHT_SECRET_KEYS_FILE: the file 'keys' is empty."),
         (b"k" * 70_000, {}, "is larger than 64 KiB."),
         (b"short", {}, "The setting TOOLWRIGHT_SECRET_KEYS is not valid: a secret key of fewer"),
@@ -325,10 +329,10 @@ def test_an_empty_variable_means_that_nothing_is_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ("scr aper(read)=sk_0123456789abcdef0", "no parentheses, no blanks"),
-        ("ops (read)=sk_opsopsopsopsops00", "no parentheses, no blanks"),
-        ("x(read) =sk_xxxxxxxxxxxxxxxx", "no parentheses, no blanks"),
-        ("scraper=sk_0123456789abcdef0", "no '=' but at its end"),
+        ("scr aper(read)=sk_0123456789abcdef0", "must not contain parentheses or blanks"),
+        ("ops (read)=sk_opsopsopsopsops00", "must not contain parentheses or blanks"),
+        ("x(read) =sk_xxxxxxxxxxxxxxxx", "must not contain parentheses or blanks"),
+        ("scraper=sk_0123456789abcdef0", "'=' only at its end"),
         ("dup(read)=sk_dupdupdupdupdup0,sk_dupdupdupdupdup0", "must be listed once"),
     ],
 )

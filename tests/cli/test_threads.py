@@ -10,7 +10,7 @@ import pytest
 from tests.cli.shell import Shell
 from tests.cli.test_serve import url_of
 from toolwright.client import Client
-from toolwright.core.errors import NotFound
+from toolwright.core.errors import REFERENCE, NotFound
 from toolwright.core.results.content import Attachment
 
 APP = """
@@ -71,13 +71,16 @@ def test_threads_are_deleted_beside_a_server_that_leads_their_runs(shell: Shell)
         resting, busy = asyncio.run(at_rest(url)), asyncio.run(at_work(url))
         done = shell.run("threads", "delete", resting)
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout == f"The thread {resting} is deleted, with all that belonged to it.\n"
+        assert done.stdout == f"The thread {resting} was deleted, with everything that belonged to it.\n"
         code, line = shell.refused("threads", "delete", busy)
         assert (code, busy in line, "--cancel" in line) == (1, True, True)
         assert shell.run("threads", "delete", busy, "--cancel").returncode == 0
         asyncio.run(gone(url, resting, busy))
         code, line = shell.refused("threads", "delete", busy)
-        assert (code, line) == (1, f"toolwright: There is no thread '{busy}'.")
+        assert (code, line) == (
+            1,
+            f"toolwright: There is no thread '{busy}'. (error not_found: see {REFERENCE})",
+        )
         server.process.send_signal(signal.SIGTERM)
         server.end()
     assert left(shell) == {}

@@ -26,13 +26,13 @@ async def test_an_upgrade_says_what_it_does_and_how_to_keep_a_way_back(empty: Sh
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[0] == (
-        "sqlite:///toolwright.db is at the revision 0016. The upgrade does this, all of it or nothing:"
+        "sqlite:///toolwright.db is at revision 0016. The upgrade executes all of these steps, or none:"
     )
     listed = [line.split()[0] for line in said if line.startswith("  00")]
     assert listed == [each for each in REVISIONS if each > "0016"]
-    assert "Older versions of toolwright cannot open it afterwards." in said
-    assert "A copy is the only way back: make one with --backup FILE." in said
-    assert f"sqlite:///toolwright.db went from 0016 to the revision {HEAD}." in said
+    assert "Older versions of Toolwright cannot open it afterwards." in said
+    assert "Only a copy allows a rollback: make one with --backup FILE." in said
+    assert f"sqlite:///toolwright.db was upgraded from revision 0016 to revision {HEAD}." in said
 
 
 async def test_an_upgrade_makes_a_copy_of_the_older_revision_first(empty: Shell) -> None:
@@ -65,7 +65,7 @@ async def test_an_upgrade_rewrites_an_earlier_file_unless_it_is_served(empty: Sh
     assert "Stop the server and upgrade again." in empty.run("db", "upgrade").stdout
     await lock.release()
     assert not is_shrinkable(path)
-    assert "from now on it shrinks" in empty.run("db", "upgrade").stdout
+    assert "From now on it shrinks" in empty.run("db", "upgrade").stdout
     assert is_shrinkable(path)
     assert len(empty.run("db", "upgrade").stdout.splitlines()) == 1
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.web.test_statuses import below
-from toolwright.client.transport.http import CODES, error_of, retry_after
+from toolwright.client.transport.http import CODES, error_from, retry_after
 from toolwright.core import errors
 from toolwright.core.errors import InvalidRequest, TenvsRequired, ToolwrightError, VariablesRequired
 from toolwright.web.answers import INTERNAL, status_of
@@ -15,7 +15,7 @@ TREE = below(ToolwrightError)
 def crossed(error: ToolwrightError) -> ToolwrightError:
     """The error after the way over the wire."""
     answer = answer_error(error)
-    return error_of(answer.status_code, answer.headers, bytes(answer.body))
+    return error_from(answer.status_code, answer.headers, bytes(answer.body))
 
 
 def an_error(kind: type[ToolwrightError]) -> ToolwrightError:
@@ -46,7 +46,7 @@ def test_no_two_errors_have_one_code() -> None:
 def test_without_a_code_the_status_decides(kind: type[ToolwrightError]) -> None:
     status = status_of(kind)
     for body in (b'{"error": "No.", "code": "of_the_future"}', b'{"error": "No."}'):
-        found = error_of(status, {}, body)
+        found = error_from(status, {}, body)
         assert found.message == "No."
         alike = {422: {400}, 502: {502, 503}, 503: {502, 503}}.get(status, {status})
         assert status_of(type(found)) in alike
@@ -90,7 +90,7 @@ def test_a_retry_after_that_is_no_number_is_passed_over(said: str, seconds: floa
 )  # fmt: skip
 def test_a_page_of_a_proxy_is_an_error_with_its_first_words(status: int, kind: type[ToolwrightError]) -> None:
     page = b"<html>\n  <h1>Bad Gateway \xff</h1>" + b"x" * 10_000
-    found = error_of(status, {"retry-after": "7"}, page)
+    found = error_from(status, {"retry-after": "7"}, page)
     assert type(found) is kind
     assert found.message.startswith(f"The server answered with the status {status}: <html> <h1>Bad Gateway")
     assert len(found.message) < 500
@@ -100,14 +100,14 @@ def test_a_page_of_a_proxy_is_an_error_with_its_first_words(status: int, kind: t
     "body", [b"", b"null", b"[]", b'{"error": 3}', b'{"error": "", "code": []}', b"[" * 99_999]
 )
 def test_a_strange_body_is_no_stumbling_block(body: bytes) -> None:
-    assert type(error_of(404, {}, body)) is errors.NotFound
+    assert type(error_from(404, {}, body)) is errors.NotFound
 
 
 def test_strange_details_are_left_out() -> None:
     body = b'{"error": "No.", "code": "invalid_request", "details": [1, {"path": 3, "message": "x"}, null]}'
-    found = error_of(400, {}, body)
+    found = error_from(400, {}, body)
     assert isinstance(found, InvalidRequest)
     assert found.details == [{"message": "x"}]
     assert isinstance(
-        error_of(400, {}, b'{"code": "tenvs_required", "missing": 3, "invalid": {}}'), TenvsRequired
+        error_from(400, {}, b'{"code": "tenvs_required", "missing": 3, "invalid": {}}'), TenvsRequired
     )

@@ -28,7 +28,7 @@ from toolwright.core.results.result import Outcome, Pending
 from toolwright.core.threads.call import Call
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import Instant
+from toolwright.runtime.calls.calls import InlineExecutor
 from toolwright.testing import MemoryBus
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ def at_once(prepared: PreparedCall) -> Outcome:
     return Pending()
 
 
-PENDING: Mapping[Kind, Instant] = {"external": at_once}
+PENDING: Mapping[Kind, InlineExecutor] = {"external": at_once}
 
 
 class Asking:
@@ -150,7 +150,7 @@ async def test_functions_of_every_kind_carry_calls_out() -> None:
     async with serving(
         turns(*[(name, n) for n, name in enumerate(names)]),
         [external(name) for name in names],
-        instants=PENDING,
+        inline_executors=PENDING,
     ) as api:
         await api.finished()
         async with client_of(api.port) as client:
@@ -214,7 +214,7 @@ async def test_a_waiting_run_gets_the_result_inline() -> None:
 
 async def test_a_worker_claims_no_more_than_it_can_run() -> None:
     calls = [("slow", n) for n in range(6)]
-    async with serving(turns(*calls), [external("slow")], instants=PENDING) as api:
+    async with serving(turns(*calls), [external("slow")], inline_executors=PENDING) as api:
         await api.finished()
         gate, began, most, now = asyncio.Event(), asyncio.Semaphore(0), 0, 0
 
@@ -245,7 +245,7 @@ async def test_two_worker_processes_do_each_effect_exactly_once(kind: str, tmp_p
     calls, path = [("effect", n) for n in range(200)], tmp_path / "witness"
     async with (
         stores(kind, tmp_path) as store,
-        serving(turns(*calls), [external("effect")], store=store, instants=PENDING) as api,
+        serving(turns(*calls), [external("effect")], store=store, inline_executors=PENDING) as api,
     ):
         url = f"http://127.0.0.1:{api.port}"
         async with process(url, path) as first, process(url, path) as second:
@@ -259,7 +259,7 @@ async def test_two_worker_processes_do_each_effect_exactly_once(kind: str, tmp_p
 async def test_the_call_of_a_killed_worker_is_run_again_only_if_it_is_repeatable(tmp_path: Path) -> None:
     model, path = turns(("once", 1), ("again", 2)), tmp_path / "witness"
     tools = [external("once"), external("again", idempotent=True)]
-    async with serving(model, tools, instants=PENDING) as api:
+    async with serving(model, tools, inline_executors=PENDING) as api:
         url = f"http://127.0.0.1:{api.port}"
         await api.finished()
         async with process(url, path, "hangs") as doomed:
@@ -276,7 +276,7 @@ async def test_the_call_of_a_killed_worker_is_run_again_only_if_it_is_repeatable
 
 async def test_a_claim_is_renewed_while_the_work_takes_longer() -> None:
     tool = external("again", idempotent=True)
-    async with serving(turns(("again", 1)), [tool], instants=PENDING) as api:
+    async with serving(turns(("again", 1)), [tool], inline_executors=PENDING) as api:
         await api.finished()
         gate, times = asyncio.Event(), 0
 
@@ -318,7 +318,7 @@ async def test_a_server_that_restarts_keeps_its_worker(tmp_path: Path) -> None:
     @asynccontextmanager
     async def server(port: int = 0) -> AsyncGenerator[tuple[Rig, int]]:
         async with (
-            running(turns(("slow", 1)), [external("slow")], store=opened, instants=PENDING) as rig,
+            running(turns(("slow", 1)), [external("slow")], store=opened, inline_executors=PENDING) as rig,
             served(rig.rt, port) as listening,
         ):
             yield rig, listening
@@ -355,7 +355,7 @@ async def test_a_server_that_restarts_keeps_its_worker(tmp_path: Path) -> None:
 
 
 async def test_a_worker_that_stops_lets_its_calls_end_and_takes_no_more() -> None:
-    async with serving(turns(("slow", 1), ("slow", 2)), [external("slow")], instants=PENDING) as api:
+    async with serving(turns(("slow", 1), ("slow", 2)), [external("slow")], inline_executors=PENDING) as api:
         await api.finished()
         began, gate = asyncio.Event(), asyncio.Event()
 
@@ -379,7 +379,7 @@ async def test_a_worker_that_stops_lets_its_calls_end_and_takes_no_more() -> Non
 
 
 async def test_a_worker_stops_though_its_function_swallows_every_cancellation() -> None:
-    async with serving(turns(("deaf", 1)), [external("deaf")], instants=PENDING) as api:
+    async with serving(turns(("deaf", 1)), [external("deaf")], inline_executors=PENDING) as api:
         await api.finished()
         began, freed = asyncio.Event(), asyncio.Event()
 
@@ -403,7 +403,7 @@ async def test_a_worker_stops_though_its_function_swallows_every_cancellation() 
 
 @pytest.mark.parametrize("ends", ["stopped", "cancelled"])
 async def test_a_worker_submits_nothing_that_a_function_returns_when_it_is_cancelled(ends: str) -> None:
-    async with serving(turns(("stubborn", 1)), [external("stubborn")], instants=PENDING) as api:
+    async with serving(turns(("stubborn", 1)), [external("stubborn")], inline_executors=PENDING) as api:
         await api.finished()
         began = asyncio.Event()
 
@@ -427,7 +427,7 @@ async def test_a_worker_submits_nothing_that_a_function_returns_when_it_is_cance
 
 
 async def test_a_cancelled_worker_leaves_its_call_open() -> None:
-    async with serving(turns(("slow", 1)), [external("slow")], instants=PENDING) as api:
+    async with serving(turns(("slow", 1)), [external("slow")], inline_executors=PENDING) as api:
         await api.finished()
         began = asyncio.Event()
 
@@ -476,19 +476,21 @@ async def test_a_faulty_worker_is_refused(options: dict[str, Any]) -> None:
         worker = Worker(client)
         with pytest.raises(DefinitionError, match="has no tools"):
             await worker.run()
-        with pytest.raises(DefinitionError, match="needs a function"):
+        with pytest.raises(DefinitionError, match="must be executed by a function"):
             worker.tool("slow", 5)  # type: ignore[type-var]  # user input
         worker.tool("quick", lambda: 1)
-        with pytest.raises(DefinitionError, match="already executes the tool 'quick'"):
+        with pytest.raises(DefinitionError, match="already has a tool 'quick'"):
             worker.tool("quick")
-        with pytest.raises(DefinitionError, match="cannot have a comma in its name, as 'a,b'"):
+        with pytest.raises(
+            DefinitionError, match="The name 'a,b' of a worker's tool must not contain a comma"
+        ):
             worker.tool("a,b", lambda: 1)
         assert worker.name != Worker(client).name
 
 
 async def test_calls_that_are_over_by_then_end_quietly() -> None:
     tools = [replace(external("slow"), timeout=30.0)]
-    async with serving(turns(("slow", 1)), tools, instants=PENDING) as api:
+    async with serving(turns(("slow", 1)), tools, inline_executors=PENDING) as api:
         await api.finished()
         began, gate = asyncio.Event(), asyncio.Event()
 

@@ -53,8 +53,8 @@ async def refused(store: Store, unit: Unit) -> None:
 async def test_it_waits_without_having_begun_and_is_on_offer_to_nobody(store: Store):
     _, call = await asked(store)
     assert (call.status, call.approval, call.terms, call.started_at) == ("waiting", "asked", TERMS, None)
-    assert call.is_asked
-    assert await store.offers.begun(AT, after=(later(-1_000), ""), before=later(1_000)) == []
+    assert call.awaits_approval
+    assert await store.offers.claimable(AT, after=(later(-1_000), ""), before=later(1_000)) == []
     assert [each.id for each in await store.calls(status=("waiting",))] == [call.id]
 
 
@@ -90,7 +90,7 @@ async def test_refused_it_is_settled_inline(store: Store):
     row = await store.call(call.id)
     assert row is not None
     assert (answer.route, row.status, row.route, row.approval) == ("inline", "resolved", "inline", "asked")
-    assert not row.is_asked
+    assert not row.awaits_approval
 
 
 async def test_a_result_is_none_of_its_answers_and_an_answer_none_of_a_result(store: Store):

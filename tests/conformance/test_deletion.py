@@ -31,7 +31,7 @@ from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.agents.memory import Passage
 from toolwright.core.env.env import EnvChange, EnvRow, Variable, VariablesRequest
 from toolwright.core.files.file import File, FileChange
-from toolwright.core.journal.child_effects import OpenRequest, SetValue, Spawn, TakeRequest
+from toolwright.core.journal.child_effects import FulfillRequest, OpenRequest, SetValue, Spawn
 from toolwright.core.journal.effects import AddPassage, DropSpace, Post, React, SetTimer
 from toolwright.core.journal.mcp_effects import SetMcpTask
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes, SweepThreads
@@ -50,7 +50,7 @@ from toolwright.core.threads.call import timer_of
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, MemoryBus
-from toolwright.wire.call import message_id_of, shown_call
+from toolwright.wire.call import call_message_id, visible_call_message
 
 pytestmark = pytest.mark.anyio
 RACES = 20
@@ -256,7 +256,7 @@ async def test_a_child_that_begins_and_the_end_of_its_parent_leave_no_orphan(sto
         )
         await committed(store, act(OpenRequest(thread_id=asked.thread_id, request=asked)))
     begins = [
-        act(TakeRequest(thread_id=f"th_{n}", id=f"req_{n}"), child(f"th_{n}", f"th_{n}_child"))
+        act(FulfillRequest(thread_id=f"th_{n}", id=f"req_{n}"), child(f"th_{n}", f"th_{n}_child"))
         for n in range(RACES)
     ]
     drops = [drop(f"th_{n}") for n in range(RACES)]
@@ -272,13 +272,13 @@ async def test_late_results_are_given_up_and_seen_so_in_spaces(journal: Journal)
     drain = await begun(store)
     call = drain.call("pending", visible=True, space_id="spc_1", expires_at=later(1000))
     await drain.answer(call)
-    shown = Post(space_id="spc_1", message=shown_call(call, "spc_1", "requires_action"))
+    shown = Post(space_id="spc_1", message=visible_call_message(call, "spc_1", "requires_action"))
     await committed(store, act(shown, SetTimer(name=timer_of(call.id), due=later(1000))))
     await drain.end()
     await committed(store, drop())
     await swept(store)
     [seen] = await store.spaces.messages("spc_1")
-    assert seen.id == message_id_of(call.id)
+    assert seen.id == call_message_id(call.id)
     assert seen.metadata["status"] == "error"
     assert await store.wake(timer_of(call.id)) is None
     assert await store.call(call.id) is None

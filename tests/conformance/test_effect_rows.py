@@ -23,11 +23,12 @@ from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
     CancelChildren,
+    CheckRequest,
     ChildLimit,
     Close,
     CloseRequest,
+    FulfillRequest,
     HandOff,
-    HoldRequest,
     Notify,
     OpenRequest,
     Report,
@@ -35,7 +36,6 @@ from toolwright.core.journal.child_effects import (
     Spawn,
     Speak,
     Stop,
-    TakeRequest,
     Terminate,
 )
 from toolwright.core.journal.effects import (
@@ -79,7 +79,7 @@ from toolwright.core.journal.effects import (
 )
 from toolwright.core.journal.mcp_effects import (
     AcceptMcpTool,
-    AskBelow,
+    AddNestedCall,
     DropMcpTask,
     HoldMcpTool,
     PinMcpTool,
@@ -161,11 +161,11 @@ TOGETHER: dict[str, tuple[Effect, ...]] = {
     ),
     "a request is held": (
         OpenRequest(thread_id="th_1", request=REQUEST),
-        HoldRequest(thread_id="th_1", id="req_1"),
+        CheckRequest(thread_id="th_1", id="req_1"),
     ),
     "a request is taken": (
         OpenRequest(thread_id="th_1", request=REQUEST),
-        TakeRequest(thread_id="th_1", id="req_1"),
+        FulfillRequest(thread_id="th_1", id="req_1"),
     ),
     "a task is over": (SetMcpTask(task=task()), DropMcpTask(call_id="call_1")),
     "a definition is accepted": (PinMcpTool(definition=definition()), hold(), accept()),
@@ -276,7 +276,7 @@ FINDING: dict[
     HoldMcpTool: (hold(), None),
     AcceptMcpTool: (accept(), "mcp_tool"),
     UnholdMcpTool: (unhold(), None),
-    AskBelow: (AskBelow(call=CALL), "thread"),
+    AddNestedCall: (AddNestedCall(call=CALL), "thread"),
     Speak: (speak("msg_2"), "thread"),
     Report: (report(None), "thread"),
     Close: (Close(thread_id="th_1"), "thread"),
@@ -289,8 +289,8 @@ FINDING: dict[
     CloseRequest: (CloseRequest(thread_id="th_1", id="req_1"), None),
     Compact: (Compact(compaction=Compaction(thread_id="th_1", number=1, created_at=AT)), "thread"),
     Pin: (Pin(thread_id="th_1", seq=1, pinned=True, most=50), "thread"),
-    HoldRequest: (HoldRequest(thread_id="th_1", id="req_1"), "request"),
-    TakeRequest: (TakeRequest(thread_id="th_1", id="req_1"), "request"),
+    CheckRequest: (CheckRequest(thread_id="th_1", id="req_1"), "request"),
+    FulfillRequest: (FulfillRequest(thread_id="th_1", id="req_1"), "request"),
 }
 NEEDING_NOTHING = {  # they make the rows that they write, or judge how many there are
     CheckMind,

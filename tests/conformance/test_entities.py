@@ -39,9 +39,9 @@ async def test_an_entity_is_found_by_both_of_its_ids(store: Store):
     ada = human(1, display_name="A\x00da \ud800 \u2028 🧰", metadata={"\ud800": [None, 1.5, {"a": "\x00"}]})
     await committed(store, save(ada))
     assert await store.entity("ent_1") == ada
-    assert await store.entity_named("user-1") == ada
+    assert await store.entity_by_external_id("user-1") == ada
     assert await store.entity("user-1") is None
-    assert await store.entity_named("ent_1") is None
+    assert await store.entity_by_external_id("ent_1") is None
 
 
 async def test_entities_are_listed_the_oldest_first_in_pages(store: Store):
@@ -70,7 +70,7 @@ async def test_a_change_needs_the_entity_as_it_was_read(store: Store):
     changed = replace(ada, display_name="Ada", external_id="ada", updated_at=later(9))
     await committed(store, save(changed, was=ada))
     assert await store.entity("ent_1") == changed
-    assert await store.entity_named("user-1") is None
+    assert await store.entity_by_external_id("user-1") is None
     assert await store.commit(save(replace(ada, display_name="late"), was=ada)) == Conflict(guard="entity")
     assert await store.commit(save(human(7), was=human(7))) == Conflict(guard="entity")
     taken = replace(changed, external_id="user-2", updated_at=later(10))
@@ -83,7 +83,7 @@ async def test_a_deleted_entity_is_gone_and_its_threads_stay(store: Store):
     await committed(store, save(human(1)))
     await committed(store, drop("ent_1"))
     assert await store.commit(drop("ent_1")) == Conflict(guard="entity")
-    assert await store.entity_named("user-1") is None
+    assert await store.entity_by_external_id("user-1") is None
     assert [thread.id for thread in await store.threads(users=["ent_1"])] == ["th_1"]
     await committed(store, save(human(2, external_id="user-1")))
 

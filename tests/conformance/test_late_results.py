@@ -41,14 +41,14 @@ from toolwright.core.results.result import CALL_CANCELLED
 from toolwright.core.spaces.space import Entity
 from toolwright.core.threads.call import Call, timer_of
 from toolwright.core.threads.event import Event, Topic
-from toolwright.runtime.calls.visible import finished
+from toolwright.runtime.calls.visible import result_message
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.pending.settlement import Settling, settlement
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus
-from toolwright.wire.call import message_id_of, shown_call
+from toolwright.wire.call import call_message_id, visible_call_message
 
 pytestmark = pytest.mark.anyio
 RACES = 20
@@ -184,7 +184,7 @@ async def room(store: Store) -> None:
 
 def shows(call: Call) -> Post:
     """The message of a visible call, as it begins."""
-    message = shown_call(call, "spc_1", "requires_action")
+    message = visible_call_message(call, "spc_1", "requires_action")
     told = draft("space.message", message={"id": message.id})
     return Post(space_id="spc_1", message=message, events=(told,))
 
@@ -216,7 +216,7 @@ def author_of(call: Call) -> Entity:
 def cancel(call: Call) -> CancelCall:
     """What the runtime commits when a service takes the call back."""
     source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
-    shown = [each.make(NOTHING) for each in finished(call, CALL_CANCELLED, author_of(call), source)]
+    shown = [each.make(NOTHING) for each in result_message(call, CALL_CANCELLED, author_of(call), source)]
     return settlement(CancelCall, call, CALL_CANCELLED, Settling(token=token(), at=AT, shown=shown))
 
 
@@ -230,7 +230,7 @@ async def thread_events(store: Store, thread_id: str) -> Sequence[Event]:
 
 
 async def status_shown(store: Store, call: Call) -> Any:
-    message = await store.spaces.message(message_id_of(call.id))
+    message = await store.spaces.message(call_message_id(call.id))
     return None if message is None else message.metadata["status"]
 
 
@@ -244,7 +244,7 @@ async def test_a_deleted_agents_call_ends_as_if_it_was_cancelled(journal: Journa
         before = len(await store.events(HERE)), len(await thread_events(store, f"th_{number}"))
         posted = len(journal.published)
         await committed(store, cancel(call) if number == 1 else delete(2))
-        stored, message = await store.call(call.id), await store.spaces.message(message_id_of(call.id))
+        stored, message = await store.call(call.id), await store.spaces.message(call_message_id(call.id))
         assert stored is not None and message is not None
         told = (
             (await store.events(HERE))[before[0] :],
@@ -306,7 +306,7 @@ async def test_six_hundred_calls_of_a_deleted_agent_end_in_one_unit(store: Store
 async def test_a_message_that_is_gone_stays_gone_when_the_agent_of_its_call_is_deleted(store: Store) -> None:
     await room(store)
     _, [call] = await shown_by(store, 1)
-    await committed(store, act(Erase(space_id="spc_1", message_id=message_id_of(call.id))))
+    await committed(store, act(Erase(space_id="spc_1", message_id=call_message_id(call.id))))
     before = await store.events(HERE)
     await committed(store, delete(1))
     assert await status_shown(store, call) is None

@@ -13,7 +13,7 @@ from tests.play import AT, Drain, begun, change, committed, draft, dump, later, 
 from toolwright.core.journal.effects import Effect, SetTimer
 from toolwright.core.journal.mcp_effects import (
     AcceptMcpTool,
-    AskBelow,
+    AddNestedCall,
     DropMcpTask,
     HoldMcpTool,
     PinMcpTool,
@@ -238,7 +238,7 @@ async def parent(store: Store, status: CallStatus = "waiting", thread_id: str = 
     return drain, call
 
 
-def question(above: Call, number: int = 0, **fields: Any) -> AskBelow:  # Call's own
+def question(above: Call, number: int = 0, **fields: Any) -> AddNestedCall:  # Call's own
     """A question of the server that carries this call out."""
     given: dict[str, Any] = {
         "id": f"{above.id}.{number}",
@@ -252,7 +252,7 @@ def question(above: Call, number: int = 0, **fields: Any) -> AskBelow:  # Call's
         "started_at": AT,
     }
     call = replace(above, **{**given, **fields})
-    return AskBelow(
+    return AddNestedCall(
         call=call, events=(draft("tool.started", callId=call.id), draft("tool.call", callId=call.id))
     )
 
@@ -285,7 +285,9 @@ async def test_a_question_is_a_waiting_call_below_one_that_is_not_over(
 
 async def test_a_question_is_answered_as_any_call_and_its_thread_goes_on(store: Store) -> None:
     drain, above = await parent(store)
-    await committed(store, act(question(above), question(above, 1), AskBelow(call=question(above, 2).call)))
+    await committed(
+        store, act(question(above), question(above, 1), AddNestedCall(call=question(above, 2).call))
+    )
     answer = await committed(store, settle(Submit, "th_1", f"{above.id}.0"))
     assert (answer.route, answer.run_id) == ("inline", drain.run.id)
     assert await store.commit(settle(Submit, "th_1", f"{above.id}.0")) == Conflict(guard="call")
@@ -302,7 +304,7 @@ async def test_a_question_is_answered_as_any_call_and_its_thread_goes_on(store: 
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-async def refused(store: Store, effect: AskBelow, guard: Guard = "call") -> None:
+async def refused(store: Store, effect: AddNestedCall, guard: Guard = "call") -> None:
     """The question is refused, and with it all that was to happen."""
     before = await dump(store)
     others = (SetMcpTask(task=task()), SetTimer(name="call:x", due=later(1)))
@@ -377,10 +379,10 @@ async def test_a_question_that_meets_the_end_of_its_call_is_asked_before_it_or_n
             units.reverse()
         del journal.published[:]
         answers = await asyncio.gather(*[store.commit(unit) for unit in units])
-        is_asked = await store.call(f"{above.id}.0") is not None
-        assert answers.count(Conflict(guard="call")) == (not is_asked)
+        awaits_approval = await store.call(f"{above.id}.0") is not None
+        assert answers.count(Conflict(guard="call")) == (not awaits_approval)
         types = [each.type for each in journal.published]
-        assert types == [*(["tool.started", "tool.call"] if is_asked else []), "tool.done"]
+        assert types == [*(["tool.started", "tool.call"] if awaits_approval else []), "tool.done"]
 
 
 async def test_questions_messages_and_results_at_once_are_numbered_without_gaps(journal: Journal) -> None:

@@ -216,7 +216,7 @@ async def test_every_journal_finds_what_the_rule_says(store: Store) -> None:
         await committed(store, act(DropPassage(agent_id="agt_1", id=f"psg_{n}")))
         kept = [each for each in kept if each.id != f"psg_{n}"]
     for _ in range(250):
-        query = Query(words=tuple(folded(text(5)).split()))
+        query = Query(keywords=tuple(folded(text(5)).split()))
         matches = [each for each in reversed(kept) if is_match(each, query)]
         assert list(await store.agents.matches("agt_1", query, limit=7)) == matches[:7], query
 

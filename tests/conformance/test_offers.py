@@ -39,7 +39,7 @@ async def test_calls_on_offer_come_in_the_order_in_which_they_began(store: Store
     await drain.answer(*made, *others)
     read: list[str] = []
     after = FIRST
-    while page := await store.offers.begun(later(10), after=after, before=later(3), limit=2):
+    while page := await store.offers.claimable(later(10), after=after, before=later(3), limit=2):
         assert {offer.agent for offer in page} == {"helper"}
         read += ids(page)
         last = page[-1].call
@@ -47,7 +47,7 @@ async def test_calls_on_offer_come_in_the_order_in_which_they_began(store: Store
         after = (last.started_at, last.id)
     assert read == [f"call_{n}" for n in range(6)]
     await committed(store, settle(Submit, "th_1", "call_0"))
-    assert ids(await store.offers.begun(later(10), after=FIRST, before=later(1))) == ["call_1"]
+    assert ids(await store.offers.claimable(later(10), after=FIRST, before=later(1))) == ["call_1"]
 
 
 async def test_calls_on_offer_are_filtered_by_their_tools(store: Store):
@@ -64,7 +64,7 @@ async def test_calls_on_offer_are_filtered_by_their_tools(store: Store):
         (["none"], []),
         (None, [0, 1, 2, 3]),
     ):
-        found = await store.offers.begun(AT, after=FIRST, before=later(1), names=asked)
+        found = await store.offers.claimable(AT, after=FIRST, before=later(1), names=asked)
         assert ids(found) == [f"call_{n}" for n in expected]
 
 
@@ -77,8 +77,8 @@ async def test_a_claimed_call_is_on_offer_again_if_it_is_repeatable_and_its_leas
         await claimed(store, call, 10)
     for seconds, expected in ((9.9, []), (10, [again.id])):
         at = later(seconds)
-        assert ids(await store.offers.begun(at, after=FIRST, before=later(1))) == expected
-        assert ids(await store.offers.lapsed(at, since=AT)) == expected
-    assert await store.offers.lapsed(later(20), since=later(10.1)) == []
+        assert ids(await store.offers.claimable(at, after=FIRST, before=later(1))) == expected
+        assert ids(await store.offers.expired_leases(at, since=AT)) == expected
+    assert await store.offers.expired_leases(later(20), since=later(10.1)) == []
     await claimed(store, again, 30)
-    assert await store.offers.lapsed(later(20), since=AT) == []
+    assert await store.offers.expired_leases(later(20), since=AT) == []

@@ -9,11 +9,11 @@ from tests.play import AT, committed, create, later, new_id, token
 
 from toolwright.core.env.env import EnvChange, RequestKind, Variable, VariablesRequest
 from toolwright.core.journal.child_effects import (
+    CheckRequest,
     ChildLimit,
     CloseRequest,
-    HoldRequest,
+    FulfillRequest,
     OpenRequest,
-    TakeRequest,
     Terminate,
 )
 from toolwright.core.journal.effects import Effect
@@ -79,24 +79,24 @@ async def test_only_what_runs_wait_for_is_asked(store: Store) -> None:
     one, two = sorted([await a_thread(store), await a_thread(store)])
     await committed(store, act(opening(request(two)), opening(request(one, required=(KEY,)))))
     await committed(store, act(opening(request(one, 2, "child", (Variable("OTHER"),)))))
-    assert list(await store.children.asked()) == ["KEY", "REGION"]
-    assert list(await store.children.askers("KEY")) == [one, two]
-    assert list(await store.children.askers("REGION")) == [two]
-    assert list(await store.children.askers("OTHER")) == []
+    assert list(await store.children.requested_variables()) == ["KEY", "REGION"]
+    assert list(await store.children.waiting_threads("KEY")) == [one, two]
+    assert list(await store.children.waiting_threads("REGION")) == [two]
+    assert list(await store.children.waiting_threads("OTHER")) == []
     await committed(store, act(CloseRequest(thread_id=two, id=request(two).id)))
-    assert list(await store.children.asked()) == ["KEY"]
+    assert list(await store.children.requested_variables()) == ["KEY"]
 
 
 async def test_a_request_is_taken_once_and_closed_at_any_time(store: Store) -> None:
     thread_id = await a_thread(store)
     asked = request(thread_id)
     await committed(store, act(opening(asked)))
-    taking = TakeRequest(thread_id=thread_id, id=asked.id)
+    taking = FulfillRequest(thread_id=thread_id, id=asked.id)
     answers = await asyncio.gather(*[store.commit(act(taking)) for _ in range(5)])
     assert sorted(type(answer).__name__ for answer in answers) == ["Committed", *["Conflict"] * 4]
     assert Conflict(guard="request") in answers
     assert await store.children.request(asked.id) is None
-    assert list(await store.children.asked()) == []
+    assert list(await store.children.requested_variables()) == []
     await committed(store, act(CloseRequest(thread_id=thread_id, id=asked.id)))
 
 
@@ -116,10 +116,10 @@ async def test_a_request_is_taken_with_what_was_given_to_it_or_nothing_is(store:
     asked = request(thread_id, 1, "child")
     kept, gone = row(child, "KEPT"), row(child, "KEY")
     await committed(store, act(opening(asked)))
-    held = HoldRequest(thread_id=thread_id, id=asked.id)
+    held = CheckRequest(thread_id=thread_id, id=asked.id)
     await committed(store, replace(given(thread_id, effects=(held,)), env=put(kept, gone)))
     drop = EnvChange(owner=child, kind="env", name="KEY", row=None)
-    taken = TakeRequest(thread_id=thread_id, id=asked.id)
+    taken = FulfillRequest(thread_id=thread_id, id=asked.id)
     await committed(store, replace(given(thread_id, effects=(taken,)), env=(drop,)))
     assert list(await store.env_of(child)) == [kept]
     assert await store.children.request(asked.id) is None
@@ -132,11 +132,11 @@ async def test_values_are_kept_only_while_their_request_is_open(store: Store) ->
     thread_id = await a_thread(store)
     asked = request(thread_id)
     await committed(store, act(opening(asked)))
-    held = HoldRequest(thread_id=thread_id, id=asked.id)
+    held = CheckRequest(thread_id=thread_id, id=asked.id)
     await committed(store, given(thread_id, "KEY", effects=(held,)))
     assert await store.children.request(asked.id) == asked
-    assert list(await store.children.askers("REGION")) == [thread_id]
-    taken = TakeRequest(thread_id=thread_id, id=asked.id)
+    assert list(await store.children.waiting_threads("REGION")) == [thread_id]
+    taken = FulfillRequest(thread_id=thread_id, id=asked.id)
     await committed(store, given(thread_id, "REGION", effects=(taken,)))
     for effect in (held, taken):
         late = given(thread_id, "LATE", effects=(effect,))
@@ -153,7 +153,7 @@ async def test_all_names_at_once_wake_those_that_ask_for_one(store: Store) -> No
     assert await store.wake(idle) is None
     before = await store.wake(asking)
     assert before is not None
-    taken = TakeRequest(thread_id=asking, id=request(asking).id)
+    taken = FulfillRequest(thread_id=asking, id=request(asking).id)
     await committed(store, given(asking, "KEY", "REGION", effects=(taken,)))
     after = await store.wake(asking)
     assert after is not None

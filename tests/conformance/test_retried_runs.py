@@ -51,7 +51,7 @@ async def test_a_failed_run_is_open_again_without_its_error(journal: Journal, st
     assert run == replace(
         before, status="queued", error=None, error_code=None, completed_at=None, lives=0, waiting=None
     )
-    assert run.opened_again
+    assert run.is_reopened
     expected = replace(
         thread, run_id=run.id, begun=True, faults=0, not_before=None, ev=thread.ev + 1, report=None
     )

@@ -48,7 +48,7 @@ from toolwright.core.threads.event import Topic
 from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 
 pytestmark = pytest.mark.anyio
 
@@ -427,7 +427,7 @@ async def test_a_drain_writes_spaces_with_its_own_unit(journal: Journal, room: S
     drain = await begun(room)
     journal.published.clear()
     call = drain.call("waiting", visible=True, space_id="spc_1", repeatable=True)
-    said = message(id=message_id_of(call.id), role="assistant", entity_id="ent_agent")
+    said = message(id=call_message_id(call.id), role="assistant", entity_id="ent_agent")
     source = Source(thread_id="th_1", run_id=drain.run.id, agent="helper")
     effects = (
         Enter(thread_id="th_1", space_id="spc_1"),

@@ -45,7 +45,7 @@ def test_json_is_read_with_and_without_a_fence(text: str, value: JSON) -> None:
         ("```python\n{}\n```", "the text is not valid JSON"),
         ("```json {} ```", "the text is not valid JSON"),
         ("NaN", "the text is not valid JSON"),
-        ("[1e999]", "the number inf, which JSON cannot carry"),
+        ("[1e999]", "the number inf, which JSON cannot represent"),
         ("[" * 65 + "]" * 65, "nested deeper than 64 levels"),
         ("[" * 1_000 + "]" * 1_000, "recursion limit"),
     ],

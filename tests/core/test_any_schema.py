@@ -15,7 +15,7 @@ from toolwright.core.arguments.schema import InvalidSchema, compile_promise
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ToolDefinition
-from toolwright.core.schemas.provider_forms import ToolFault, provider_form
+from toolwright.core.schemas.provider_forms import ToolError, provider_form
 from toolwright.core.schemas.provider_rules import Provider, broken_rule
 from toolwright.core.value import changed
 
@@ -89,7 +89,7 @@ def test_each_provider_is_sent_what_it_accepts_and_names_come_back_as_they_went(
     except InvalidSchema:
         return  # no tool has it
     form = provider_form(ToolDefinition(name="t", description=description, parameters=schema), provider)
-    if isinstance(form, ToolFault):
+    if isinstance(form, ToolError):
         assert len(form.message) < 1_000
         return
     assert broken_rule(changed(form.definition, name="named"), provider) is None

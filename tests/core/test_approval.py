@@ -84,7 +84,7 @@ def of_a_name(*, amount: int) -> bool:
 
 @pytest.mark.parametrize("when", [of_nothing, of_two, of_a_name])
 def test_a_function_that_does_not_take_the_arguments_is_refused_where_it_is_given(when: Any) -> None:
-    with pytest.raises(DefinitionError, match="when is called with all arguments as one dict"):
+    with pytest.raises(DefinitionError, match="when must accept one parameter, a dict"):
         counting(when)
 
 

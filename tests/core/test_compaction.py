@@ -20,10 +20,10 @@ from toolwright.core.threads.compaction import (
     cut_for,
     edited,
     header_text,
-    in_view,
     is_long,
     message_digest,
     message_tokens,
+    messages_in_view,
     read_header,
     reference,
     removed,
@@ -188,7 +188,7 @@ def test_what_is_shown_is_valid_and_the_same_of_a_part_as_of_the_whole(
     assert sent[0].role == "user"
     assert sent[-1].id == messages[-1].id
     assert all(each in sent for each in messages if each.pinned)
-    part = arranged(in_view(sorted(messages, key=lambda each: each.seq or 0), [row], cut, None))
+    part = arranged(messages_in_view(sorted(messages, key=lambda each: each.seq or 0), [row], cut, None))
     again = shown(part, row)
     assert [*map(message_digest, again)] == [*map(message_digest, sent)]
     assert [*map(message_digest, shown(sent[bool(cut) :], row))] == [*map(message_digest, sent)]
@@ -221,7 +221,7 @@ def test_no_reader_misses_a_message_whatever_agents_have_shortened_the_conversat
         cut = cut_by_all(rows.values())
         for each in READERS:
             read = compaction_for(rows.values(), each)
-            view = in_view(messages, [*rows.values()], cut, None)
+            view = messages_in_view(messages, [*rows.values()], cut, None)
             assert shown(view, read) == shown(messages, read)
 
 

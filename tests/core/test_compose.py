@@ -299,8 +299,8 @@ def test_a_schema_that_refers_to_itself_asks_for_no_tool_within() -> None:
 @pytest.mark.parametrize(
     ("output", "tools", "options", "words"),
     [
-        (5, {}, {}, "The output schema is faulty: must be an object"),
-        ({"type": "bogus"}, {}, {}, "The output schema is faulty: type is not valid JSON Schema"),
+        (5, {}, {}, "The output schema is invalid: must be an object"),
+        ({"type": "bogus"}, {}, {}, "The output schema is invalid: type is not valid JSON Schema"),
         ({"items": {"$ref": "https://example.com/"}}, {}, {}, r"items.\$ref leads elsewhere"),
         ({"description": "x" * 1_000_000}, {}, {}, "description must have at most"),
         (SUMMARY, {"a": {"properties": {"_x": {}}}}, {}, "properties._x is not a known meta-property"),
@@ -308,7 +308,7 @@ def test_a_schema_that_refers_to_itself_asks_for_no_tool_within() -> None:
         (SUMMARY, {5: GREET}, {}, "name"),
         (SUMMARY, 5, {}, "not 5"),
         (SUMMARY, "text", {}, "not 'text'"),
-        (SUMMARY, [GREET], {}, "has tools, not a value of the type dict"),
+        (SUMMARY, [GREET], {}, "must be tools, not a value of the type dict"),
         (SUMMARY, [add_up, add_up], {}, "Two tools are called 'add_up'"),
         (SUMMARY, {"a": GREET}, {"explicit": ["b"]}, "not 'b'"),
         (SUMMARY, {"a": GREET}, {"explicit": "a"}, "not 'a'"),

@@ -13,7 +13,7 @@ import pytest
 from toolwright.core.env.logs import (
     CALL_ID,
     JsonFormatter,
-    LogPlace,
+    LogContext,
     TextFormatter,
     WithoutSecrets,
     logger,
@@ -68,7 +68,7 @@ def lines_of(formatter: logging.Formatter, name: str) -> tuple[logging.Logger, i
     return made, written
 
 
-PLACE = LogPlace(run_id="run_1", thread_id="thr_1", trace_id="4bf9")
+PLACE = LogContext(run_id="run_1", thread_id="thr_1", trace_id="4bf9")
 RUN = {"runId": "run_1", "threadId": "thr_1", "traceId": "4bf9"}
 
 

@@ -90,7 +90,8 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     (lambda: tw.tool(tenvs=WRONG)(plain), "Tool 'plain': tenvs= must be a pydantic model, not 5."),
     (
         lambda: tw.Tool(name="x", description="y", kind=LIST),
-        "There is no kind of tool a value of the type list.",
+        "The tool kind a value of the type list is unknown. Choose one of function, prompt, agent, gateway, external, "
+        "space, internal, mcp, latent, delegate.",
     ),
     (
         lambda: tw.Tool(name="x", description="y", handler=WRONG),
@@ -120,13 +121,13 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: tw.Prompt("p", tools=[SIDE]),
-        "Prompt 'p': tools: put agent.as_tool('What it does.') there for the agent 'sage': it answers a call. The name "
-        "'sage' hands the conversation over to it instead; it is then in the app, with expose_as_tool=True.",
+        "Prompt 'p': tools: the agent 'sage' is not a tool. Use agent.as_tool('What it does.') to call it. To hand the "
+        "conversation over to it, use its name and add the agent to the app with expose_as_tool=True.",
     ),
     (
         lambda: tw.Prompt("p", tools=[LOOSE]),
-        "Prompt 'p': tools: the prompt 'loose' is called by its name: put 'loose' or tw.SubpromptConfig(name='loose') "
-        "there, and the prompt, with expose_as_tool=True, into the app.",
+        "Prompt 'p': tools: the prompt 'loose' is not a tool. Use its name or tw.SubpromptConfig(name='loose'), and "
+        "add the prompt to the app with expose_as_tool=True.",
     ),
     (
         lambda: tw.Agent("a", "p", **MODEL),
@@ -174,7 +175,10 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     (lambda: tw.App(env=LIST), "App: env must be an object of names and values."),
     (lambda: TOOLS.filtered(WRONG), "Tools must be filtered by a function of a tool, not by 5."),
     (lambda: TOOLS.prefixed(WRONG), "What tools are prefixed with must be text, not 5."),
-    (lambda: TOOLS.definitions(LIST), "There is no format []; there are 'openai', 'anthropic', 'mcp'."),
+    (
+        lambda: TOOLS.definitions(LIST),
+        "The format [] is unknown. Choose one of 'openai', 'anthropic', 'mcp'.",
+    ),
     (lambda: MemoryState(tenvs=WRONG), "The tenvs of a state must be a dict of names and values, not 5."),
     (
         lambda: tw.Settings(max_steps=TEXT),
@@ -298,7 +302,7 @@ def configured() -> object:
         (lambda: checked_path("/a/../b"), "neither '.' nor '..'."),
         (
             lambda: tw.Prompt("p", tenvs={"a": float("nan")}),  # type: ignore[dict-item]  # faulty
-            "tenvs must be JSON: a is nan, which JSON cannot carry.",
+            "tenvs must be JSON: a is nan, which JSON cannot represent.",
         ),
         (configured, "names the tool 'a..b'"),
     ],

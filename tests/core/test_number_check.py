@@ -131,9 +131,9 @@ VALUES: st.SearchStrategy[JSON] = st.recursive(
 )
 
 
-def _read(judge: ArgumentValidator, value: JSON) -> str:
+def _read(validator: ArgumentValidator, value: JSON) -> str:
     try:
-        return json.dumps(judge.read(json.dumps({"v": value})))
+        return json.dumps(validator.read(json.dumps({"v": value})))
     except InvalidArguments as fault:
         return str(fault)
 
@@ -141,7 +141,7 @@ def _read(judge: ArgumentValidator, value: JSON) -> str:
 @settings(max_examples=120, deadline=None)
 @given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=4))
 def test_a_judge_at_work_reads_as_one_that_is_new(schema: JSONObject, values: list[JSON]) -> None:
-    """The first arguments of a judge go the slow way."""
+    """The first arguments of a validator go the slow way."""
     whole: JSONObject = {
         "type": "object",
         "properties": {"v": schema},
@@ -161,9 +161,9 @@ def test_whole_prices_are_judged_without_a_walk_in_python() -> None:
     async def find(name: str, price: float, tags: list[str], limit: int = 10) -> None:
         """Find."""
 
-    judge, text = find.judge, '{"name": "boots", "price": 20.0, "tags": ["a", "b"], "limit": 5}'
-    assert judge is not None
-    judge.read(text)
+    validator, text = find.validator, '{"name": "boots", "price": 20.0, "tags": ["a", "b"], "limit": 5}'
+    assert validator is not None
+    validator.read(text)
     with calls_of_ours() as calls:
-        judge.read(text)
+        validator.read(text)
     assert calls == ["read"]

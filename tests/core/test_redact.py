@@ -273,10 +273,10 @@ def test_a_stream_of_escapes_shows_what_the_whole_would_and_never_the_start_of_a
 ) -> None:
     chance = random.Random(seed)
     redactor = Redactor([(f"S{number}", secret) for number, secret in enumerate(secrets)])
-    spelt = [spelled(each, chance) for each in secrets]
-    spelt += [spelled(spelled(each, chance), chance) for each in secrets]
-    begun = [each[: chance.randint(1, len(each))] for each in spelt]
-    pieces = [chance.choice([*spelt, *begun, " ", "x", "\\", "\\u00", CUT, CUT[:2]]) for _ in range(6)]
+    wire_name = [spelled(each, chance) for each in secrets]
+    wire_name += [spelled(spelled(each, chance), chance) for each in secrets]
+    begun = [each[: chance.randint(1, len(each))] for each in wire_name]
+    pieces = [chance.choice([*wire_name, *begun, " ", "x", "\\", "\\u00", CUT, CUT[:2]]) for _ in range(6)]
     whole = "".join(pieces)
     shown, read = "", 0
     while read < len(whole):

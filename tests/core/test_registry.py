@@ -242,8 +242,8 @@ async def test_annotations_may_be_text() -> None:
 @pytest.mark.parametrize(
     ("handler", "words"),
     [
-        (takes_nothing, "does not take its argument 'userName'"),
-        (takes_more, "wants 'b', which is no argument of it; there are: userName"),
+        (takes_nothing, "has no parameter for the argument 'userName'"),
+        (takes_more, "has the parameter 'b', which is not an argument. The arguments are: userName"),
         (takes_places, "positional-only parameter 'args'"),
         (takes_a_place, "positional-only parameter 'a'"),
     ],
@@ -262,7 +262,7 @@ def test_a_misspelt_parameter_is_no_object_of_all_arguments() -> None:
 
     registry = tw.Registry()
     registry.tool("greetUser", GREET)(hello)
-    with pytest.raises(DefinitionError, match="wants 'user_name', which is no argument of it"):
+    with pytest.raises(DefinitionError, match="has the parameter 'user_name', which is not an argument"):
         registry.tools()
     for annotation in (dict, dict[str, Any], Mapping[str, object], Any, object):
         hello.__annotations__["user_name"] = annotation
@@ -381,7 +381,7 @@ def test_a_parameter_for_the_call_that_has_an_arguments_name_is_refused() -> Non
     registry.tool("note", {"properties": {"call": {"type": "string"}}})
     registry.handler("note", note)
     with pytest.raises(
-        DefinitionError, match="has a parameter 'call' that gets no argument, but so is an argument"
+        DefinitionError, match="has an injected parameter with the name of an argument, 'call'"
     ):
         registry.tools()
 

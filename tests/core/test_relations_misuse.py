@@ -97,38 +97,38 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
         lambda: calling({"name": "b", "resumable": LIVES_ON}, {"name": "b", "resumable": LIVES_ON}),
         "Prompt 'p' calls the agent 'b' in two ways: keep one.",
     ),
-    (lambda: calling({"name": "q", "foo": 1}), "SubpromptConfig is faulty: there is no field 'foo'."),
-    (lambda: calling({"name": "b", "foo": 1}), "SubagentToolConfig is faulty: there is no field 'foo'."),
+    (lambda: calling({"name": "q", "foo": 1}), "SubpromptConfig is invalid: there is no field 'foo'."),
+    (lambda: calling({"name": "b", "foo": 1}), "SubagentToolConfig is invalid: there is no field 'foo'."),
     (lambda: calling({"blocking": False}), "Prompt 'p': a called agent or prompt needs a name."),
     (lambda: calling({"name": WRONG}), "Prompt 'p': a called agent or prompt needs a name."),
-    (lambda: tw.SubpromptConfig(name=""), "SubpromptConfig is faulty: name must not be empty."),
+    (lambda: tw.SubpromptConfig(name=""), "SubpromptConfig is invalid: name must not be empty."),
     (
         lambda: calling({"name": "q", "includeErrors": "yes"}),
-        "SubpromptConfig is faulty: includeErrors must be true or false.",
+        "SubpromptConfig is invalid: includeErrors must be true or false.",
     ),
     (
         lambda: calling({"name": "b", "resumable": 5}),
-        "Resumable is faulty: it must be false or an object, not 5.",
+        "Resumable is invalid: it must be false or an object, not 5.",
     ),
     (
         lambda: calling({"name": "b", "immediate": "yes"}),
-        "Immediate is faulty: it must be true, false or an object, not 'yes'.",
+        "Immediate is invalid: it must be true, false or an object, not 'yes'.",
     ),
     (
         lambda: tw.SubpromptConfig.model_validate(["q"]),
-        "SubpromptConfig is faulty: it must be an object, not a value of the type list.",
+        "SubpromptConfig is invalid: it must be an object, not a value of the type list.",
     ),
     (
         lambda: calling({"name": "b", "resumable": {"receives_messages": "side_c"}}),
-        "Resumable is faulty: receives_messages must be 'side_a' or 'side_b'.",
+        "Resumable is invalid: receives_messages must be 'side_a' or 'side_b'.",
     ),
     (
         lambda: calling({"name": "b", "resumable": {"receives_messages": "side_a", "maxInstances": 0}}),
-        "Resumable is faulty: maxInstances must be at least 1.",
+        "Resumable is invalid: maxInstances must be at least 1.",
     ),
     (
         lambda: calling({"name": "b", "resumable": {"receives_messages": "side_b"}}),
-        "The agent 'b' has no side_b: its side_a receives what it is told.",
+        "The agent 'b' has no side_b: its side_a receives its messages.",
     ),
     (
         lambda: calling(tw.SubpromptConfig(name="b")),

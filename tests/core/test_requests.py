@@ -135,7 +135,7 @@ def test_a_request_is_kept_as_it_was_written() -> None:
         {"type": "state", "state": {"b": [1.0, 2]}, "instance": "i"},
     ]
     form = request(*context, model="m", max_steps=2, reasoning=False, temperature=0)
-    kept = json.loads(json.dumps(form.kept))
+    kept = json.loads(json.dumps(form.as_json))
     assert kept["config"] == {"model": "m", "maxSteps": 2, "reasoning": False, "temperature": 0}
     assert read_request("The request", kept) == form
     assert form.instances == ("i",)

@@ -34,9 +34,9 @@ def faults(schema: object, name: str = "greetUser") -> dict[str, str]:
 
 
 def call_of(tool: Tool, arguments: JSONObject) -> Call:
-    assert tool.judge is not None
+    assert tool.validator is not None
     assert tool.meta is not None
-    return read_call(tool.name, tool.meta, tool.judge.read(arguments), tool.latent)
+    return read_call(tool.name, tool.meta, tool.validator.read(arguments), tool.latent)
 
 
 def test_the_example_of_the_document_becomes_a_tool() -> None:
@@ -246,7 +246,7 @@ async def test_what_is_not_offered_is_dropped_also_where_unknown_fields_are_refu
         (True, "", "must be an object, not a boolean"),
         ({"type": "string"}, "type", "must be 'object'"),
         ({"type": ["object", "null"]}, "type", "must be 'object'"),
-        ({"properties": {"a": {"default": float("nan")}}}, "", "JSON cannot carry"),
+        ({"properties": {"a": {"default": float("nan")}}}, "", "JSON cannot represent"),
         ({"properties": {"a": {"type": "bogus"}}}, "properties.a.type", "is not valid JSON Schema"),
         ({"properties": {"a": {"pattern": "("}}}, "properties.a.pattern", "is not valid JSON Schema"),
         ({"properties": 5}, "properties", "is not valid JSON Schema"),
@@ -338,9 +338,9 @@ def test_a_faulty_schema_is_refused_with_the_path(schema: object, path: str, wor
 )
 async def test_rules_that_meta_properties_keep_are_taken(schema: JSONObject) -> None:
     tool = Tool.from_schema("t", with_meta(_instance={}) | schema)
-    assert tool.judge is not None
+    assert tool.validator is not None
     arguments: JSONObject = {"a": "x", "_instance": "i", "_tool": "t", "_output": 1}
-    assert tool.judge.read(arguments) == arguments
+    assert tool.validator.read(arguments) == arguments
 
 
 def test_every_fault_is_told_at_once() -> None:
@@ -458,8 +458,8 @@ def test_any_object_becomes_a_tool_or_is_refused_in_words(schema: dict[str, Any]
     else:
         assert jsonschema_rs.meta.is_valid(tool.parameters)
         assert jsonschema_rs.meta.is_valid(tool.offered)
-        assert tool.judge is not None
-        tool.judge.compile()
+        assert tool.validator is not None
+        tool.validator.compile()
     assert json.dumps(schema) == before
 
 

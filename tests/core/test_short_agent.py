@@ -128,7 +128,7 @@ MISTAKES: Mapping[str, tuple[Callable[[], object], str]] = {
     ),
     "a setting": (
         lambda: tw.Agent("a", model_settings={"temprature": 1}),
-        "Agent 'a': model_settings has no 'temprature'; there are temperature, top_p, max_tokens, seed, "
+        "Agent 'a': model_settings has no 'temprature'. Its names are temperature, top_p, max_tokens, seed, "
         "stop_sequences, presence_penalty, frequency_penalty. Did you mean 'temperature'?",
     ),
     "a value": (

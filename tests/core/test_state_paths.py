@@ -121,13 +121,18 @@ def test_an_unknown_path_is_an_error_that_names_it(path: str, words: str) -> Non
 @pytest.mark.parametrize(
     ("path", "method", "value", "words"),
     [
-        ("text", "push", 1, "A number cannot be written to †state.text by push: there is a string."),
-        ("text", "merge", {}, "An object cannot be written to †state.text by merge: there is a string."),
-        ("list", "concat", "x", "A string cannot be written to †state.list by concat: there is an array."),
-        ("list", "merge", {}, "there is an array"),
+        ("text", "push", 1, "A number cannot be written to †state.text by push: its value is a string."),
+        ("text", "merge", {}, "An object cannot be written to †state.text by merge: its value is a string."),
+        (
+            "list",
+            "concat",
+            "x",
+            "A string cannot be written to †state.list by concat: its value is an array.",
+        ),
+        ("list", "merge", {}, "its value is an array"),
         ("object", "merge", [1], "An array cannot be written to †state.object by merge"),
-        ("object", "concat", [1], "there is an object"),
-        ("new", "merge", 1, "A number cannot be written to †state.new by merge: there is an object."),
+        ("object", "concat", [1], "its value is an object"),
+        ("new", "merge", 1, "A number cannot be written to †state.new by merge: its value is an object."),
         ("new", "concat", 1, "A number cannot be written to †state.new by concat"),
         ("text.a", "set", 1, "†state.text.a cannot be written: †state.text is a string, not an object."),
         ("list.0", "set", 1, "†state.list is an array, not an object"),
@@ -296,7 +301,7 @@ def test_keys_that_would_be_those_of_another_instance_are_refused() -> None:
     assert value_key("†a", None) == "†a"
     assert value_key("a", "x.y") == "†a.x.y"
     for name, instance in (("†a.one", None), ("a.b", "one")):
-        with pytest.raises(InvalidRequest, match="A value of this call cannot have the key"):
+        with pytest.raises(InvalidRequest, match="is not valid in this call"):
             value_key(name, instance)
     with pytest.raises(InvalidRequest, match="must have 1 to 200 characters"):
         value_key("a" * 100, "b" * 100)

@@ -29,7 +29,7 @@ async def test_a_cancel_at_the_moment_at_which_patience_ends_is_not_waited_for_a
     waiting.cancel()
     await asyncio.sleep(0)
     waiting.cancel()  # its future is cancelled, and the task not yet awake
-    work._give_up()  # pyright: ignore[reportPrivateUsage]  # what the timer of the grace calls, at just this moment
+    work._abandon()  # pyright: ignore[reportPrivateUsage]  # what the timer of the grace calls, at just this moment
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(waiting, 10)
     released.set()

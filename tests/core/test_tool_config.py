@@ -190,7 +190,7 @@ def test_each_fault_has_its_path_and_words(fields: dict[str, Any], path: str, wo
 @pytest.mark.parametrize("given", [None, [], "x", 3])
 def test_a_configuration_is_an_object(given: object) -> None:
     assert faults(given, "tools.3")["tools.3"].startswith("must be an object")
-    assert faults({"name": b"x"})[""] == "name is of the type bytes, which JSON cannot carry"
+    assert faults({"name": b"x"})[""] == "name is of the type bytes, which JSON cannot represent"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.rig import serving
 from toolwright.core.threads.call import Call
-from toolwright.wire.call import shown_call
+from toolwright.wire.call import visible_call_message
 
 PAGE = (Path(__file__).parents[2] / "examples" / "confirm.html").read_text(encoding="utf-8")
 pytestmark = pytest.mark.anyio
@@ -47,4 +47,4 @@ def test_the_page_reads_what_the_message_of_a_call_has() -> None:
     )  # fmt: skip
     names = set(re.findall(r"\bshown\.(\w+)", PAGE))
     assert {"toolName", "toolCallId", "runId", "status"} <= names
-    assert names <= set(shown_call(made, "tea", "requires_action").metadata)
+    assert names <= set(visible_call_message(made, "tea", "requires_action").metadata)

@@ -1,7 +1,8 @@
-"""The reference shows each public attribute of what users get, and guides import nothing but public names."""
+"""The reference documents the public attributes; guides and examples use public names only."""
 
 import ast
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -26,7 +27,7 @@ from toolwright.core.threads.event import BUILT_IN
 from toolwright.runtime.runtime import Runtime
 
 PUBLIC_MODULES = {
-    "toolwright": {*tw.__all__, "errors", "testing"},
+    "toolwright": {*tw.__all__, "errors", "model", "ports", "testing"},
     "toolwright.client": set(toolwright.client.__all__),
     "toolwright.testing": set(testing.__all__),
 }
@@ -34,8 +35,8 @@ PYDANTIC = {"model_config", "model_post_init"}
 PARTS = ("app_calls", "telemetry")
 """Attributes of a runtime for our own gateway."""
 INTERNAL = {
-    "ActiveAgent", "AgentTool", "Bus", "Catalog", "EnvVar", "Following", "ArgumentValidator", "MissingTenvs", "Model",
-    "OperationFault", "OutputPath", "RenamedTool", "Tenvs", "ToolDefinition",
+    "ActiveAgent", "AgentTool", "Bus", "Catalog", "EnvVar", "Subscription", "ArgumentValidator", "MissingTenvs",
+    "Model", "OperationFault", "OutputPath", "RenamedTool", "Tenvs", "ToolDefinition",
 }  # fmt: skip
 """Types of attributes and results that users pass on, and never read."""
 
@@ -172,19 +173,55 @@ def test_each_metric_is_in_the_guide_to_telemetry() -> None:
     assert {name for name in made if f"`{name}`" not in guide} == set()
 
 
+EXAMPLES = sorted(
+    path
+    for path in (ROOT / "examples").rglob("*")
+    if path.suffix in (".py", ".ipynb", ".md") and ".ipynb_checkpoints" not in path.parts
+)
+
+
 def programs(page: Path) -> Iterator[str]:
+    """Yield the Python of a page, a notebook or a module."""
     text = page.read_text(encoding="utf-8")
-    yield from (match["code"] for match in BLOCK.finditer(text))
+    match page.suffix:
+        case ".py":
+            yield text
+        case ".ipynb":
+            for cell in json.loads(text)["cells"]:
+                if cell["cell_type"] == "code":
+                    yield "".join(line for line in cell["source"] if not line.startswith(("%", "!")))
+        case _:
+            yield from (match["code"] for match in BLOCK.finditer(text))
+
+
+def documented_in(module: str) -> set[str]:
+    """Return the names of the module to which the reference has an entry."""
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md")]
+    return {
+        name
+        for page in pages
+        for name in re.findall(rf"^::: {re.escape(module)}\.(\w+)$", page, re.MULTILINE)
+    }
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "README.md", ROOT / "docs" / "index.md"], ids=lambda path: path.stem
+    "page",
+    [*PAGES, ROOT / "README.md", ROOT / "docs" / "index.md", *EXAMPLES],
+    ids=lambda path: str(path.relative_to(ROOT)),
 )
-def test_a_guide_imports_nothing_but_public_names(page: Path) -> None:
+def test_a_guide_or_an_example_uses_nothing_but_public_names(page: Path) -> None:
+    parts = {
+        "ports": documented_in("toolwright.core.ports"),
+        "model": documented_in("toolwright.core.model") | {"ModelEvent"},
+    }
     private: list[str] = []
     for code in programs(page):
-        for node in ast.walk(ast.parse(code)):
+        for node in ast.walk(ast.parse(code, mode="exec")):
             match node:
+                case ast.Attribute(value=ast.Attribute(value=ast.Name("tw"), attr=part), attr=name) if (
+                    part in parts and name not in parts[part]
+                ):
+                    private.append(f"tw.{part}.{name}")
                 case ast.ImportFrom(module=str(module), names=names) if module.split(".")[0] == "toolwright":
                     public = PUBLIC_MODULES.get(module, set[str]())
                     private += [f"{module}.{each.name}" for each in names if each.name not in public]

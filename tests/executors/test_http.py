@@ -174,9 +174,7 @@ async def test_an_image_is_an_attachment_and_other_bytes_are_an_error() -> None:
         on.server.replies["/"] = answer(body=b"PK\x03\x04\xff", Content_Type="application/zip")
         other = await on.call()
         assert other.error_code == "http_binary"
-        assert (
-            other.error == "The service answered with what is neither text nor an image ('application/zip')."
-        )
+        assert other.error == "The service's answer is neither text nor an image ('application/zip')."
         on.server.replies["/"] = answer(body=b"\x00\x01")
         assert "no content type" in ((await on.call()).error or "")
 
@@ -296,7 +294,8 @@ async def test_what_breaks_off_or_is_no_http_is_an_error(content: bytes) -> None
         result = await on.call("/?k=${env.KEY}", env={"KEY": "very-secret"})
         assert result.error_code == "http_broken_off"
         assert result.error == (
-            "The service at 'api.test' broke off without a whole answer; the effect of the call is unknown."
+            "The service at 'api.test' closed the connection before the answer was complete; "
+            "the effect of the call is unknown."
         )
         assert result.stack is None
 

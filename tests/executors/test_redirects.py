@@ -102,7 +102,7 @@ async def test_every_hop_is_judged_also_those_of_trusted_urls(address: str, trus
         result = await on.call(trusted=trusted)
         assert result.error_code == "address_refused"
         assert result.error == (
-            "The place that the service redirects to has an address that is not public; "
+            "The target of the service's redirect has an address that is not public; "
             "the operator may allow it with TOOLWRIGHT_HTTP_ALLOW."
         )
         assert len(on.server.received) == 1
@@ -153,7 +153,7 @@ async def test_a_place_that_repeats_a_value_is_not_named() -> None:
         on.server.replies["/"] = to(f"http://very-secret-value.test:{on.server.port}/")
         result = await on.call("/?k=${env.KEY}", env=ENV)
         assert result.error == (
-            "The place that the service redirects to cannot be reached: its name cannot be resolved."
+            "The target of the service's redirect cannot be reached: its name cannot be resolved."
         )
 
 

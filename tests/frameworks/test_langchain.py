@@ -130,7 +130,7 @@ async def test_its_content_blocks_are_texts_and_images() -> None:
 
 
 async def test_what_is_no_tool_of_theirs_is_refused_in_a_sentence() -> None:
-    with pytest.raises(DefinitionError, match="A tool of LangChain is a langchain_core BaseTool, not"):
+    with pytest.raises(DefinitionError, match="A LangChain tool must be a langchain_core BaseTool, not"):
         tw.Tool.from_langchain(print)
 
 

@@ -141,7 +141,7 @@ async def test_its_ways_to_fail_and_its_bytes_are_results_of_ours() -> None:
 
 
 async def test_what_is_no_tool_of_theirs_is_refused_in_a_sentence() -> None:
-    with pytest.raises(DefinitionError, match=r"A tool of pydantic-ai is a pydantic_ai\.Tool, not"):
+    with pytest.raises(DefinitionError, match=r"A pydantic-ai tool must be a pydantic_ai\.Tool, not"):
         tw.Tool.from_pydantic_ai(weather)
     with pytest.raises(DefinitionError, match="has a `prepare` function"):
         tw.Tool.from_pydantic_ai(Tool(weather, prepare=lambda _, each: each))  # type: ignore[arg-type, return-value]  # async, as it may be

@@ -15,7 +15,7 @@ async def waiting(rt: Runtime) -> Call:
     async with asyncio.timeout(30):
         while True:
             for each in await rt.calls.list():
-                if each.is_asked:
+                if each.awaits_approval:
                     return each
             await asyncio.sleep(0)
 

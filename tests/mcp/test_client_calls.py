@@ -28,7 +28,7 @@ NAMED = {
     "schema_without_structured": "3\nThe result does not match the outputSchema of the tool: ",
     "unknown_kind": "[Content of the kind 'hologram' is left out: it cannot be read.]\nbeside",
     "structured_alone": '{"sum":3}',
-    "content_has_null": "[Content of no known kind is left out: it cannot be read.]",
+    "content_has_null": "[Content of an unknown kind is left out: it cannot be read.]",
     "text_is_number": "[Content of the kind 'text' is left out: it cannot be read.]",
     "image_bad_base64": "[The file image.png is left out: it is not base64.]",
     "embedded_bad_base64": "[The file a.pdf is left out: it is not base64.]",

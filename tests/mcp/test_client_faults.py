@@ -22,7 +22,7 @@ USABLE = [
     ("many_pages", "http", "too long|10000 tools"),
     ("huge_list", "json", ""),
     ("endless_pages", "http", "too long|tools"),
-    ("cursor_loop", "http", "no end"),
+    ("cursor_loop", "http", "does not end"),
     ("wrong_schemas", "http", "unknown_type"),
     ("wrong_tools", "http", "no name"),
     ("odd_names", "http", "-|name"),

@@ -239,8 +239,8 @@ def test_a_name_that_a_server_of_ours_gives_is_kept() -> None:
         ),
         ({"type": "text", "text": 5}, "[Content of the kind 'text' is left out: it cannot be read.]"),
         ({"type": "image", "data": "AAAA"}, "[Content of the kind 'image' is left out: it cannot be read.]"),
-        ({"type": ["x"]}, "[Content of no known kind is left out: it cannot be read.]"),
-        (None, "[Content of no known kind is left out: it cannot be read.]"),
+        ({"type": ["x"]}, "[Content of an unknown kind is left out: it cannot be read.]"),
+        (None, "[Content of an unknown kind is left out: it cannot be read.]"),
         (
             {"type": "x" * 5000},
             f"[Content of the kind {'x' * 60 + ' … (5000 characters)'!r} is left out: it cannot be read.]",

@@ -51,7 +51,7 @@ async def test_a_server_that_speaks_another_revision_is_down_and_says_why(
     with configured("plain", way, revision=spoken) as (server, _):
         async with hosting({**server, "revision": named}, calling("own")) as host:
             assert await host.status() == "down"
-            assert f"it does not speak {named}" in await host.faults()
+            assert f"it does not support {named}" in await host.faults()
             assert "option revision" in await host.faults()
 
 
@@ -85,4 +85,4 @@ async def test_without_the_option_the_fault_of_such_a_tool_names_it(tmp_path: Pa
         thread = await rt.threads.create("a")
         run = await rt.threads.send(thread.id, "Go")
         [told] = await over(rt, run.id)
-    assert 'option revision of the server, set to "2025-11-25"' in json.loads(told.content)["error"]
+    assert 'Set the option revision of the server to "2025-11-25"' in json.loads(told.content)["error"]

@@ -14,7 +14,7 @@ import pytest
 import toolwright as tw
 from tests.mcp.server_rig import REVISIONS, Host, Revision, Wire, hosting
 from tests.postgres_server import fresh_database
-from toolwright.web.auth.access import Named, Signature
+from toolwright.web.auth.access import Signature, TokenIdentity
 from toolwright.web.mcp import sessions
 from toolwright.web.mcp.server import McpEndpoint
 from toolwright.web.mcp.sessions import KEY as KEY_OF_SESSION
@@ -71,8 +71,8 @@ async def test_a_key_that_may_only_read_calls_no_tool(scope: str) -> None:
         assert await host.rt.calls.list() == []
 
 
-async def _verify(token: str) -> Named:
-    return Named(external_id=token, until=None)
+async def _verify(token: str) -> TokenIdentity:
+    return TokenIdentity(external_id=token, until=None)
 
 
 async def test_a_persons_calls_are_theirs() -> None:
@@ -286,7 +286,7 @@ async def test_a_host_that_waits_is_told_that_the_call_goes_on(revision: Revisio
     seen: list[float] = []
 
     async def told(progress: float, total: float | None, message: str | None) -> None:
-        assert (total, message) == (None, "ask_slowly is not over yet")
+        assert (total, message) == (None, "ask_slowly has not finished yet")
         seen.append(progress)
 
     slow = tw.Tool(name="ask_slowly", description="Ask.", kind="external", timeout=0.7)
@@ -426,7 +426,7 @@ async def test_a_request_goes_to_no_process_that_has_not_signed_its_address_or_i
 async def test_a_request_to_a_frozen_process_ends_once_that_is_known_to_be_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(sessions, "CHECK_INTERVAL", 0.05)
     monkeypatch.setattr(sessions, "CONNECT", 0.5)
     reached = asyncio.Event()
 

@@ -11,7 +11,7 @@ import toolwright as tw
 from tests.mcp.server_rig import REVISIONS, Host, Revision, Wire, hosting
 from tests.mcp.test_server_stdio import APP, server
 from toolwright.core.errors import DefinitionError
-from toolwright.web.auth.access import Named
+from toolwright.web.auth.access import TokenIdentity
 from toolwright.wiring.gateway import gateway
 from toolwright.wiring.settings import Settings
 
@@ -31,8 +31,8 @@ TOOLS = [_tool("look", read_only=True), _tool("put", idempotent=True), _tool("se
 ALL = ["look", "put", "send"]
 
 
-async def _verify(token: str) -> Named:
-    return Named(external_id=token, until=None)
+async def _verify(token: str) -> TokenIdentity:
+    return TokenIdentity(external_id=token, until=None)
 
 
 def _served(mcp_server: Any = None, **options: Any) -> Any:

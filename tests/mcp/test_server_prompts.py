@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 import toolwright as tw
 from tests.mcp.server_rig import REVISIONS, Revision, hosting
 from toolwright.core.errors import DefinitionError
-from toolwright.web.auth.access import Named
+from toolwright.web.auth.access import TokenIdentity
 
 pytestmark = pytest.mark.anyio
 each_revision = pytest.mark.parametrize("revision", REVISIONS)
@@ -93,8 +93,8 @@ async def test_fixed_resources_are_listed_and_read(revision: Revision, tmp_path:
 
 @each_revision
 async def test_prompts_and_resources_are_permitted_as_read_only_tools_are(revision: Revision) -> None:
-    async def verify(token: str) -> Named:
-        return Named(external_id=token, until=None)
+    async def verify(token: str) -> TokenIdentity:
+        return TokenIdentity(external_id=token, until=None)
 
     cases: list[tuple[Any, list[str], list[str]]] = [
         ("read_only", ["review", "greet", "secret"], ["terms"]),

@@ -104,7 +104,9 @@ async def test_several_questions_are_asked_one_after_another(revision: Revision)
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_nobody_is_asked_where_the_host_cannot(revision: Revision) -> None:
     async with hosting(APP) as host, host.client(revision) as client:
-        assert text_of(await client.call_tool("hello", {})) == "cancel: The host cannot ask its user."
+        assert (
+            text_of(await client.call_tool("hello", {})) == "cancel: The host does not support elicitation."
+        )
         assert text_of(await client.call_tool("elsewhere", {})) == "cancel"
 
 
@@ -231,7 +233,7 @@ async def test_a_call_that_needs_the_model_of_a_host_without_one_says_so() -> No
         async with host.client("legacy") as client:
             result = await client.call_tool("think", {})
             assert result.is_error
-            assert "The host offers no model." in text_of(result)
+            assert "The host does not support sampling." in text_of(result)
         async with host.client("2026-07-28") as client:
             with pytest.raises(MCPError) as refused:
                 await client.call_tool("think", {})

@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 
 import toolwright as tw
 from tests.mcp.server_rig import REVISIONS, Revision, hosting
-from toolwright.web.auth.access import Named
+from toolwright.web.auth.access import TokenIdentity
 from toolwright.web.mcp.content import ALONG, MOST_BYTES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("revision", REVISIONS)]
@@ -63,8 +63,8 @@ async def test_what_is_too_much_for_one_result_is_linked(revision: Revision) -> 
 
 
 async def test_what_is_not_theirs_is_as_if_it_were_not_there(revision: Revision) -> None:
-    async def verify(token: str) -> Named:
-        return Named(external_id=token, until=None)
+    async def verify(token: str) -> TokenIdentity:
+        return TokenIdentity(external_id=token, until=None)
 
     options: dict[str, Any] = {"public_keys": ("pk",), "verify_token": verify}
     async with hosting(APP, **options) as host:

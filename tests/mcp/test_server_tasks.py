@@ -149,12 +149,12 @@ async def test_a_task_whose_host_cannot_ask_its_user_goes_on_without_an_answer()
         began.set()
         call = call_of(await host.rt.calls.get(task["taskId"]))
         with host.rt.app_calls.watch(call) as watch:
-            while not await host.rt.app_calls.below(call, 10):
+            while not await host.rt.app_calls.nested_calls(call, 10):
                 await watch.next(1.0)
             await send(client, "tasks/get", taskId=call.id)
             over = await asyncio.wait_for(until_over(host, client, call.id), 20)
         assert over["result"]["content"] == [
-            {"type": "text", "text": "cancel: The host cannot ask its user."}
+            {"type": "text", "text": "cancel: The host does not support elicitation."}
         ]
 
 

@@ -317,7 +317,7 @@ async def test_return_annotations_are_output_schemas_that_results_fit(revision: 
     assert results["points"].structured_content == {"result": [when]}
     assert results["maybe"].structured_content == {"result": None}
     assert not any(results[name].is_error for name in ("point", "points", "maybe", "picture", "anything"))
-    for name, said in (("sloppy", "outputSchema promises: n"), ("failing", "No number today.")):
+    for name, said in (("sloppy", "does not match its outputSchema: n"), ("failing", "No number today.")):
         assert results[name].is_error
         assert results[name].structured_content is None
         told = [each.text for each in results[name].content if isinstance(each, mcp_types.TextContent)]

@@ -124,14 +124,14 @@ async def test_a_question_that_cannot_be_asked_is_cancelled_at_once(faulty: JSON
 async def test_a_task_that_asks_what_nobody_can_answer_is_cancelled() -> None:
     requests = {"model": {"method": "sampling/createMessage", "params": SAMPLING}}
     with task_that({"status": "input_required", "inputRequests": requests}) as server:
-        assert "asks what nobody here can answer" in await told_by(server)
+        assert "asks for input that no one here can give" in await told_by(server)
         await asyncio.to_thread(server.hearing.wait_for, "tasks/cancel")
 
 
 async def test_a_task_that_asks_without_an_end_is_cancelled() -> None:
     many = {f"q{number}": form(f"Number {number}?") for number in range(100)}
     with task_that(asks(**many)) as server:
-        assert "asks too much" in await told_by(server)
+        assert "asks too many questions" in await told_by(server)
         await asyncio.to_thread(server.hearing.wait_for, "tasks/cancel")
 
 
@@ -229,7 +229,7 @@ async def test_what_a_task_asks_in_2025_is_never_asked_below_another_call() -> N
             run = await rt.threads.send(thread.id, "Begin")
             [told] = await over(rt, run.id)
             assert told.content == "All done."
-            assert asked_of == ["Nobody can be asked any more."]
+            assert asked_of == ["The call has ended: no one can be asked."]
             assert not [each for each in await rt.calls.list(status=None) if each.name == "elicit"]
             await rt.runs.cancel(waiting)
     finally:

@@ -87,7 +87,10 @@ async def test_a_turn_may_fail_as_one_of_a_script() -> None:
         ({"when": "x"}, "for step 1: needs one of text, json, calls, thinking, fail"),
         ({"txt": "a"}, "unknown key 'txt'; the keys of a turn are text"),
         ({"calls": [{"args": "{}"}]}, r"calls\.0\.name"),
-        ({"when": "x", "text": "y"}, "when is for scripts; let the function look at the messages"),
+        (
+            {"when": "x", "text": "y"},
+            "`when` is only for scripts. Check the messages in the function instead",
+        ),
     ],
 )
 async def test_a_faulty_turn_is_a_clear_error(turn: JSON, fault: str) -> None:
@@ -110,5 +113,5 @@ async def test_what_the_function_raises_fails_the_run_and_says_so() -> None:
 
 @pytest.mark.parametrize("fn", [None, "hello", dict])
 def test_what_is_no_function_is_refused(fn: Callable[[tuple[Message, ...]], object]) -> None:
-    with pytest.raises(DefinitionError, match="A FunctionModel takes a function of the messages"):
+    with pytest.raises(DefinitionError, match="FunctionModel requires a function that takes the messages"):
         testing.FunctionModel(fn)

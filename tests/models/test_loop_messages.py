@@ -360,7 +360,7 @@ async def test_what_fit_cannot_take_is_told(given: dict[str, Any], said: str) ->
 async def test_a_limit_has_to_be_known_and_a_message_has_to_fit() -> None:
     async with testing.runtime(app_of()) as rt:
         assert await fitted(rt, []) == []
-        with pytest.raises(InvalidRequest, match="give max_tokens="):
+        with pytest.raises(InvalidRequest, match="Pass max_tokens="):
             await fitted(rt, talk(1))
         long = [{"role": "user", "content": "word " * 20_000}]
         with pytest.raises(ContextTooLong, match=re.escape("The message messages[0] has some 25")):

@@ -27,7 +27,7 @@ from toolwright.adapters.models.providers.tools import MOST_REFUSED
 from toolwright.core.errors import ModelRefused
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ToolDefinition
-from toolwright.core.schemas.provider_forms import ToolFault, provider_form
+from toolwright.core.schemas.provider_forms import ToolError, provider_form
 from toolwright.core.schemas.provider_rules import PROVIDER_RULES, broken_rule
 from toolwright.core.tools.tool import Tool
 
@@ -127,7 +127,7 @@ def as_written(wire: str, name: str, arguments: JSONObject) -> str:
         ToolDefinition(name=name, description="Odd.", parameters=ODD[name][0]),
         "anthropic" if wire == "/v1/messages" else "openai",
     )
-    assert not isinstance(form, ToolFault)
+    assert not isinstance(form, ToolError)
     text = json.dumps(arguments)
     return text if form.names is None else form.names.wire(text)
 
@@ -185,7 +185,7 @@ def test_every_rule_is_broken_by_an_odd_tool_and_kept_by_its_form(rule: Any) -> 
     for tool in breaking:
         for provider in rule.providers:
             form = provider_form(tool, provider)
-            assert not isinstance(form, ToolFault)
+            assert not isinstance(form, ToolError)
             assert broken_rule(form.definition, provider) is None
             assert rule.source
 

@@ -381,7 +381,7 @@ async def test_the_time_that_connecting_takes_does_not_move_the_clock(
 
 async def test_a_thread_whose_row_is_locked_holds_up_no_other(url: str) -> None:
     async with leased(url) as rig:
-        wanted = rig.motor._wanted  # type: ignore[attr-defined]
+        wanted = rig.motor._requested  # type: ignore[attr-defined]
         admin = await connect(url)
         await rig.thread("a")
         await rig.thread("b")
@@ -629,7 +629,7 @@ async def test_a_node_without_a_free_slot_tells_others_what_was_woken_here(url: 
         rig.motor.woken_elsewhere("asked", True)  # type: ignore[attr-defined]  # which is not sent back and forth
         await rig.send("a")
         await rig.until(lambda: told == ["a"])
-        assert not rig.motor._wanted  # type: ignore[attr-defined]
+        assert not rig.motor._requested  # type: ignore[attr-defined]
         may_end.set()
 
 
@@ -1098,7 +1098,7 @@ async def test_a_wake_from_another_process_is_forgotten_with_its_lease(url: str)
             return {*rig.drained} == {*names}
 
         await until(all_drained)
-        await until(lambda: _is_empty(motor._wanted))  # pyright: ignore[reportPrivateUsage]
+        await until(lambda: _is_empty(motor._requested))  # pyright: ignore[reportPrivateUsage]
         assert not motor._from_elsewhere  # pyright: ignore[reportPrivateUsage]
 
 

@@ -45,9 +45,7 @@ async def test_an_agent_over_http_has_the_tools_of_its_documents() -> None:
     async with serving() as api:
         entry = {"source": FAULTY, "name": "zoo", "timeout": 5_000, "requiresApproval": True}
         made = await post(api, with_tools({"openapi": entry}, INSIDE))
-        assert made["faults"] == [
-            {"operation": "TRACE /b", "message": "tools cannot be made of the method TRACE"}
-        ]
+        assert made["faults"] == [{"operation": "TRACE /b", "message": "tools cannot call the method TRACE"}]
         first, second = made["agent"]["config"]["tools"]
         assert second == INSIDE
         assert (first["name"], first["timeout"], first["requiresApproval"]) == ("zoo_get", 5_000, True)

@@ -185,7 +185,7 @@ async def test_bodies_that_cannot_be_spread_are_one_argument() -> None:
 async def test_a_fault_is_that_of_one_operation() -> None:
     tools = tw.openapi(STYLES)
     assert [(each.operation, each.message) for each in tools.faults] == [
-        ("OPTIONS /raw/{id}", "tools cannot be made of the method OPTIONS"),
+        ("OPTIONS /raw/{id}", "tools cannot call the method OPTIONS"),
         ("POST /odd", "the parameter 'q' has the style 'matrix', which is not allowed in query"),
-        ("TRACE /odd", "tools cannot be made of the method TRACE"),
+        ("TRACE /odd", "tools cannot call the method TRACE"),
     ]

@@ -29,9 +29,9 @@ def send(schema: object, schemas: dict[str, Any] | None = None, version: str = "
 
 
 def accepts(tool: tw.Tool, it: object) -> bool:
-    assert tool.judge is not None
+    assert tool.validator is not None
     try:
-        tool.judge.read(dumps({"it": it}))
+        tool.validator.read(dumps({"it": it}))
     except InvalidArguments:
         return False
     return True
@@ -176,10 +176,10 @@ def test_3_1_says_more_beside_a_reference() -> None:
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (ref("Nothing"), "the reference '#/components/schemas/Nothing' leads nowhere"),
+        (ref("Nothing"), "the reference '#/components/schemas/Nothing' does not resolve"),
         ({"$ref": "other.yaml#/Pet"}, "'other.yaml' is another document: bundle them first"),
         ({"$ref": "http://169.254.169.254/x"}, "'http://169.254.169.254/x' is another document"),
-        (ref("Loop"), "circle"),
+        (ref("Loop"), "form a cycle"),
         ({"$dynamicRef": "#x"}, "the dynamic reference '#x' is not inside a schema with that anchor"),
         ({"type": "strange"}, "inputSchema is not a valid JSON Schema"),
         (7, "a schema is neither an object nor true or false"),

@@ -55,7 +55,7 @@ async def test_a_path_a_text_and_an_object_are_the_same(tmp_path: Path) -> None:
             "This is a Swagger 2.0 document: convert it to OpenAPI 3, for example with",
         ),
         ({"swagger": "2.0"}, "npx swagger2openapi"),
-        ({"openapi": "3.2.0"}, "The document is of OpenAPI 3.2.0: OpenAPI 3.0 and 3.1 are read."),
+        ({"openapi": "3.2.0"}, "The document is of OpenAPI 3.2.0: only OpenAPI 3.0 and 3.1 are supported."),
         ({"info": {}}, "has no field 'openapi'"),
         ("{not json", "The OpenAPI document is not valid JSON"),
         ("a: [\n", "The OpenAPI document is not valid YAML"),
@@ -314,14 +314,14 @@ def test_faults_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     [record] = caplog.records
     assert record.name == "toolwright.openapi"
     assert record.getMessage() == (
-        "Of the OpenAPI document 'Zoo', 2 operations became no tool: OPTIONS /b: tools cannot be made of the method "
-        "OPTIONS; TRACE /b: tools cannot be made of the method TRACE."
+        "Of the OpenAPI document 'Zoo', 2 operations became no tool: OPTIONS /b: tools cannot call the method "
+        "OPTIONS; TRACE /b: tools cannot call the method TRACE."
     )
     assert len(tools.faults) == 2
 
 
 def test_a_relative_server_without_an_address_needs_one() -> None:
-    with pytest.raises(DefinitionError, match="give base_url"):
+    with pytest.raises(DefinitionError, match="set base_url"):
         tw.openapi(minimal(servers=[{"url": "/v1"}]))
 
 

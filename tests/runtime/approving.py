@@ -45,7 +45,7 @@ async def asked(rig: Rig, run_id: str, *, parked: bool = True) -> Call:
     """The call of the run that waits for its approval, once one does, and the run is parked."""
     while True:
         for call in await rig.rt.calls.list(run_id=run_id):
-            if call.is_asked and (not parked or (await rig.rt.runs.get(run_id)).status == "waiting"):
+            if call.awaits_approval and (not parked or (await rig.rt.runs.get(run_id)).status == "waiting"):
                 return call
         await asyncio.sleep(0)
 

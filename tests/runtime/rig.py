@@ -22,7 +22,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import INSTANTS, Instant
+from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor
 from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.model.ask import ANSWER_LIMITS
 from toolwright.runtime.runtime import Runtime
@@ -106,7 +106,7 @@ async def running(
     files: Files | None = None,
     cipher: Cipher | None = None,
     answer_limits: tuple[float, float] = ANSWER_LIMITS,
-    instants: Mapping[Kind, Instant] = INSTANTS,
+    inline_executors: Mapping[Kind, InlineExecutor] = INLINE_EXECUTORS,
     executors: Mapping[Kind, Executor] | None = None,
     abort_grace: float = ABORT_GRACE,
     telemetry: Telemetry | None = None,
@@ -133,7 +133,7 @@ async def running(
             clock=clock,
             files=files or MemoryFiles(),
             cipher=cipher or MemoryCipher(),
-            instants=instants,
+            inline_executors=inline_executors,
             executors={"function": FunctionExecutor(), **(executors or {})},
             abort_grace=abort_grace,
             telemetry=telemetry,

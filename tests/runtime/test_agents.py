@@ -151,9 +151,9 @@ async def test_names_are_given_once_and_those_of_the_app_never(tmp_path: Path) -
         with pytest.raises(AlreadyExists, match="another agent 'ranger'"):
             await agents.update("scout", name="ranger")
         for name in ("host", host.id):
-            with pytest.raises(Forbidden, match="change it there"):
+            with pytest.raises(Forbidden, match="Change it there"):
                 await agents.update(name, description="x")
-            with pytest.raises(Forbidden, match="change it there"):
+            with pytest.raises(Forbidden, match="Change it there"):
                 await agents.delete(name)
         for name in ("", " ", "x" * 201, "a\x00", "\ud800"):
             with pytest.raises(InvalidRequest, match="name"):

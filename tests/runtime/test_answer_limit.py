@@ -52,7 +52,7 @@ def test_a_model_that_says_something_in_time_may_go_on() -> None:
     on_the_loop(body)
 
 
-@pytest.mark.parametrize(("steps", "what"), [((608,), "silent"), ((599,) * 7, "not complete")])
+@pytest.mark.parametrize(("steps", "what"), [((608,), "sent nothing"), ((599,) * 7, "not complete")])
 def test_silence_and_a_long_answer_end_the_scope(steps: tuple[int, ...], what: str) -> None:
     async def body(loop: Ahead) -> None:
         limit = AnswerLimit(600, 3_600, Cancellation())

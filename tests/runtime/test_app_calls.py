@@ -45,7 +45,7 @@ async def ended(rt: Runtime, name: str, arguments: object, user_id: str | None =
 
 async def settled(rt: Runtime, call: AppCall, watch: CallWatch) -> Call:
     async with asyncio.timeout(10):
-        while (row := await rt.app_calls.row(call)) is None or not (
+        while (row := await rt.app_calls.get_row(call)) is None or not (
             is_over(row.status) or row.status == "pending"
         ):
             await watch.next(1.0)
@@ -83,7 +83,7 @@ async def test_a_call_beside_another_has_the_values_that_were_set_in_its_thread(
         await rt.threads.set_env(first.thread_id, {"API_KEY": "12345678"})
         call = rt.app_calls.new(first)
         with rt.app_calls.watch(call) as watch:
-            await rt.app_calls.make_beside(call, first, "keyed", {})
+            await rt.app_calls.make_in_thread_of(call, first, "keyed", {})
             second = await settled(rt, call, watch)
         assert result_of(rt, second).result == "has 8"
         assert (second.thread_id, second.run_id != first.run_id) == (first.thread_id, True)
@@ -98,7 +98,7 @@ async def test_a_call_is_made_beside_no_call_of_an_agent() -> None:
         await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
         [other] = await rt.calls.list(status=None)
         with pytest.raises(NotFound, match="There is no thread"):
-            await rt.app_calls.make_beside(rt.app_calls.new(other), other, "add", {"a": 1, "b": 2})
+            await rt.app_calls.make_in_thread_of(rt.app_calls.new(other), other, "add", {"a": 1, "b": 2})
 
 
 async def test_a_tool_whose_variables_are_missing_says_so_at_once() -> None:
@@ -148,7 +148,7 @@ async def test_a_cancelled_call_ends_whoever_carries_it_out() -> None:
         call = rt.app_calls.new()
         with rt.app_calls.watch(call) as watch:
             await rt.app_calls.make(call, "wait_for_ever", {})
-            while (row := await rt.app_calls.row(call)) is None or row.status != "running":
+            while (row := await rt.app_calls.get_row(call)) is None or row.status != "running":
                 await watch.next(1.0)
             await rt.app_calls.cancel(call)
             assert (await settled(rt, call, watch)).status == "error"

@@ -199,7 +199,7 @@ async def test_its_timer_ends_no_call_before_its_time() -> None:
         assert call.expires_at is not None
         assert (call.expires_at - call.created_at).total_seconds() >= 120
         await rig.rt.calls.expire(call.id)
-        assert (await rig.rt.calls.get(call.id)).is_asked
+        assert (await rig.rt.calls.get(call.id)).awaits_approval
 
 
 @pytest.mark.idle_clock

@@ -27,7 +27,7 @@ async def waiting(rt: Runtime) -> Call:
     async with asyncio.timeout(20):
         while True:
             for each in await rt.calls.list():
-                if each.is_asked:
+                if each.awaits_approval:
                     return each
             await asyncio.sleep(0)
 

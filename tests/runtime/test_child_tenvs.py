@@ -131,8 +131,8 @@ async def test_a_child_that_lacks_tenvs_does_not_begin_and_the_error_says_how_th
         assert result["error_code"] == "tenvs_required"
         assert result["missing"] == missing
         assert result["error"] == (
-            "The agent 'worker' cannot begin, for its tools need tenvs that it is not given: "
-            f"{words}. A child does not inherit tenvs: give them by tenvs= or pass_tenvs= in its "
+            "The agent 'worker' cannot start: its tools require tenvs that are not set: "
+            f"{words}. A child does not inherit tenvs. Set them with tenvs= or pass_tenvs= in its "
             "SubagentToolConfig."
         )
         assert await at.children(thread.id) == []
@@ -229,7 +229,7 @@ async def test_a_child_that_finds_no_room_at_its_commit_leaves_no_tenvs_behind(s
 def test_a_faulty_configuration_is_refused(config: dict[str, Any], fault: str) -> None:
     with pytest.raises(DefinitionError, match=fault) as raised:
         tw.SubagentToolConfig.model_validate({"name": "worker", **config})
-    assert raised.value.message.startswith("SubagentToolConfig is faulty: ")
+    assert raised.value.message.startswith("SubagentToolConfig is invalid: ")
 
 
 def test_the_values_are_not_shown_where_the_configuration_is() -> None:

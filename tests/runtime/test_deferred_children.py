@@ -215,7 +215,7 @@ async def test_of_twenty_parts_at_once_one_child_begins(store: OpenStore) -> Non
 async def test_parts_keep_the_request_open_and_other_names_are_refused(memory: OpenStore) -> None:
     async with kin(memory, leader(asks()), scout()) as rig:
         thread_id, [request_id] = await put_off(rig)
-        with pytest.raises(InvalidRequest, match="was not asked for"):
+        with pytest.raises(InvalidRequest, match="was not requested"):
             await rig.rt.requests.answer(thread_id, request_id, {**GIVEN, "OTHER": "x"})
         with pytest.raises(VariablesRequired) as lacking:
             await rig.rt.requests.answer(thread_id, request_id, {"API_KEY": KEY})
@@ -301,7 +301,7 @@ async def test_no_more_children_begin_than_there_may_be(store: OpenStore) -> Non
         answers = await asyncio.gather(
             *[rig.rt.requests.answer(thread_id, one, GIVEN) for one in requests], return_exceptions=True
         )
-        assert sorted(type(each).__name__ for each in answers) == ["Answered", *["NoRoom"] * 7]
+        assert sorted(type(each).__name__ for each in answers) == ["FulfilledRequest", *["NoRoom"] * 7]
         assert len(await rig.rt.threads.children(thread_id)) == 1
         left = [each.id for each in await rig.rt.requests.list(thread_id)]
         assert len(left) == 7

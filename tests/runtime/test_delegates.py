@@ -396,9 +396,9 @@ async def test_a_cancelled_request_stops_its_delegates() -> None:
 @pytest.mark.parametrize(
     ("delegate", "words"),
     [
-        ({"const": "nobody"}, "has the delegate 'nobody'; there are 'anonymous'."),
-        ({"enum": ["anonymous", "nobody"]}, "has the delegate 'nobody'; there are 'anonymous'."),
-        ({"const": "../secret"}, "has the delegate '../secret'; there are 'anonymous'."),
+        ({"const": "nobody"}, "has the unknown delegate 'nobody'. Choose one of 'anonymous'."),
+        ({"enum": ["anonymous", "nobody"]}, "has the unknown delegate 'nobody'. Choose one of 'anonymous'."),
+        ({"const": "../secret"}, "has the unknown delegate '../secret'. Choose one of 'anonymous'."),
     ],
 )
 def test_a_delegate_that_is_not_there_is_told_when_the_app_is_made(delegate: object, words: str) -> None:

@@ -432,9 +432,15 @@ async def of_nothing() -> AsyncGenerator[None]:
     ("lifespan", "fault"),
     [
         (bare, "App: the lifespan is a generator. Decorate it with @contextlib.asynccontextmanager"),
-        (coroutine, "App: the lifespan must be a function of the app that gives an async context manager"),
-        ("open", "App: the lifespan must be a function of the app .* not 'open'"),
-        (of_nothing, "App: the lifespan must be a function of the app that gives an async context manager"),
+        (
+            coroutine,
+            "App: the lifespan must be a function that takes the app and returns an async context manager",
+        ),
+        ("open", "App: the lifespan must be a function that takes the app .* not 'open'"),
+        (
+            of_nothing,
+            "App: the lifespan must be a function that takes the app and returns an async context manager",
+        ),
         (of_nothing(), "App: the lifespan must be the function itself"),
     ],
 )

@@ -140,7 +140,7 @@ async def test_what_no_journal_keeps_is_refused(fields: dict[str, Any], path: st
                 await attempt
             assert refused.value.details[0]["path"] == path
         assert len(await rigged.rt.entities.list()) == 2
-        with pytest.raises(InvalidRequest, match="name is no field"):
+        with pytest.raises(InvalidRequest, match="name is not a field"):
             await rigged.rt.entities.create(name="x")  # type: ignore[call-arg]
 
 

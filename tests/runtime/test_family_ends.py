@@ -139,9 +139,7 @@ async def test_more_than_a_thousand_children_are_counted_where_there_is_a_most()
         thread_id = await with_children(rig, 1_001)
         assert (await ended(rig, thread_id)).output == "Done."
         [result] = await results(rig, thread_id)
-        assert result["error"].startswith(
-            "There may be no more children of 'worker' than the 1001 that are there"
-        )
+        assert result["error"].startswith("'worker' already has the maximum of 1001 children")
 
 
 # ── threads that are over ───────────────────────────────────────────────────────────────────────────────────────
@@ -703,7 +701,7 @@ async def test_a_deleted_agents_calls_are_neither_answered_nor_listed_nor_offere
             await rig.rt.calls.claim(asked.id, "worker", 30.0)
         assert await rig.rt.calls.list() == []
         now = SystemClock().now()
-        begun = await rig.store.inner.offers.begun(now, after=(thread.created_at, ""), before=now)
+        begun = await rig.store.inner.offers.claimable(now, after=(thread.created_at, ""), before=now)
         assert begun == []
 
 

@@ -96,9 +96,9 @@ async def test_a_node_without_a_heartbeat_is_healthy_and_not_ready() -> None:
     reason: list[str | None] = [None]
     health = Health(CountedStore(), CountedFiles(), ManualClock(), new_id, unready=lambda: reason[0])
     await health.check_ready()
-    reason[0] = "This node of the cluster has no heartbeat at the moment."
+    reason[0] = "This node of the cluster cannot send a heartbeat at the moment."
     await health.check()
-    with pytest.raises(StoreError, match="This node of the cluster has no heartbeat at the moment"):
+    with pytest.raises(StoreError, match="This node of the cluster cannot send a heartbeat at the moment"):
         await health.check_ready()
 
 

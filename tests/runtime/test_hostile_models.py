@@ -247,7 +247,7 @@ async def test_a_model_that_is_cancelled_by_itself_fails_its_run() -> None:
     async with running(Cancelled()) as rig:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        assert (run.status, run.error) == ("failed", "The model was cancelled by itself.")
+        assert (run.status, run.error) == ("failed", "The model cancelled its own answer.")
 
 
 class Generated:

@@ -199,7 +199,7 @@ async def test_agents_that_call_each_other_in_a_circle_come_to_an_end() -> None:
             below = await talk.rt.threads.children(last.id)
         assert depth == 3
     refused = [m.content for request in model.requests for m in request.messages if m.role == "tool"]
-    error = "Agents call each other at most 3 deep, and this one is the last."
+    error = "Agents can call each other at most 3 deep, and this one is at that depth."
     assert json.loads(refused[0]) == {"error": error, "error_code": "too_deep"}
 
 

@@ -89,5 +89,5 @@ def test_arguments_that_we_cannot_judge_are_an_internal_error(caplog: pytest.Log
     result = prepare({"look": tool}, "look", '{"x": "y"}', "call_1", resolve)
     assert isinstance(result, ToolResult)
     assert (result.status, result.error_code) == ("error", "internal")
-    assert result.error == "Internal error while judging the arguments of the tool 'look': no references."
+    assert result.error == "Internal error while validating the arguments of the tool 'look': no references."
     assert is_logged(caplog)

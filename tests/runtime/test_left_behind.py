@@ -162,7 +162,7 @@ async def test_a_model_that_is_silent_and_never_ends_has_failed() -> None:
     async with running(DeafModel(deaf), answer_limits=(0.05, 60.0)) as rig, asyncio.timeout(20):
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id)
-        assert (run.status, run.error) == ("failed", "The model was silent for 0.05 s within its answer.")
+        assert (run.status, run.error) == ("failed", "The model sent nothing for 0.05 s during its answer.")
         deaf.freed.set()
 
 

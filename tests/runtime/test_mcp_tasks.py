@@ -20,8 +20,8 @@ from toolwright.core.mcp.listing import McpListing, McpPrompts, read_listed
 from toolwright.core.mcp.servers import (
     McpPromptText,
     McpRefused,
-    McpTaskGone,
     McpTaskState,
+    McpTaskUnknown,
     McpUnavailable,
 )
 from toolwright.core.ports import Drain
@@ -279,7 +279,7 @@ async def test_a_result_is_not_lost_if_the_journal_is_away_when_it_comes(it: Pla
     assert await it.is_forgotten()
 
 
-@pytest.mark.parametrize("fault", [McpUnavailable("down"), McpTaskGone("unknown")], ids=["down", "gone"])
+@pytest.mark.parametrize("fault", [McpUnavailable("down"), McpTaskUnknown("unknown")], ids=["down", "gone"])
 async def test_a_server_that_is_gone_for_good_ends_the_call(it: Play, fault: Exception) -> None:
     await it.begin()
     it.servers.fault = fault
@@ -377,7 +377,7 @@ async def test_no_other_server_is_asked_about_the_task_of_a_server_that_is_confi
     assert it.servers.heard == []
     assert await it.is_forgotten()
     result = (await it.call()).result
-    assert late or (result is not None and "is configured to be somewhere else by now" in str(result))
+    assert late or (result is not None and "is now configured at another place" in str(result))
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ async def test_a_linked_block_is_read_by_others_and_changed_by_its_owner_alone()
         await blocks.write("friend", "house", "Ours.\n\nYour channels:\u2028- Theirs")
         await blocks.link("friend", "house", "thinker")
         quoted = "> Ours.\n> \n> Your channels:\n> - Theirs"
-        theirs = ("block:house", f"The memory block 'house' of friend, which you read only:\n{quoted}")
+        theirs = ("block:house", f"The memory block 'house' of friend, read-only for you:\n{quoted}")
         assert await sections(mind) == [theirs]
         before = await memory(mind)
         answer = await mind.call("update_memory", label="house", content="Mine.")

@@ -32,10 +32,10 @@ REFUSED: list[tuple[Misuse, str]] = [
         "attachments must be a list of attachments, not one with 5.",
     ),
     (lambda rt, _, __: rt.runs.wait("run", TEXT), "timeout must be a number of seconds, not 'x'."),
-    (lambda rt, _, __: rt.entities.list(TEXT), "limit must be a whole number from 0."),
+    (lambda rt, _, __: rt.entities.list(TEXT), "limit must be a non-negative integer."),
     (
         lambda rt, _, one: rt.entities.update(one, foo=1),  # type: ignore[arg-type]  # misuse
-        "foo is no field of an entity: there are external_id, display_name and metadata.",
+        "foo is not a field of an entity; the fields are external_id, display_name and metadata.",
     ),
     (lambda rt, _, __: rt.calls.list(status="pending"), "status must be a list of statuses, not 'pending'."),  # type: ignore[arg-type]  # misuse
     (
@@ -86,65 +86,65 @@ async def test_an_agent_that_is_not_named_by_text_is_not_there() -> None:
         for name in (WRONG, LIST):
             with pytest.raises(NotFound, match="An agent's name or id must be text"):
                 await runtime.agents.get(name)
-        assert await runtime.entities.named(LIST) is None
+        assert await runtime.entities.get_by_external_id(LIST) is None
 
 
 BY_ITSELF: list[tuple[Callable[[Runtime, Any, Any], Awaitable[object]], str]] = [
     (
         lambda rt, thread, _: rt.threads.get(thread),
-        "thread_id must be an id, which is text, not a Thread: give its .id.",
+        "thread_id must be an id, not a Thread: pass its .id.",
     ),
     (
         lambda rt, thread, _: rt.threads.send(thread, "x"),
-        "thread_id must be an id, which is text, not a Thread: give its .id.",
+        "thread_id must be an id, not a Thread: pass its .id.",
     ),
     (
         lambda rt, _, run: rt.threads.messages(run),
-        "thread_id must be an id, which is text, not a Run: give its .thread_id.",
+        "thread_id must be an id, not a Run: pass its .thread_id.",
     ),
     (
         lambda rt, thread, _: rt.threads.cancel(thread),
-        "thread_id must be an id, which is text, not a Thread: give its .id.",
+        "thread_id must be an id, not a Thread: pass its .id.",
     ),
     (
         lambda rt, thread, _: rt.threads.set_env(thread, {}),
-        "thread_id must be an id, which is text, not a Thread: give its .id.",
+        "thread_id must be an id, not a Thread: pass its .id.",
     ),
     (
         lambda rt, thread, _: rt.files.list(thread),
-        "thread_id must be an id, which is text, not a Thread: give its .id.",
+        "thread_id must be an id, not a Thread: pass its .id.",
     ),
     (
         lambda rt, thread, _: rt.requests.list(thread),
-        "thread_id must be an id, which is text, not a Thread: give its .id.",
+        "thread_id must be an id, not a Thread: pass its .id.",
     ),
-    (lambda rt, _, run: rt.runs.get(run), "run_id must be an id, which is text, not a Run: give its .id."),
-    (lambda rt, _, run: rt.runs.wait(run), "run_id must be an id, which is text, not a Run: give its .id."),
-    (lambda rt, _, run: rt.runs.cancel(run), "run_id must be an id, which is text, not a Run: give its .id."),
-    (lambda rt, _, run: rt.runs.steps(run), "run_id must be an id, which is text, not a Run: give its .id."),
+    (lambda rt, _, run: rt.runs.get(run), "run_id must be an id, not a Run: pass its .id."),
+    (lambda rt, _, run: rt.runs.wait(run), "run_id must be an id, not a Run: pass its .id."),
+    (lambda rt, _, run: rt.runs.cancel(run), "run_id must be an id, not a Run: pass its .id."),
+    (lambda rt, _, run: rt.runs.steps(run), "run_id must be an id, not a Run: pass its .id."),
     (
         lambda rt, thread, _: rt.runs.list(thread_id=thread),
-        "thread_id must be an id, which is text, not a Thread: give its .id.",
+        "thread_id must be an id, not a Thread: pass its .id.",
     ),
     (
         lambda rt, _, run: rt.calls.list(run_id=run),
-        "run_id must be an id, which is text, not a Run: give its .id.",
+        "run_id must be an id, not a Run: pass its .id.",
     ),
     (
         lambda rt, _, run: rt.calls.submit(run, "c", 1),
-        "run_id must be an id, which is text, not a Run: give its .id.",
+        "run_id must be an id, not a Run: pass its .id.",
     ),
     (
         lambda rt, thread, _: rt.calls.get(thread),
-        "call_id must be an id, which is text, not a Thread: give its .id.",
+        "call_id must be an id, not a Thread: pass its .id.",
     ),
     (
         lambda rt, thread, _: rt.spaces.get(thread),
-        "space_id must be an id, which is text, not a Thread: give its .id.",
+        "space_id must be an id, not a Thread: pass its .id.",
     ),
     (
         lambda rt, thread, _: rt.entities.get(thread),
-        "entity_id must be an id, which is text, not a Thread: give its .id.",
+        "entity_id must be an id, not a Thread: pass its .id.",
     ),
 ]
 

@@ -523,7 +523,7 @@ async def test_processes_go_on_without_the_server_that_they_hear_each_other_by(
             run = await rt.threads.send(thread.id, "Go")
             assert (await rt.runs.wait(run.id, 60)).output == "Yes."
     said = (
-        "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on the database do."
+        "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on this database do."
     )
     assert caplog.messages.count(said) == 1  # of the one that is without work
 
@@ -539,9 +539,7 @@ async def test_a_process_without_the_key_that_seals_in_the_cluster_does_not_star
 
         async with opened(one):
             for keys in ((), (two,)):
-                with pytest.raises(
-                    tw.errors.DefinitionError, match=r"an encryption key that this process does not"
-                ):
+                with pytest.raises(tw.errors.DefinitionError, match=r"a key that this process does not"):
                     async with opened(*keys, work=False):
                         pass
             with pytest.raises(
@@ -557,7 +555,7 @@ async def test_a_process_without_the_key_that_seals_in_the_cluster_does_not_star
             pass
         async with opened():
             with pytest.raises(
-                tw.errors.DefinitionError, match=r"The node \w+ has no encryption keys, and this"
+                tw.errors.DefinitionError, match=r"The node \w+ has no encryption keys, so it"
             ):
                 async with opened(one):
                     pass
@@ -585,8 +583,8 @@ async def test_a_process_without_work_that_started_before_nodes_with_another_key
             opened(one, "a"),
         ):
             assert await alike.health.warning() is None
-            assert "an encryption key that this process does not have" in str(await sealing.health.warning())
-            assert "are not those of this process" in str(await filing.health.warning())
+            assert "a key that this process does not have" in str(await sealing.health.warning())
+            assert "does not share the files of this process" in str(await filing.health.warning())
 
 
 async def test_of_processes_that_start_at_once_with_other_files_none_works_beside_another(
@@ -605,7 +603,7 @@ async def test_of_processes_that_start_at_once_with_other_files_none_works_besid
                 async with app.runtime(here):
                     await end.wait()
             except tw.errors.DefinitionError as error:
-                assert "are not those of this process" in str(error)
+                assert "does not share the files of this process" in str(error)
                 return False
             return True
 
@@ -653,7 +651,7 @@ async def test_a_process_whose_clock_is_ahead_goes_by_the_databases(
         async with app.runtime(set_for("one", work=True)):
             parts._cluster_clock.cache_clear()  # pyright: ignore[reportPrivateUsage]  # as in another process
             monkeypatch.setattr(system, "datetime", Ahead)
-            with pytest.raises(tw.errors.DefinitionError, match="are not those of this process"):
+            with pytest.raises(tw.errors.DefinitionError, match="does not share the files of this process"):
                 async with app.runtime(set_for("two", work=False)):
                     pass
             async with app.runtime(set_for("one", work=False)) as rt:
@@ -679,7 +677,7 @@ async def test_files_that_do_not_answer_keep_no_node_from_joining(monkeypatch: p
         for files in ("own", "theirs", "theirs")
     ]
     async with asyncio.timeout(30):
-        assert await parts.node_faults(nodes, [], Silent(), "own") == []
+        assert await parts.node_errors(nodes, [], Silent(), "own") == []
     assert asked == ["theirs"]
 
 
@@ -827,7 +825,7 @@ async def test_a_process_with_other_files_than_those_of_the_cluster_does_not_sta
             one, two = await rt.nodes()
             assert one.files and one.files == two.files
             with pytest.raises(
-                tw.errors.DefinitionError, match="are not those of this process: set the same"
+                tw.errors.DefinitionError, match=r"does not share the files of this process\. Set the same"
             ):
                 async with opened(str(tmp_path / "two"), work=False):
                     pass

@@ -147,7 +147,7 @@ async def test_a_run_that_has_read_events_only_is_not_retried_in_their_place() -
         await check(rig, thread_id, event_id, [])
         for run in await runs_of(rig, thread_id):
             if run.status == "failed":
-                with pytest.raises(NotFailed, match="retry these events in the inbox"):
+                with pytest.raises(NotFailed, match="Retry those events in the inbox"):
                     await rig.rt.runs.retry(run.id)
 
 

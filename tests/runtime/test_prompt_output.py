@@ -199,7 +199,7 @@ async def test_the_output_of_a_child_is_the_result_of_its_call() -> None:
     [
         (5, "The output schema of the prompt 'a' must be a JSON Schema or a type, not 5"),
         ("object", "The output schema of the prompt 'a' must be a JSON Schema or a type, not 'object'"),
-        ({"type": "objekt"}, "The output schema of the prompt 'a' is faulty: type "),
+        ({"type": "objekt"}, "The output schema of the prompt 'a' is invalid: type "),
         (look.handler, "The output schema of the prompt 'a' "),
     ],
 )

@@ -205,4 +205,6 @@ async def test_a_search_says_that_it_has_not_searched_old_files(monkeypatch: pyt
         await converse(rt, thread.id, [str(number) for number in range(3)])
         answer = await Reading(rt, thread.id, calls).read(query="nowhere")
         [note] = answer["notes"]
-        assert note.startswith("Of ") and note.endswith("only the beginning was searched: give its call_id.")
+        assert note.startswith("Only the beginning of ") and note.endswith(
+            "Pass a call_id to search all of it."
+        )

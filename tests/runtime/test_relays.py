@@ -16,7 +16,7 @@ from toolwright.adapters.bus.nats import NatsRelay
 pytestmark = pytest.mark.anyio
 
 REJECTED = "the server rejects the user or the password (authorization violation)"
-LOST = "Messages to other processes are not sent, so they see changes after 0.25 s: "
+LOST = "Messages to other processes cannot be sent. They see changes with a delay of up to 0.25 s: "
 BACK = "Messages to other processes are sent again."
 PERMISSIONS = """
 authorization { users = [{user: "quiet", password: "p", permissions: {publish: "other", subscribe: ">"}}] }

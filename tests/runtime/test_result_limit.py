@@ -37,7 +37,9 @@ async def test_what_is_decided_at_once_is_cut() -> None:
         return tw.ToolResult.ok({"text": "x" * 5_000})
 
     outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
-    async with running(script("outside"), [outside], settings=LIMIT, instants={"external": told}) as rig:
+    async with running(
+        script("outside"), [outside], settings=LIMIT, inline_executors={"external": told}
+    ) as rig:
         thread = await rig.rt.threads.create("tester")
         await finished(rig, thread.id)
         shown = (await rig.transcript(thread.id))[2].content

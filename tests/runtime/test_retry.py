@@ -133,7 +133,7 @@ async def test_what_cannot_be_retried_is_told_and_stays_as_it_is() -> None:
         thread = await rt.threads.create("tester")
         failed = await rt.runs.wait((await rt.threads.send(thread.id, "One")).id, 10)
         later = await rt.runs.wait((await rt.threads.send(thread.id, "Two")).id, 10)
-        with pytest.raises(RunOver, match="has gone on with a later run"):
+        with pytest.raises(RunOver, match="has continued with a later run"):
             await rt.runs.retry(failed.id)
         with pytest.raises(NotFailed, match="is completed: only a failed run can be retried"):
             await rt.runs.retry(later.id)

@@ -567,11 +567,11 @@ MISUSE: list[tuple[Callable[[Any], Awaitable[object]], str]] = [  # with anythin
     (lambda spaces: spaces.create(5), "name must be text, not 5."),
     (
         lambda spaces: spaces.update("tea", nmae="x"),
-        "nmae is no field of a space: there are name, description, metadata and delivery.",
+        "nmae is not a field of a space; the fields are name, description, metadata and delivery.",
     ),
-    (lambda spaces: spaces.mark_read("tea", "x", "1"), "seq must be a whole number from 0."),
-    (lambda spaces: spaces.messages("tea", after="x"), "after must be a whole number from 0."),
-    (lambda spaces: spaces.history("tea", -1), "limit must be a whole number from 0."),
+    (lambda spaces: spaces.mark_read("tea", "x", "1"), "seq must be a non-negative integer."),
+    (lambda spaces: spaces.messages("tea", after="x"), "after must be a non-negative integer."),
+    (lambda spaces: spaces.history("tea", -1), "limit must be a non-negative integer."),
     (lambda spaces: spaces.say("tea", "host", " "), "content is empty."),
 ]
 

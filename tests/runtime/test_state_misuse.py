@@ -47,19 +47,19 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     "set_env of a type": (later(lambda s: s.set_env("A", "x", "other")), "env.A has a type that is neither"),
     "get_messages of text": (
         lambda s: s.get_messages("a"),
-        "The limit of messages must be a whole number from 0, not 'a'.",
+        "The limit of messages must be a non-negative integer, not 'a'.",
     ),
     "get_messages below 0": (
         lambda s: s.get_messages(-1),
-        "The limit of messages must be a whole number from 0, not -1.",
+        "The limit of messages must be a non-negative integer, not -1.",
     ),
     "get_messages from -1": (
         lambda s: s.get_messages(5, -1),
-        "The offset of messages must be a whole number from 0, not -1.",
+        "The offset of messages must be a non-negative integer, not -1.",
     ),
     "get_messages of halves": (
         lambda s: s.get_messages(1.5),
-        "The limit of messages must be a whole number from 0, not 1.5.",
+        "The limit of messages must be a non-negative integer, not 1.5.",
     ),
     "get_message": (
         lambda s: s.get_message(["x"]),
@@ -106,7 +106,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     ),
     "queue_tool with bytes": (
         later(lambda s: s.queue_tool("u", {"a": b""})),
-        "a is of the type bytes, which JSON cannot carry",
+        "a is of the type bytes, which JSON cannot represent",
     ),
     "invoke_tool": (lambda s: s.invoke_tool(5), "The name of a tool must be text, not 5."),
     "invoke_tool with a list": (

@@ -150,7 +150,7 @@ async def test_a_child_without_an_answer_in_its_steps_is_an_error_of_the_call() 
         thread = await at.thread()
         assert (await at.run(thread.id)).status == "completed"
         [result] = await at.results(thread.id)
-        assert result["error"] == "The session came to no answer in the steps that it may make."
+        assert result["error"] == "The session reached its step limit without an answer."
         assert (result["error_code"], result["status"]) == ("max_steps", "failed")
 
 
@@ -799,7 +799,7 @@ async def test_a_child_that_lacks_scoped_variables_asks_for_them() -> None:
         [result] = await at.results(thread.id)
         [request] = await journal(at.rt).children.requests(thread.id)
         assert result == {
-            "error": "The agent 'worker' needs values of its own: API_KEY.",
+            "error": "The agent 'worker' requires values of its own: API_KEY.",
             "error_code": "subagent_env_required",
             "requestId": request.id,
             "required": [{"name": "API_KEY", "type": "secret", "description": "Whose?"}],
@@ -845,7 +845,7 @@ async def test_followers_are_told_of_children() -> None:
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        ({"name": "worker", "blockin": True}, "SubagentToolConfig is faulty: there is no field 'blockin'."),
+        ({"name": "worker", "blockin": True}, "SubagentToolConfig is invalid: there is no field 'blockin'."),
         ({"blocking": True}, "Prompt 'boss': a called agent or prompt needs a name."),
     ],
 )

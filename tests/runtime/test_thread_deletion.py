@@ -119,7 +119,7 @@ async def test_the_home_of_an_agent_stays_as_long_as_the_agent() -> None:
         agent = await rig.rt.agents.save("scout", {"agent": {"system": "Go."}})
         await rig.rt.inboxes.trigger(agent.agent.id, "bell", {})
         home = home_thread_id_of(agent.agent.id)
-        with pytest.raises(InvalidRequest, match="delete the agent instead"):
+        with pytest.raises(InvalidRequest, match="Delete the agent instead"):
             await rig.rt.threads.delete(home, cancel=True)
         await rig.rt.agents.delete(agent.agent.id)
         await rig.rt.threads.delete(home, cancel=True)

@@ -68,7 +68,7 @@ async def test_no_message_that_a_model_reads_hides_something_from_people() -> No
     front = tw.Agent("front", tw.Prompt("front", model=model, tools=[say_more, below.as_tool("Ask.")]))
     async with testing.runtime(tw.App(agents=[front])) as rt:
         thread = await rt.threads.create("front")
-        with pytest.raises(InvalidRequest, match="needs some text"):
+        with pytest.raises(InvalidRequest, match="must not be empty"):
             await rt.threads.send(thread.id, HIDDEN)
         sent = await rt.threads.post(thread.id, f"sent{HIDDEN}")
         assert sent.message.content == "sent"

@@ -260,11 +260,11 @@ async def test_whatever_is_wrong_is_a_result_and_is_recorded() -> None:
             ("add", {"a": "1", "b": 2, "c": 3}, "a: must be an integer"),
             ("add", '{"a": 1', "not valid JSON"),
             ("add", [1, 2], "must be a JSON object"),
-            ("add", {"a": float("nan"), "b": 1}, "Invalid arguments: a is nan, which JSON cannot carry."),
+            ("add", {"a": float("nan"), "b": 1}, "Invalid arguments: a is nan, which JSON cannot represent."),
             (
                 "add",
                 {"a": 1j, "b": object()},
-                "Invalid arguments: a is of the type complex, which JSON cannot carry.",
+                "Invalid arguments: a is of the type complex, which JSON cannot represent.",
             ),
             ("add", cyclic, "Invalid arguments: hold more than 100000 JSON values."),
             ("add", {"a": [0] * 200_000}, "Invalid arguments: hold more than 100000 JSON values."),
@@ -411,13 +411,13 @@ async def test_a_run_that_does_not_fit_is_refused() -> None:
     async with working(agent("michael", gate.tool, model=model), agent("jim", model=model)) as rt:
         thread = await rt.threads.create("michael")
         run = await rt.threads.send(thread.id, "Go")
-        with pytest.raises(InvalidRequest, match="is not one of the agent 'jim'"):
+        with pytest.raises(InvalidRequest, match="does not belong to the agent 'jim'"):
             await rt.toolkit("jim", run.id)
-        with pytest.raises(InvalidRequest, match="is not one of the agent 'jim'"):
+        with pytest.raises(InvalidRequest, match="does not belong to the agent 'jim'"):
             await rt.toolkit("jim", run.id).handlers["do_nothing"]({})
         await rt.runs.cancel(run.id)
         await rt.runs.wait(run.id, 15)
-        with pytest.raises(RunOver, match="is cancelled: no call is recorded to it any more"):
+        with pytest.raises(RunOver, match="is cancelled: it accepts no more calls"):
             await rt.toolkit("michael", run.id)
         with pytest.raises(NotFound, match="There is no run 'run_nobody'"):
             await rt.toolkit("michael", "run_nobody")
@@ -664,7 +664,7 @@ async def test_a_deleted_agent_calls_nothing_any_more() -> None:
         toolkit = await rt.toolkit("dwight")
         await toolkit.handlers["do_nothing"]({})
         await rt.agents.delete("dwight")
-        with pytest.raises(NotFound, match="no agent 'dwight'"):
+        with pytest.raises(NotFound, match="'dwight' no longer exists"):
             await toolkit.handlers["send_message"]({"channelId": "general", "text": "Boo."})
         assert list(await rt.spaces.messages("general")) == []
 

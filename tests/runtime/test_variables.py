@@ -153,8 +153,8 @@ async def test_a_part_of_the_values_is_kept_and_the_rest_is_named(store: OpenSto
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"OTHER": "x", "REGION": REGION}, "env.OTHER was not asked for."),
-        ({"HINT": "x", "REGION": REGION}, "env.HINT was not asked for."),
+        ({"OTHER": "x", "REGION": REGION}, "env.OTHER was not requested."),
+        ({"HINT": "x", "REGION": REGION}, "env.HINT was not requested."),
         ({"API_KEY": {"value": "plain-text-value", "type": "text"}}, "env.API_KEY is declared as a secret."),
         ({"API_KEY": None}, "env.API_KEY must be text, or an object with value and type."),
         ({"API_KEY": 7}, "env.API_KEY must be text, or an object with value and type."),

@@ -13,7 +13,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.results.result import Outcome, Pending
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import INSTANTS, Instant
+from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.wiring.assembly import assemble
@@ -23,13 +23,13 @@ from toolwright.wiring.settings import Settings
 outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
 
 
-def expiring(wait: float | None, seconds: float | None) -> Mapping[Kind, Instant]:
+def expiring(wait: float | None, seconds: float | None) -> Mapping[Kind, InlineExecutor]:
     """Kinds of tools in which somebody outside has so many seconds."""
 
     def instant(prepared: PreparedCall) -> Outcome:
         return Pending(wait=wait, expires_in=seconds)
 
-    return {**INSTANTS, "external": instant}
+    return {**INLINE_EXECUTORS, "external": instant}
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Turned:
 @asynccontextmanager
 async def turned(
     opened: OpenStore,
-    instants: Mapping[Kind, Instant],
+    inline_executors: Mapping[Kind, InlineExecutor],
     clock: ManualClock | None = None,
     tool: tw.Tool = outside,
 ) -> AsyncGenerator[Turned]:
@@ -72,7 +72,7 @@ async def turned(
     motor = ManualMotor(store, clock)
     model = ScriptedModel([calling(tool.name), {"text": "Done."}])
     catalog = Catalog(agents=[tw.Agent("tester", tw.Prompt("tester", "Test.", model=model, tools=[tool]))])
-    parts = Parts(store=store, motor=motor, bus=bus, clock=clock, instants=instants)
+    parts = Parts(store=store, motor=motor, bus=bus, clock=clock, inline_executors=inline_executors)
     rt = assemble(catalog, parts, Settings(), inline_wait=0.0)
     await rt.start()
     try:

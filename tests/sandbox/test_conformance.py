@@ -210,7 +210,7 @@ async def test_what_holds_itself_reaches_no_function_of_the_host(
     for source in programs.cyclic:
         outcome = await run(box, source, language=programs.language, imports={"weather": weather})
         assert outcome.status == "success", outcome.error
-        assert "contains itself, which JSON cannot carry" in str(outcome.result)
+        assert "contains itself, which JSON cannot represent" in str(outcome.result)
     assert reached == []
 
 
@@ -262,7 +262,7 @@ async def test_a_value_that_is_little_in_python_and_endless_as_json_is_never_wri
 async def test_a_single_value_of_python_without_measure_is_ended_by_its_memory_too(box: CodeSandbox) -> None:
     outcome = await run(box, "','.join(['x' * 1000] * 1000000)", language="python")
     assert reason(outcome) == ("terminated", "memory")
-    assert str(outcome.error) == "The code used more memory than the 67108864 bytes that it may."
+    assert str(outcome.error) == "The code used more than the allowed 67108864 bytes of memory."
     assert "67108864 bytes" in str(outcome.error)
 
 

@@ -306,9 +306,9 @@ async def test_calls_that_are_too_large_are_errors_of_the_code(box: CodeSandbox)
           await said(() => give("x".repeat(3e6))), await said(() => give(NaN))]"""
     outcome = await run(box, source, language="javascript", imports={"give": give})
     assert outcome.result == [
-        "What 'give' returns has 3000002 bytes, and 1048576 are allowed.",
+        "The result of 'give' has 3000002 bytes, and 1048576 are allowed.",
         "The list of arguments has 3000004 bytes, and 1048576 are allowed.",
-        "The list of arguments[0] is NaN, which JSON cannot carry.",
+        "The list of arguments[0] is NaN, which JSON cannot represent.",
     ]
 
 

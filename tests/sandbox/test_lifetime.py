@@ -101,7 +101,7 @@ async def test_a_process_that_is_killed_from_outside_is_told(caplog: pytest.LogC
         )
     assert killed
     assert outcome.error is not None and outcome.error.code == "exited"
-    assert outcome.error.message == "The code's process ended by itself, with status -9."
+    assert outcome.error.message == "The code's process exited with status -9."
     assert "status -9" in caplog.text
 
 
@@ -110,7 +110,7 @@ async def test_a_process_that_cannot_be_started_is_told(caplog: pytest.LogCaptur
     outcome = await box.start("1", CodeOptions())
     await box.close()
     assert outcome.error is not None and outcome.error.code == "exited"
-    assert str(outcome.error) == "No process could be started for the code."
+    assert str(outcome.error) == "The code was not executed: no sandbox process could be started."
     assert "/nowhere/deno" in caplog.text and not folders()
 
 

@@ -55,7 +55,7 @@ async def test_a_value_is_the_result_where_nothing_is_to_be_called(box: CodeSand
     assert (await run(box, "export default new Date(0)")).result == "1970-01-01T00:00:00.000Z"
     assert (await run(box, "export default { a: undefined, b: [undefined] }")).result == {"b": [None]}
     named = await run(box, "export const a = 1", execute={"fn": "a"})
-    assert str(named.error) == 'The export "a" is no function.'
+    assert str(named.error) == 'The export "a" is not a function.'
     lacking = await run(box, "export const a = 1, b = 2", execute={"fn": "c"})
     assert str(lacking.error) == 'The code has no export "c": it exports a, b.'
     nothing = await run(box, "1", execute={"fn": "c"})

@@ -165,7 +165,7 @@ async def test_an_exception_that_cannot_be_made_says_how_one_is_made(box: CodeSa
     outcome = await run(box, "x = 3\nraise ValueError(x)", language="python")
     assert outcome.error is not None
     assert outcome.error.message == (
-        "RuntimeError: An exception takes one text or nothing here; write it as in `raise ValueError('text')`."
+        "RuntimeError: An exception takes at most one argument here, a string, as in `raise ValueError('text')`."
     )
 
 

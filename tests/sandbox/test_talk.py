@@ -140,4 +140,4 @@ def test_logs_are_cut_at_their_limit_and_say_so() -> None:
     first, second, cut, note = log.entries
     assert (first, second) == (CodeLog(level="log", text="a"), CodeLog(level="info", text="half ?"))
     assert cut.level == "warn" and cut.text.startswith("xxx") and len(cut.text) < 100
-    assert note.text == "The code has logged more than 100 bytes; the rest is not kept."
+    assert note.text == "The code has logged more than 100 bytes; the rest was discarded."

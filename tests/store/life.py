@@ -92,7 +92,7 @@ class Life:
         unit = replace(settle(kind, "th_1", call.id, later(seconds)), effects=dropped)
         late = call.expires_at is not None and call.expires_at <= unit.at
         untimely = (kind in (Submit, Refuse) and late) or (kind is Expire and not late)
-        untimely |= kind in (Submit, Refuse) and call.is_asked != (kind is Refuse)
+        untimely |= kind in (Submit, Refuse) and call.awaits_approval != (kind is Refuse)
         outcome = self.commit(unit)
         if call.status not in OPEN or untimely:
             assert outcome == Conflict(guard="call")
@@ -124,7 +124,7 @@ class Life:
             effects=dropped,
         )
         outcome = self.commit(unit)
-        if not call.is_asked or (call.expires_at is not None and call.expires_at <= unit.at):
+        if not call.awaits_approval or (call.expires_at is not None and call.expires_at <= unit.at):
             assert outcome == Conflict(guard="call")
             return
         assert isinstance(outcome, Committed)
@@ -135,10 +135,10 @@ class Life:
         at, until = later(seconds), later(seconds + 10)
         unit = LeaseCall(token=token(), at=at, call_id=call.id, worker=worker, until=until)
         held = call.worker not in (None, worker)
-        lapsed = call.repeatable and call.leased_until is not None and call.leased_until <= at
+        expired_leases = call.repeatable and call.leased_until is not None and call.leased_until <= at
         expired = call.expires_at is not None and call.expires_at <= at
         outcome = self.commit(unit)
-        if call.status not in OPEN or expired or (held and not lapsed):
+        if call.status not in OPEN or expired or (held and not expired_leases):
             assert outcome == Conflict(guard="call")
             return
         assert isinstance(outcome, Committed)
@@ -164,7 +164,7 @@ class Life:
         taken_back = {"status": "error", "error": "Not approved"}
         moves = [
             change(c.id, "waiting", "cancelled", result=taken_back)
-            if c.is_asked
+            if c.awaits_approval
             else change(c.id, "waiting", "pending")
             for c in self.calls.values()
             if c.status == "waiting"

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Boolean, Column, Float, Integer, LargeBinary, create_engine
 from tests.api.columns import is_time, junk_of, plain_columns
 
-from toolwright.adapters.store.engine.columns import WORDS
+from toolwright.adapters.store.engine.columns import ALLOWED
 from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.sql.readers import all_tables
 
@@ -18,8 +18,8 @@ NO_VALUE = {"agents", "commits", "unnumbered_events", "passage_keepers", "sign_o
 
 
 def _fitting(column: Column[Any]) -> object:  # of any type
-    if WORDS in column.info:
-        return min(column.info[WORDS])
+    if ALLOWED in column.info:
+        return min(column.info[ALLOWED])
     match column.type:
         case Boolean() | Integer():
             return 1

@@ -51,7 +51,7 @@ def step(drain: Drain, text: str = "sunny") -> Result:
     return drain.unit(Result, messages=(said(text),), events=(draft("message", text=text),))
 
 
-async def all_of(store: Store, units: Sequence[Unit]) -> list[Any]:
+async def all_rows(store: Store, units: Sequence[Unit]) -> list[Any]:
     """The outcomes, or errors, of units that are handed over in one turn of the loop."""
     return await asyncio.gather(*(store.commit(unit) for unit in units), return_exceptions=True)
 
@@ -64,7 +64,7 @@ async def test_units_of_many_threads_are_committed_by_one_statement():
     async with fresh_database() as url, counted(url) as (store, asked):
         drains = await threads(store)
         asked.clear()
-        outcomes = await all_of(store, [step(drain) for drain in drains])
+        outcomes = await all_rows(store, [step(drain) for drain in drains])
         assert asked == ["fetchmany"]
         assert [outcome.run_id for outcome in outcomes] == [drain.run.id for drain in drains]
         for drain in drains:
@@ -79,7 +79,7 @@ async def test_a_group_has_a_bound_and_what_is_more_forms_the_next():
     async with fresh_database() as url, counted(url) as (store, asked):
         drains = await threads(store, MOST_UNITS + 1)
         asked.clear()
-        await all_of(store, [step(drain) for drain in drains])
+        await all_rows(store, [step(drain) for drain in drains])
         assert asked == ["fetchmany", "fetchval"]
 
 
@@ -103,7 +103,7 @@ async def test_a_unit_whose_guard_fails_takes_no_other_with_it(place: int):
         drains = await threads(store)
         units = [step(drain) for drain in drains]
         units[place] = replace(units[place], epoch=units[place].epoch + 1)
-        outcomes = await all_of(store, units)
+        outcomes = await all_rows(store, units)
         assert outcomes.pop(place) == Conflict(guard="fence")
         assert {type(outcome) for outcome in outcomes} == {Committed}
         for number, drain in enumerate(drains):
@@ -121,7 +121,7 @@ async def test_a_unit_that_waits_for_a_lock_holds_up_no_other():
         commits = [asyncio.create_task(store.commit(step(drain))) for drain in drains]
         others = [commit for number, commit in enumerate(commits) if number != 3]
         assert {type(outcome) for outcome in await asyncio.gather(*others)} == {Committed}
-        assert {type(outcome) for outcome in await all_of(store, [step(moved(drains[0]))])} == {Committed}
+        assert {type(outcome) for outcome in await all_rows(store, [step(moved(drains[0]))])} == {Committed}
         await blocked_backend(watcher)
         assert not commits[3].done()
         await holder.execute("COMMIT")
@@ -164,7 +164,7 @@ async def test_each_unit_of_a_group_whose_answer_is_lost_is_there_once():
         published.clear()
         units = [step(drain) for drain in drains]
         proxy.lose_answer_to = units[-1].token.encode()
-        outcomes = await all_of(store, units)
+        outcomes = await all_rows(store, units)
         assert proxy.lost == 1
         assert [outcome.run_id for outcome in outcomes] == [drain.run.id for drain in drains]
         for drain in drains:
@@ -180,9 +180,9 @@ async def test_a_group_on_a_database_that_goes_away_is_there_once_after_it_is_ba
         units = [step(drain) for drain in drains]
         hasty = await open_postgres(proxy.url, lambda _: None, patience=0.5)
         proxy.lose_answer_to, proxy.then_down = units[-1].token.encode(), True
-        assert {type(outcome) for outcome in await all_of(hasty, units)} == {StoreError}
+        assert {type(outcome) for outcome in await all_rows(hasty, units)} == {StoreError}
         await hasty.close()
-        assert {type(outcome) for outcome in await all_of(patient, units)} == {Committed}
+        assert {type(outcome) for outcome in await all_rows(patient, units)} == {Committed}
         for drain in drains:
             assert await contents(patient, drain) == ["sunny"]
         await patient.close()
@@ -194,7 +194,7 @@ async def test_a_unit_that_the_database_refuses_is_refused_alone():
         drains = await threads(store)
         units = [step(drain) for drain in drains]
         units[7] = replace(units[7], run=replace(units[7].run, step_count=2**63))
-        outcomes = await all_of(store, units)
+        outcomes = await all_rows(store, units)
         assert isinstance(outcomes.pop(7), Unwritable)
         assert {type(outcome) for outcome in outcomes} == {Committed}
         assert await contents(store, drains[7]) == []
@@ -206,7 +206,7 @@ async def test_a_large_unit_is_committed_alone():
         drains = await threads(store, 3)
         asked.clear()
         units = [step(drains[0], "x" * MOST_CHARACTERS), step(drains[1]), step(drains[2])]
-        assert {type(outcome) for outcome in await all_of(store, units)} == {Committed}
+        assert {type(outcome) for outcome in await all_rows(store, units)} == {Committed}
         assert sorted(asked) == ["fetchmany", "fetchval"]
 
 
@@ -220,7 +220,7 @@ async def test_units_of_one_thread_are_committed_in_their_order():
                 unit = step(drain, str(number))
                 drain.moved_by(unit)
                 units.append(unit)
-        assert {type(outcome) for outcome in await all_of(store, units)} == {Committed}
+        assert {type(outcome) for outcome in await all_rows(store, units)} == {Committed}
         for drain in drains:
             assert await contents(store, drain) == ["0", "1", "2", "3", "4"]
         await store.close()
@@ -234,7 +234,7 @@ async def test_a_unit_whose_caller_was_told_that_time_is_up_is_not_committed_beh
         drain.moved_by(first)
         hasty = await open_postgres(proxy.url, lambda _: None, attempt=0.3, patience=0.3)
         proxy.freeze()
-        outcomes = await all_of(hasty, [first, step(drain, "second")])
+        outcomes = await all_rows(hasty, [first, step(drain, "second")])
         assert [type(outcome) for outcome in outcomes] == [StoreError, StoreError]
         proxy.thaw()
         await hasty.close()
@@ -248,7 +248,7 @@ async def test_a_thousand_units_that_cannot_be_written_do_not_keep_their_thread(
         store = await open_postgres(url, lambda _: None)
         drain = await begun(store)
         bad = replace(step(drain), events=(draft("message", n=float("nan")),))
-        outcomes = await all_of(store, [step(drain), *[bad] * 1_500])
+        outcomes = await all_rows(store, [step(drain), *[bad] * 1_500])
         assert isinstance(outcomes[0], Committed)
         assert {type(outcome) for outcome in outcomes[1:]} == {Unwritable}
         await store.close()
@@ -275,10 +275,10 @@ async def test_a_follower_that_fails_takes_no_other_unit_of_the_group_with_it():
         store = await open_postgres(url, lambda _: None)
         drains = await threads(store, 3)
         failing = await open_postgres(url, publish)
-        outcomes = await all_of(failing, [step(drain) for drain in drains])
+        outcomes = await all_rows(failing, [step(drain) for drain in drains])
         assert [type(outcome) for outcome in outcomes] == [Committed, RuntimeError, Committed]
         drains[1].moved_by(step(drains[1]))
-        assert [type(each) for each in await all_of(failing, [step(drains[1])])] == [RuntimeError]
+        assert [type(each) for each in await all_rows(failing, [step(drains[1])])] == [RuntimeError]
         await failing.close()
         await store.close()
 

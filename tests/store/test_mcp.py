@@ -11,7 +11,7 @@ from tests.databases import sqlite_journal
 from tests.play import committed
 
 from toolwright.adapters.store.inspection import inspect_sqlite
-from toolwright.core.broken_rows import broken_of
+from toolwright.core.broken_rows import broken_rows
 from toolwright.core.errors import RowBroken
 from toolwright.core.journal.mcp_effects import PinMcpTool, SetMcpTask
 
@@ -29,7 +29,7 @@ async def test_broken_rows_of_tasks_and_definitions_lie_beside_the_others(tmp_pa
         file.execute("""UPDATE mcp_definitions SET definition = 'no' WHERE tool = '"read"'""")
     found_tasks, found_tools = await store.mcp.tasks("th_1"), await store.mcp.definitions("agt_1")
     assert (list(found_tasks), list(found_tools)) == ([task("call_2")], [definition("write")])
-    broken = [*broken_of(found_tools), *broken_of(found_tasks)]
+    broken = [*broken_rows(found_tools), *broken_rows(found_tasks)]
     assert [(each.id, each.column) for each in broken] == [('"read"', "definition"), ("call_1", "questions")]
     with pytest.raises(RowBroken, match="'call_1' is broken: questions"):
         await store.mcp.task("call_1")

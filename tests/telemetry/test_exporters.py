@@ -173,11 +173,10 @@ REQUESTS = """
 import asyncio
 import httpx
 import toolwright as tw
-from toolwright.wiring.gateway import gateway
 
 async def main() -> None:
     settings = tw.Settings(database_url="memory://", console=True)
-    application = gateway(tw.App(agents=[tw.Agent("boss")]), settings)
+    application = tw.gateway(tw.App(agents=[tw.Agent("boss")]), settings)
     async with application.router.lifespan_context(application):
         transport = httpx.ASGITransport(application)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

@@ -15,7 +15,7 @@ from toolwright.adapters.system import SystemClock
 from toolwright.core.forms import MOST_TOOLS
 from toolwright.core.json_text import ValueCount
 from toolwright.core.json_value import JSON, dumps_unescaped
-from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_FAULTS
+from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_ERRORS
 from toolwright.web.answers import Answer, answer
 from toolwright.web.options import MAX_BODY_WITH_FILES, GatewayOptions
 from toolwright.web.requests.body import Form, reads
@@ -125,7 +125,7 @@ async def test_the_bound_is_a_setting() -> None:
 async def test_no_more_than_fifty_faults_are_told(body: dict[str, object]) -> None:
     async with serving() as api:
         shown = read(await api.client.post("/api/threads", json=body), 400)
-        assert 1 <= len(shown["details"]) <= MOST_FAULTS
+        assert 1 <= len(shown["details"]) <= MOST_ERRORS
         assert len(shown["error"]) < 5_000
 
 
@@ -137,7 +137,7 @@ async def test_a_configuration_of_many_faults_names_the_first_fifty() -> None:
     async with serving() as api:
         for config in (faulty, wide):
             shown = read(await api.client.post("/api/agents", json=config), 400)
-            assert 1 <= len(shown["details"]) <= MOST_FAULTS + 1
+            assert 1 <= len(shown["details"]) <= MOST_ERRORS + 1
         shown = read(
             await api.client.post("/api/agents", json={"name": "a", "config": {"tools": [tool]}}), 400
         )
@@ -199,7 +199,7 @@ async def test_a_model_without_a_name_is_refused(model: str) -> None:
     async with serving() as api:
         config = {"agent": {"system": "s"}, "model": model}
         shown = read(await api.client.post("/api/agents", json={"name": "a", "config": config}), 400)
-        assert "config.model names no model: it must be provider:model" in shown["error"]
+        assert "config.model must be a model as provider:model" in shown["error"]
 
 
 async def test_a_large_answer_is_written_in_a_thread_and_a_small_one_at_once(

@@ -29,9 +29,9 @@ from toolwright.web.auth.person_tokens import (
     LARGEST,
     LIFE,
     PAUSE,
+    ExpectedClaims,
     ProviderKeys,
     SignedByProvider,
-    Wanted,
     over_http,
     read_keys,
 )
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.anyio
 
 def verifier(of: Provider, clock: ManualClock | None = None) -> SignedByProvider:
     clock = clock or ManualClock(datetime.now(UTC))
-    return SignedByProvider(ProviderKeys(over_http(of.url), clock), Wanted(claim="sub"), clock)
+    return SignedByProvider(ProviderKeys(over_http(of.url), clock), ExpectedClaims(claim="sub"), clock)
 
 
 def by_rsa(kid: str | None = "k1", number: int = 0, algorithm: str = "RS256", **more: Any) -> str:
@@ -233,7 +233,7 @@ async def test_while_the_provider_is_down_the_last_keys_are_good(caplog: pytest.
             assert idp.asked == asked + 1
     clock.advance(LIFE)
     assert (await verify(by_rsa(exp=later))).external_id == "ada"
-    assert "answers 500" in caplog.text
+    assert "returned 500" in caplog.text
 
 
 async def test_without_any_keys_nobody_is_judged() -> None:

@@ -9,8 +9,8 @@ import pytest
 from tests.web.signing import OTHER, SECRET, Claims, claims, pem, raw, rsa_key, signed
 from toolwright.core.errors import Unauthorized
 from toolwright.testing import ManualClock
-from toolwright.web.auth.access import Named
-from toolwright.web.auth.person_tokens import EARLY, LONGEST, SharedSecret, Wanted
+from toolwright.web.auth.access import TokenIdentity
+from toolwright.web.auth.person_tokens import EARLY, LONGEST, ExpectedClaims, SharedSecret
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +20,7 @@ HS = {"alg": "HS256", "typ": "JWT"}
 
 
 async def judge(token: str, claim: str = "sub") -> str:
-    return (await SharedSecret(SECRET, Wanted(claim=claim), ManualClock(NOW))(token)).external_id
+    return (await SharedSecret(SECRET, ExpectedClaims(claim=claim), ManualClock(NOW))(token)).external_id
 
 
 @pytest.mark.parametrize(
@@ -74,19 +74,19 @@ async def test_a_token_that_says_something_else_is_refused(given: object, said: 
     ("wanted", "good", "wrong"),
     [
         (
-            Wanted(claim="sub", audience="shop"),
+            ExpectedClaims(claim="sub", audience="shop"),
             ["shop", ["other", "shop"]],
             ["other", ["other"], [], None, 5, "shop2", {"shop": 1}],
         ),
         (
-            Wanted(claim="sub", issuer="https://id.example/"),
+            ExpectedClaims(claim="sub", issuer="https://id.example/"),
             ["https://id.example/"],
             ["https://id.example", ["https://id.example/"], None, 5],
         ),
     ],
 )
 async def test_audience_and_issuer_are_looked_at_once_they_are_given(
-    wanted: Wanted, good: list[Any], wrong: list[Any]
+    wanted: ExpectedClaims, good: list[Any], wrong: list[Any]
 ) -> None:
     verify = SharedSecret(SECRET, wanted, ManualClock(NOW))
     name = "iss" if wanted.audience is None else "aud"
@@ -100,8 +100,8 @@ async def test_audience_and_issuer_are_looked_at_once_they_are_given(
 
 
 async def test_a_token_without_an_end_is_good_for_ever() -> None:
-    verify = SharedSecret(SECRET, Wanted(claim="sub"), ManualClock(NOW + timedelta(days=10_000)))
-    assert await verify(raw(HS, {"sub": "ada"})) == Named(external_id="ada", claims={"sub": "ada"})
+    verify = SharedSecret(SECRET, ExpectedClaims(claim="sub"), ManualClock(NOW + timedelta(days=10_000)))
+    assert await verify(raw(HS, {"sub": "ada"})) == TokenIdentity(external_id="ada", claims={"sub": "ada"})
 
 
 NOT_SIGNED_BY_US: dict[str, str] = {
@@ -155,19 +155,19 @@ async def test_a_token_of_which_one_letter_changed_is_refused() -> None:
 
 async def test_nothing_is_remembered_beyond_its_time() -> None:
     clock = ManualClock(NOW)
-    verify = SharedSecret(SECRET, Wanted(claim="sub"), clock)
+    verify = SharedSecret(SECRET, ExpectedClaims(claim="sub"), clock)
     claims: Claims = {"sub": "ada", "exp": AT + 60}
     token = signed(claims)
-    assert await verify(token) == Named(external_id="ada", until=AT + 60, claims=claims)
+    assert await verify(token) == TokenIdentity(external_id="ada", until=AT + 60, claims=claims)
     clock.advance(59)
-    assert await verify(token) == Named(external_id="ada", until=AT + 60, claims=claims)
+    assert await verify(token) == TokenIdentity(external_id="ada", until=AT + 60, claims=claims)
     clock.advance(1)
     with pytest.raises(Unauthorized, match="expired"):
         await verify(token)
 
 
 async def test_a_token_is_judged_in_well_under_a_millisecond() -> None:
-    verify, token = SharedSecret(SECRET, Wanted(claim="sub"), ManualClock(NOW)), signed()
+    verify, token = SharedSecret(SECRET, ExpectedClaims(claim="sub"), ManualClock(NOW)), signed()
     best = 1.0
     for _ in range(50):
         begun = time.perf_counter()
@@ -179,6 +179,6 @@ async def test_a_token_is_judged_in_well_under_a_millisecond() -> None:
 async def test_the_public_key_of_a_provider_is_no_shared_secret() -> None:
     """Had somebody configured a PEM as the secret, its holder could sign: settings refuse it, and so does PyJWT."""
     public: Any = pem(rsa_key())
-    verify = SharedSecret(public.decode(), Wanted(claim="sub"), ManualClock(NOW))
+    verify = SharedSecret(public.decode(), ExpectedClaims(claim="sub"), ManualClock(NOW))
     with pytest.raises(Unauthorized):
         await verify(raw(HS, claims(), public))

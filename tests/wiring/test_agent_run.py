@@ -17,7 +17,7 @@ import toolwright as tw
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound, RunFailed
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.testing import ScriptedModel
-from toolwright.wiring.agent_runs.shared_runtimes import KEPT_JOURNALS, KEPT_THREADS, LOOPS
+from toolwright.wiring.agent_runs.shared_runtimes import LOOPS, MOST_JOURNALS, MOST_THREADS
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +87,7 @@ async def test_another_model_answers_also_in_the_same_conversation_and_at_once()
     assert [each.output for each in results] == ["one", "two", "three"]
     last = await tw.run(agent, "And now?", model=models[1], thread=results[0].thread_id)
     assert last.output == "two"
-    with pytest.raises(NotFound, match="without a database_url a thread is continued only in the event loop"):
+    with pytest.raises(NotFound, match="a thread can be continued only in the event loop"):
         await tw.run(agent, "And now?", model=models[1], thread="thr_none")
 
 
@@ -218,7 +218,7 @@ async def test_a_tool_may_run_an_agent_of_its_own_and_no_journal_is_waited_for_f
     assert call.result == tw.ToolResult.ok("Helped.")
     [call] = (await tw.run(asking(True), "Go.", database_url=url)).calls
     assert call.result is not None
-    assert "give both runs an app= that has both agents" in str(call.result.error)
+    assert "Pass both runs an app= that has both agents" in str(call.result.error)
 
 
 async def test_values_and_files_come_with_a_new_thread() -> None:
@@ -266,7 +266,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"timeout": 0}, "timeout must be a positive number of seconds, not 0"),
     ({"timeout": float("nan")}, "timeout must be a positive number of seconds, not nan"),
     ({"content": 3}, "content must be text"),
-    ({"content": " "}, "A message needs some text"),
+    ({"content": " "}, "A message must not be empty"),
     ({"attachments": "a.txt"}, "attachments must be a list of attachments"),
     ({"model": 3}, "with_model needs a name such as 'openai:gpt-5' or a model object, not 3"),
     ({"database_url": "mysql://x"}, "DATABASE_URL"),
@@ -322,7 +322,7 @@ def test_run_sync_within_async_code_of_its_own_thread_is_refused() -> None:
     turns: list[object] = [{"calls": [{"name": "nested", "args": {}}]}, {"text": "Done."}]
     [call] = tw.run_sync(tw.Agent("boss", model=ScriptedModel(turns), tools=[nested]), "Go.").calls
     assert call.result is not None
-    assert "await tw.run(…) there" in str(call.result.error)
+    assert "Use `await tw.run(…)` there" in str(call.result.error)
 
 
 async def test_the_journal_of_an_agent_that_nobody_has_any_more_is_gone() -> None:
@@ -341,7 +341,7 @@ async def test_the_journal_of_an_agent_that_nobody_has_any_more_is_gone() -> Non
 async def test_the_last_thousand_conversations_in_memory_can_be_gone_on_with() -> None:
     agent = tw.Agent("a", model=ScriptedModel([{"text": "Hi."}]))
     first, second = await tw.run(agent, "Hello"), await tw.run(agent, "Hello")
-    await asyncio.gather(*[tw.run(agent, "Hello") for _ in range(KEPT_THREADS - 2)])
+    await asyncio.gather(*[tw.run(agent, "Hello") for _ in range(MOST_THREADS - 2)])
     await tw.run(agent, "Hello again", thread=first.thread_id)  # and is one of the last
     await tw.run(agent, "One more")
     assert (await tw.run(agent, "Still there?", thread=first.thread_id)).output == "Hi."
@@ -351,7 +351,7 @@ async def test_the_last_thousand_conversations_in_memory_can_be_gone_on_with() -
 
 async def test_each_model_object_has_a_journal_until_there_are_many() -> None:
     agent = tw.Agent("a", model=ScriptedModel([{"text": "Mine."}]))
-    models = [ScriptedModel([{"text": str(number)}]) for number in range(KEPT_JOURNALS)]
+    models = [ScriptedModel([{"text": str(number)}]) for number in range(MOST_JOURNALS)]
     own = await tw.run(agent, "Hello")
     results = [await tw.run(agent, "Hello", model=model) for model in models[:-1]]
     assert (await tw.run(agent, "Again", thread=own.thread_id)).output == "Mine."

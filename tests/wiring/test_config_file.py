@@ -52,7 +52,7 @@ async def test_a_script_that_is_not_there_is_refused_when_the_app_starts(tmp_pat
     config = {"model": f"scripted:{tmp_path}/none.yaml"}
     path = written(tmp_path, {"agents": [{"name": "scout", "config": config}]})
     app = ConfigApp(path)
-    why = r"agents\.0: config\.model cannot work: The script '.*none.yaml' cannot be read: No such file"
+    why = r"agents\.0: config\.model cannot be used: The script '.*none.yaml' cannot be read: No such file"
     with pytest.raises(DefinitionError, match=why):
         async with app.runtime(tw.Settings(database_url="memory://")):
             pass
@@ -98,7 +98,7 @@ async def test_what_the_file_names_is_there_and_a_restart_writes_nothing(tmp_pat
         assert check.execution is not None and check.execution.trusted
         hall, tea = sorted(await rt.spaces.list(), key=lambda space: space.name or "")
         assert (tea.name, tea.kind, hall.id, hall.kind) == ("Tea", "private", "hall", "public")
-        husam = await rt.entities.named("husam")
+        husam = await rt.entities.get_by_external_id("husam")
         assert husam is not None and husam.display_name == "Husam"
         members = await rt.spaces.members(tea.id)
         assert {member.entity_id for member in members} == {husam.id, scout.entity_id}
@@ -110,7 +110,7 @@ async def test_what_the_file_names_is_there_and_a_restart_writes_nothing(tmp_pat
     changed["spaces"][1] |= {"name": "Great Hall", "members": ["scout"]}
     async with ConfigApp(written(tmp_path, changed)).runtime(settings) as rt:
         assert (await rt.agents.get("scout")).revision == 2
-        again = await rt.entities.named("husam")
+        again = await rt.entities.get_by_external_id("husam")
         assert again is not None and (again.id, again.display_name) == (husam.id, "H.")
         assert (await rt.spaces.get("hall")).name == "Great Hall"
         assert [member.entity_id for member in await rt.spaces.members("hall")] == [scout.entity_id]
@@ -119,7 +119,7 @@ async def test_what_the_file_names_is_there_and_a_restart_writes_nothing(tmp_pat
 
 FAULTY: list[tuple[Any, str]] = [
     ("{", "is not valid JSON"),
-    ('{"agents": [], "agents": []}', "given twice"),
+    ('{"agents": [], "agents": []}', "duplicate key"),
     ([], "The file must be an object."),
     ({}, "agents is required"),
     ({"agents": 5}, "agents must be a list"),
@@ -153,15 +153,15 @@ FAULTY: list[tuple[Any, str]] = [
     ({"agents": [{"name": "x", "config": {}, "foo": 1}]}, "agents.0.foo is not a known field"),
     ({"agents": [{"name": "x", "config": {"tools": [{**CHECK, "foo": 1}]}}]}, "agents.0.config.tools.0.foo"),
     ({"agents": [{"name": "x", "config": {"tools": ["a", "b"]}}]}, "agents.0.config.tools.1"),
-    ({"agents": [{"name": "x", "config": {}}] * 2}, "agents.1.name is given twice: 'x'"),
+    ({"agents": [{"name": "x", "config": {}}] * 2}, "agents.1.name is a duplicate: 'x'"),
     ({"agents": [], "entities": [{"type": "agent", "externalId": "x"}]}, "entities.0.type"),
     ({"agents": [], "spaces": [{"name": "x", "kind": "loud"}]}, "spaces.0.kind"),
-    ({"agents": [], "spaces": [{"name": "x"}, {"name": "x"}]}, "spaces.1.id is given twice"),
+    ({"agents": [], "spaces": [{"name": "x"}, {"name": "x"}]}, "spaces.1.id is a duplicate"),
     ({"agents": [], "spaces": [{"id": "a/b", "name": "x"}]}, "spaces.0.id must be 1 to 128 letters, digits"),
     ({"agents": [{"name": "x" * 201, "config": {}}]}, "agents.0.name must have at most 200 characters"),
     (
         {"agents": [], "spaces": [{"name": "x", "kind": "dm", "members": ["a", "b", "c"]}]},
-        "spaces.0.members must be 2 at most in a dm",
+        "spaces.0.members must have at most 2 members in a dm",
     ),
 ]
 

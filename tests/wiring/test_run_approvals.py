@@ -98,7 +98,7 @@ def test_each_call_is_asked_about_in_order_also_in_code_that_is_not_async() -> N
 @pytest.mark.parametrize(
     ("answer", "error", "words"),
     [
-        ("yes", InvalidRequest, "approve must answer about 'pay' with true, false or"),
+        ("yes", InvalidRequest, "approve must return True, False or"),
         ({"approved": True, "args": {"to": 7}}, InvalidRequest, "to: must be a string"),
         ({"approved": True, "sure": 1}, InvalidRequest, "sure is not known"),
         (LookupError("No idea."), LookupError, "No idea"),
@@ -113,22 +113,20 @@ async def test_an_answer_that_is_none_ends_the_run_in_words(
 
 async def test_what_cannot_be_asked_is_refused_before_anything_runs() -> None:
     wrong: Any = "yes"
-    with pytest.raises(InvalidRequest, match="approve must be a function of the call that waits, not 'yes'"):
+    with pytest.raises(
+        InvalidRequest, match="approve must be a function that takes the waiting call, not 'yes'"
+    ):
         await tw.run(clerk(PAYS), "Pay.", approve=wrong)
 
 
 async def test_in_memory_a_run_that_nobody_can_approve_ends_in_words() -> None:
-    with pytest.raises(
-        InvalidRequest, match="waits for an approval, which nobody can give here: pass approve="
-    ):
+    with pytest.raises(InvalidRequest, match=r"waits for an approval\. Pass approve="):
         await tw.run(clerk(PAYS), "Pay.")
 
 
 @pytest.mark.parametrize("approve", [None, yes])
 async def test_in_memory_a_run_whose_values_nobody_gives_ends_in_words(approve: Any) -> None:
-    with pytest.raises(
-        InvalidRequest, match=r"waits for values that nobody has given: pass env=\{…\} with KEY"
-    ):
+    with pytest.raises(InvalidRequest, match=r"waits for missing variables. Pass env=\{…\} with KEY"):
         await tw.run(clerk({"calls": [{"name": "look", "args": {}}]}, tool=look), "Look.", approve=approve)
 
 
@@ -190,17 +188,17 @@ def calling(name: str, *tools: tw.Tool) -> tw.Agent:
 AGENTS: dict[str, tuple[Callable[[], tw.App], str]] = {
     "an approval": (
         lambda: tw.App(agents=[clerk(PAYS)]),
-        "waits for an approval, which nobody can give here",
+        "waits for an approval. Pass approve=",
     ),
     "an approval within a handler": (
         lambda: tw.App(agents=[calling("pay_within", pay_within, pay)]),
-        "waits for an approval, which nobody can give here",
+        "waits for an approval. Pass approve=",
     ),
     "a child's approval": (
         lambda: tw.App(agents=[chief(), clerk(PAYS)]),
-        "waits for an approval, which nobody can give here",
+        "waits for an approval. Pass approve=",
     ),
-    "values": (lambda: tw.App(agents=[calling("look", look)]), "waits for values that nobody has given"),
+    "values": (lambda: tw.App(agents=[calling("look", look)]), "waits for missing variables"),
     "a person's answer": (
         lambda: tw.App(agents=[calling("ask", ask)]),
         "waits for a person's answer to a question",

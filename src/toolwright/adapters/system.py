@@ -49,7 +49,7 @@ class ClusterClock(SystemClock):
     def moved(self, ahead: timedelta, took: float = 0.0) -> None:
         """Take the database's clock to be so far ahead of the machine's, by an answer that took so many seconds.
 
-        A small difference counts only if this answer was at least as quick as the one that the clock goes by.
+        A small difference counts only if this answer was at least as fast as the one in use.
         """
         now, at = datetime.now(UTC) + ahead, time.monotonic()
         age = 0.0 if self._compared is None else at - self._compared[1]
@@ -58,12 +58,12 @@ class ClusterClock(SystemClock):
             self._compared, self._took = (now, at), took
 
     async def compare(self, database_time: Callable[[], Awaitable[datetime]]) -> None:
-        """Set the clock by the database's. An answer that took longer than a second says too little: it is ignored."""
+        """Set the clock by the database's. An answer that took longer than a second is too inexact, and ignored."""
         began = time.monotonic()
-        there = await database_time()
+        database_now = await database_time()
         took = time.monotonic() - began
         if self._compared is None or took < SLOW:
-            self.moved(there + timedelta(seconds=took / 2) - datetime.now(UTC), took)
+            self.moved(database_now + timedelta(seconds=took / 2) - datetime.now(UTC), took)
 
     async def follow(self, database_time: Callable[[], Awaitable[datetime]]) -> None:
         """Set the clock every few seconds, without end."""

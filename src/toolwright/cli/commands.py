@@ -1,4 +1,7 @@
-"""The commands and their options. Each loads what it needs only when it is called: `--help` is quick."""
+"""Commands of the command line, with their arguments and options.
+
+A command imports its implementation when it is executed, so that `--help` and shell scripts start quickly.
+"""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -6,12 +9,12 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
-from toolwright.core.errors import DISTRIBUTION
+from toolwright.core.errors import DISTRIBUTION, REFERENCE
 
 cli = typer.Typer(
     add_completion=False,
     help="Tools for AI agents that never lose a result.",
-    epilog="Error codes, their causes and remedies: docs/reference/errors.md.",
+    epilog=f"Error codes, their causes and remedies: {REFERENCE}.",
 )
 tools = typer.Typer(help="The app's tools.")
 database = typer.Typer(help="The database.")
@@ -38,8 +41,8 @@ Host = Annotated[str, typer.Option(help="The address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 selects a free one.")]
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(f"toolwright {version(DISTRIBUTION)}")
         raise typer.Exit
 
@@ -57,7 +60,7 @@ def root(
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the server running until Ctrl-C.")] = False,
 ) -> int:
-    """Watch an agent work: offline, in a folder of its own, in a few seconds."""
+    """Run a demo agent offline, in a temporary folder, in a few seconds."""
     from toolwright.cli.demo.play import play  # noqa: PLC0415 - loads the server
 
     return play(keep=keep)
@@ -88,7 +91,7 @@ def work(
         typer.Argument(envvar="TOOLWRIGHT_APP", metavar="MODULE:APP | CONFIG.json", help="The app."),
     ] = None,
 ) -> int:
-    """Execute runs, and serve nothing."""
+    """Execute the runs of a database that other processes serve."""
     from toolwright.cli.serve import work as run  # noqa: PLC0415 - loads the server
 
     return run(target)
@@ -96,7 +99,7 @@ def work(
 
 @cli.command()
 def nodes() -> None:
-    """List the processes of the cluster that execute runs."""
+    """List the nodes of the cluster: the processes that execute its runs."""
     from toolwright.cli.threads import list_nodes  # noqa: PLC0415 - loads the store
 
     list_nodes()
@@ -153,7 +156,7 @@ def call(
     agent: Annotated[
         Optional[str],  # noqa: UP045 - as above
         typer.Option(
-            metavar="AGENT", help="An agent that has the tool: its values and its prompt's are used."
+            metavar="AGENT", help="An agent that has the tool; its values and its prompt's values apply."
         ),
     ] = None,
     files: Annotated[
@@ -192,7 +195,7 @@ def list_tools(
     if header:
         from toolwright.cli.output import Refusal  # noqa: PLC0415 - as all commands here
 
-        raise Refusal("--header is for an MCP server: name it with --mcp URL.")
+        raise Refusal("--header is only sent to an MCP server: name the server with --mcp URL.")
     from toolwright.cli.tools import list_tools as run  # noqa: PLC0415 - loads the app
 
     run(app)
@@ -213,12 +216,14 @@ def show_tool(
 def upgrade(
     backup: Annotated[
         Optional[Path],  # noqa: UP045 - typer reads it at run time
-        typer.Option(metavar="FILE", help="Copy the journal there first, as `toolwright backup` does."),
+        typer.Option(
+            metavar="FILE", help="First copy the database to this file, as `toolwright backup` does."
+        ),
     ] = None,
 ) -> None:
     """Upgrade the database to the newest revision; create it if it does not exist.
 
-    Says what is changed. Older versions cannot open the database afterwards: make a copy first, with --backup.
+    Prints what changes. Older versions might not open the database afterwards: make a copy first, with --backup.
     """
     from toolwright.cli.database import upgrade as run  # noqa: PLC0415 - loads the store
 
@@ -228,13 +233,15 @@ def upgrade(
 @keys.command("new")
 def new_keys(
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="One more secret key, with this name.")
+        str | None, typer.Option(metavar="NAME", help="Print one secret key with this name instead.")
     ] = None,
-    scope: Annotated[str | None, typer.Option(help="Its rights: metrics, read or all (the default).")] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="The named key's rights: metrics, read or all (default).")
+    ] = None,
 ) -> None:
     """Print new keys, ready for a .env file."""
     if name is None and scope is not None:
-        raise typer.BadParameter("a key with a scope needs a name: give --name.", param_hint="'--scope'")
+        raise typer.BadParameter("A key with a scope needs a name: add --name NAME.", param_hint="'--scope'")
     from toolwright.cli.keys import print_key, print_keys  # noqa: PLC0415 - as all commands here
 
     if name is None:
@@ -248,7 +255,7 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The database file of the copy.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an existing copy.")] = False,
 ) -> None:
-    """Copy the journal with its files and its key, also while it is being served."""
+    """Copy the database with its files and its key file, also while a server uses it."""
     from toolwright.cli.database import write_backup as run  # noqa: PLC0415 - loads the store
 
     run(file, force=force)
@@ -257,7 +264,7 @@ def backup(
 @threads.command("delete")
 def delete_thread(
     thread_id: Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")],
-    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel its runs in progress first.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the thread's open runs first.")] = False,
 ) -> None:
     """Delete a thread with its messages, files, values, events and children, permanently."""
     from toolwright.cli.threads import delete as run  # noqa: PLC0415 - loads the store
@@ -271,21 +278,22 @@ def show_summary(
     *,
     edit: Annotated[
         Optional[str],  # noqa: UP045 - typer reads it at run time
-        typer.Option(metavar="TEXT", help="Put this text in its place."),
+        typer.Option(metavar="TEXT", help="Replace the summary with this text."),
     ] = None,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Remove the summary and show all messages again.")
+        bool, typer.Option("--remove", help="Remove the summary and send all messages again.")
     ] = False,
     side: Annotated[
-        Literal["side_a", "side_b"] | None, typer.Option(help="Whose summary, of an agent with two sides.")
+        Literal["side_a", "side_b"] | None,
+        typer.Option(help="The side whose summary it is, of an agent with two sides."),
     ] = None,
     app: AppOption = None,
 ) -> None:
-    """Show what is left out of a thread's conversation and the summary in its place; edit or remove it."""
+    """Show which messages of a thread are omitted and the summary sent in their place; edit or remove the summary."""
     from toolwright.cli.threads import summary as run  # noqa: PLC0415 - loads the store
 
     if edit is not None and remove:
-        raise typer.BadParameter("A summary is edited or removed, not both.", param_hint="--remove")
+        raise typer.BadParameter("Give either --edit or --remove, not both.", param_hint="--remove")
     run(thread_id, side, edit, app, remove=remove)
 
 
@@ -324,12 +332,12 @@ def show_run(
     *,
     prompt: Annotated[
         bool,
-        typer.Option("--prompt", help="Show what the model was sent at each step, and what was left out."),
+        typer.Option("--prompt", help="Show each request to the model, and which messages it omitted."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Show prompts as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --prompt: print JSON.")] = False,
     app: AppOption = None,
 ) -> None:
-    """Show a run with its steps and messages as JSON; with --prompt, the prompts its models were sent."""
+    """Show a run with its steps and messages as JSON; with --prompt, the requests to its models."""
     from toolwright.cli import threads as cli_threads  # noqa: PLC0415 - loads the store
 
     if prompt:
@@ -340,7 +348,7 @@ def show_run(
 
 @runs.command("cancel")
 def cancel_run(run_id: RunId) -> None:
-    """Cancel a run, whichever process executes it."""
+    """Cancel a run, also one that another process executes."""
     from toolwright.cli.threads import cancel_run as run  # noqa: PLC0415 - loads the store
 
     run(run_id)
@@ -361,10 +369,10 @@ def doctor(
     port: Port = 8000,
     *,
     reach: Annotated[
-        bool, typer.Option(help="Send a short request to each model, which its provider may charge for.")
+        bool, typer.Option(help="Send a short request to each model. Its provider might charge for it.")
     ] = False,
 ) -> int:
-    """Check everything a server needs. The exit code is 1 if something is broken."""
+    """Check what a server needs: settings, database, files, models, keys. The exit code is 1 if a check fails."""
     from toolwright.cli.doctor import doctor as run  # noqa: PLC0415 - loads the store
 
     return run(app, host, port, reach=reach)

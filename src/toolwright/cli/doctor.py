@@ -1,4 +1,4 @@
-"""`toolwright doctor`: its checks, and their findings."""
+"""`toolwright doctor`: checks of installation, settings, database, models, tools, keys, files and address."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ from toolwright.wiring import database
 from toolwright.wiring.app import App
 from toolwright.wiring.config import DEFAULT_FILE
 from toolwright.wiring.lazy import NamedModels
-from toolwright.wiring.parts import broker_fault, cipher_of, file_store, key_file, node_faults, node_notes
+from toolwright.wiring.parts import broker_error, cipher_of, file_store, key_file, node_errors, node_notes
 from toolwright.wiring.settings import MEMORY, Settings, warning
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
@@ -50,9 +50,9 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "openapi": ("openapi_pydantic", "jsonref"),
     "nats": ("nats",),
 }
-"""The modules by which one sees whether an extra is installed."""
-MOST_SKEW = 5.0  # seconds that the clock of a node may differ from the database's
-REACH = 30.0  # seconds that a model has to answer in
+"""The modules whose presence shows that an extra is installed."""
+MOST_SKEW = 5.0  # seconds by which a node's clock may differ from the database's
+REACH = 30.0  # seconds that a model has for its answer
 ASKED = ModelRequest(
     messages=(
         Message(id="doctor", role="user", content="Say ok.", created_at=datetime(2026, 1, 1, tzinfo=UTC)),
@@ -63,71 +63,71 @@ ASKED = ModelRequest(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Verdict on one thing."""
+    """Result of one check: its subject, its verdict and a message."""
 
-    what: str
+    subject: str
     verdict: Literal["ok", "note", "broken"]
-    said: str
+    message: str
 
 
 def check_installation() -> Iterator[Finding]:
-    """Python, Toolwright and its extras."""
+    """Return the versions of Python and Toolwright, and the installed extras."""
     yield Finding("python", "ok", f"{platform.python_version()}, toolwright {version(DISTRIBUTION)}")
-    there = [extra for extra, modules in EXTRAS.items() if all(map(_is_installed, modules))]
-    missing = [extra for extra in EXTRAS if extra not in there]
+    installed = [extra for extra, modules in EXTRAS.items() if all(map(_is_installed, modules))]
+    missing = [extra for extra in EXTRAS if extra not in installed]
     more = f"; not installed: {', '.join(missing)}" if missing else ""
-    yield Finding("extras", "ok" if there else "note", f"{', '.join(there) or 'none'}{more}")
+    yield Finding("extras", "ok" if installed else "note", f"{', '.join(installed) or 'none'}{more}")
 
 
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except (
-        ModuleNotFoundError,
-        ValueError,
-    ):  # of a package that is not there, or is kept from being imported
+    except (ModuleNotFoundError, ValueError):  # its parent package is missing, or its import is blocked
         return False
 
 
 def check_variables(environment: Iterable[str]) -> Iterator[Finding]:
-    """Check whether a variable looks like a setting and is none."""
-    said = warning(environment, list(Settings.model_fields))
-    if said is not None:
-        yield Finding("settings", "note", said)
+    """Check for variables with our prefix that are not settings."""
+    message = warning(environment, list(Settings.model_fields))
+    if message is not None:
+        yield Finding("settings", "note", message)
 
 
 async def check_database(settings: Settings) -> list[Finding]:
-    """Check whether the database is reachable, what its tables are like, and who drives it."""
-    place = shown_url(settings.database_url)
+    """Check that the database is reachable and its rows readable, its schema revision, and who executes its runs."""
+    url = shown_url(settings.database_url)
     try:
         revision = await database.revision(settings, locks=settings.executes_alone)
         executors = await database.executors(settings)
         broken = await database.broken_rows(settings) if revision == database.HEAD else ()
     except ToolwrightError as error:
-        return [Finding("database", "broken", f"{place}: {error.message}")]
+        return [Finding("database", "broken", f"{url}: {error.message}")]
     schema = Finding("schema", "ok", f"revision {revision}, the newest")
     if revision is None:
-        schema = Finding("schema", "note", "no tables yet; they are made when it is first used")
+        schema = Finding("schema", "note", "no tables yet; they are created on first use")
     elif revision > database.HEAD:
-        schema = Finding("schema", "ok", f"revision {revision} of a newer version, which this one can use")
+        schema = Finding(
+            "schema", "ok", f"revision {revision} of a newer version, which this version can use"
+        )
     elif revision != database.HEAD and settings.cluster is not None:
-        said = f"revision {revision}, of {database.HEAD}: run `toolwright db upgrade` before nodes start"
-        schema = Finding("schema", "broken", said)
+        message = f"revision {revision}, of {database.HEAD}: run `toolwright db upgrade` before nodes start"
+        schema = Finding("schema", "broken", message)
     elif revision != database.HEAD:
-        said = f"revision {revision}, of {database.HEAD}: it is upgraded when it is next used"
-        schema = Finding("schema", "note", said)
+        message = f"revision {revision}, of {database.HEAD}: it is upgraded on next use"
+        schema = Finding("schema", "note", message)
     rows = [Finding("row", "broken", each.sentence) for each in broken]
     owner = Finding("owner", "ok", executors or "no process executes runs at the moment")
-    # A process that executes runs itself is usually started after the doctor; others would serve and nothing more.
+    # A single process that executes runs is usually started after the doctor. Nodes and servers without work would
+    # leave all runs waiting.
     if executors is None and (settings.cluster is not None or not settings.work):
         owner = Finding("owner", "note", IDLE)
-    return [Finding("database", "ok", place), schema, *rows, owner]
+    return [Finding("database", "ok", url), schema, *rows, owner]
 
 
-async def check_models(settings: Settings, named: list[str], *, reach: bool) -> list[Finding]:
-    """Check the models of the settings and of the app's agents; with `reach`, send each of them a request."""
-    own = [each for each in (settings.model, settings.summary_model) if each]
-    names: dict[str, None] = dict.fromkeys([*own, *named])
+async def check_models(settings: Settings, of_agents: list[str], *, reach: bool) -> list[Finding]:
+    """Check the models of the settings and of the app's agents. With `reach`, send each of them a request."""
+    configured = [each for each in (settings.model, settings.summary_model) if each]
+    names: dict[str, None] = dict.fromkeys([*configured, *of_agents])
     if not names:
         return [Finding("model", "note", "none: set TOOLWRIGHT_MODEL, as in openai:gpt-5-mini")]
     models = NamedModels()
@@ -141,22 +141,24 @@ async def _check_model(models: NamedModels, name: str, *, reach: bool) -> Findin
     try:
         model = await models(name)
         if not reach:
-            return Finding("model", "ok", f"{name}; --reach asks it")
-        begun = monotonic()
+            return Finding("model", "ok", f"{name}; --reach sends it a request")
+        started = monotonic()
         async with asyncio.timeout(REACH), aclosing(model.respond(ASKED)) as events:
             async for _ in events:
                 pass
     except ToolwrightError as error:
         return Finding("model", "broken", error.message)
     except TimeoutError:
-        return Finding("model", "broken", f"{name} has not answered within {REACH:.0f} seconds")
-    return Finding("model", "ok", f"{name} has answered within {monotonic() - begun:.1f} seconds")
+        return Finding("model", "broken", f"{name} did not answer within {REACH:.0f} seconds")
+    return Finding("model", "ok", f"{name} answered within {monotonic() - started:.1f} seconds")
 
 
 def check_app(target: str | None) -> tuple[Finding, list[str]]:
-    """Check whether the app can be loaded, and the names of its agents' models."""
+    """Check that the app can be loaded. Return the finding and the names of its agents' models."""
     if not target and not DEFAULT_FILE.is_file():
-        return Finding("app", "note", "none here: name one with --app MODULE:APP or TOOLWRIGHT_APP"), []
+        return Finding(
+            "app", "note", "no app in this folder: name one with --app MODULE:APP or TOOLWRIGHT_APP"
+        ), []
     try:
         app = the_app(target)
     except Refusal as refusal:
@@ -167,14 +169,14 @@ def check_app(target: str | None) -> tuple[Finding, list[str]]:
     policies = [active.prompt.context or active.agent.context for active in usable]
     models += [policy.summarize_with for policy in policies if policy is not None]
     names = ", ".join(agent.name for agent in agents)
-    found = Finding("app", "ok", f"{target or 'app:app'}, agents: {names or 'none'}")
-    return found, [model for model in models if isinstance(model, str)]
+    finding = Finding("app", "ok", f"{target or 'app:app'}, agents: {names or 'none'}")
+    return finding, [model for model in models if isinstance(model, str)]
 
 
 async def check_tools(settings: Settings, app: App) -> list[Finding]:
-    """Check whether the models of the app's agents are offered all of their tools."""
+    """Check that the providers of the agents' models accept all of the agents' tools."""
     models = NamedModels()
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         for agent in app.catalog.agents:
             active = app.catalog.active(agent.id)
@@ -185,28 +187,33 @@ async def check_tools(settings: Settings, app: App) -> list[Finding]:
                 errors = getattr(await models(model), "tool_faults", None)
                 definitions = tuple([tool.definition for tool in active.tools])
                 for each in () if errors is None else errors(definitions):
-                    about = "" if each.tool is None else f"the tool {each.tool!r} is not offered to {model}: "
-                    found.append(Finding("tools", "note", f"{agent.name}: {about}{each.message}"))
+                    about = (
+                        "" if each.tool is None else f"the tool {each.tool!r} cannot be offered to {model}: "
+                    )
+                    findings.append(Finding("tools", "note", f"{agent.name}: {about}{each.message}"))
     finally:
         await models.aclose()
-    return found
+    return findings
 
 
 def check_mcp(settings: Settings, target: str | None) -> list[Finding]:
-    """Check whether the models of the app's agents take all their tools, and whether their MCP servers are there."""
+    """Check that the agents' models accept all tools, and that the agents' MCP servers are reachable."""
     if not target and not DEFAULT_FILE.is_file():
         return []
     try:
         app = the_app(target)
     except Refusal:
-        return []  # said of the app
+        return []  # check_app reports it
     tools = run(check_tools(settings, app))
     if not any(app.catalog.active(agent.id).mcp for agent in app.catalog.agents):
         return tools
-    from toolwright.cli.mcp import looked_at  # noqa: PLC0415 - few apps have them
+    from toolwright.cli.mcp import check_servers  # noqa: PLC0415 - few apps have them
 
-    found = run(looked_at(app, settings))
-    servers = [Finding("mcp", "ok" if there else "broken", f"{name}: {said}") for name, there, said in found]
+    servers_found = run(check_servers(app, settings))
+    servers = [
+        Finding("mcp", "ok" if is_reachable else "broken", f"{name}: {message}")
+        for name, is_reachable, message in servers_found
+    ]
     return [*tools, *servers]
 
 
@@ -215,98 +222,103 @@ def check_keys(settings: Settings) -> Finding:
     keys, public = settings.secret_keys, settings.public_keys
     if not settings.keyed:
         return Finding(
-            "keys", "note", "none: every caller on this machine has all rights, nobody else has any"
+            "keys", "note", "none: every caller on this machine has all rights, other callers have none"
         )
     if not keys:
-        said = f"{_counted(public, 'public')}, no secret key: people may call, nobody can register them over HTTP"
-        return Finding("keys", "note", said)
+        message = f"{_counted(public, 'public')}, no secret key: no service can register people"
+        return Finding("keys", "note", message)
     more = f", {_counted(public, 'public')}" if public else ""
-    named = [f"{each.name} ({each.scope})" for each in map(ServiceKey.read, keys) if each.name is not None]
-    names = f": {', '.join(named)}" if named else ""
+    names_and_scopes = [
+        f"{each.name} ({each.scope})" for each in map(ServiceKey.read, keys) if each.name is not None
+    ]
+    names = f": {', '.join(names_and_scopes)}" if names_and_scopes else ""
     return Finding("keys", "ok", _counted(keys, "secret") + names + more)
 
 
 def check_secrets(settings: Settings) -> Finding:
-    """Check whether secrets can be kept, and with which keys."""
+    """Check whether secrets can be stored, and which keys encrypt them."""
     if settings.encryption_keys:
-        return Finding("secrets", "ok", f"sealed with {len(settings.encryption_keys)} configured key(s)")
+        return Finding("secrets", "ok", f"encrypted with {len(settings.encryption_keys)} configured key(s)")
     file = key_file(settings)
     if file is not None:
-        said = f"sealed with the key file {file}" + ("" if file.exists() else ", made for the first secret")
-        return Finding("secrets", "ok", said)
+        message = f"encrypted with the key file {file}" + (
+            "" if file.exists() else ", created with the first secret"
+        )
+        return Finding("secrets", "ok", message)
     if settings.database_url.startswith(MEMORY):
         return Finding("secrets", "ok", "kept in memory only")
     return Finding(
-        "secrets", "note", "refused: set TOOLWRIGHT_ENCRYPTION_KEYS (toolwright keys new makes one)"
+        "secrets", "note", "rejected: set TOOLWRIGHT_ENCRYPTION_KEYS (toolwright keys new prints one)"
     )
 
 
 async def check_files(settings: Settings) -> Finding:
-    """Check whether files can be stored: write one and delete it."""
+    """Check that files can be stored: write a file and delete it."""
     folder = settings.files_folder
     if folder is not None and settings.files_url is None and not folder.absolute().parent.is_dir():
-        return Finding("files", "note", "beside the database, whose folder is not there")
-    place = (settings.files_url or "in memory") if folder is None else str(folder)
+        return Finding("files", "note", "next to the database, whose folder does not exist")
+    location = (settings.files_url or "in memory") if folder is None else str(folder)
     try:
         await file_store(settings).probe()
     except ToolwrightError as error:
         return Finding("files", "broken", error.message)
     return Finding(
-        "files", "ok", place + ("" if folder is None or folder.exists() else ", made for the first file")
+        "files",
+        "ok",
+        location + ("" if folder is None or folder.exists() else ", created with the first file"),
     )
 
 
 async def check_nodes(settings: Settings) -> list[Finding]:
-    """Check whether this process can run beside the living nodes of the cluster, and whose clock is wrong.
+    """Check that this process can join the cluster: its nodes, their clocks and versions, its NATS servers.
 
-    Also whether the cluster's NATS servers answer. Without a cluster return whether there is one on the database.
+    Without a cluster in the settings, check whether nodes of one are alive on the database.
     """
     if settings.cluster is None:
         return await _check_alone(settings)
     broker: list[Finding] = []
     if settings.cluster != "postgres":
-        fault = await broker_fault(settings)
-        verdict = "ok" if fault is None else "broken"
+        error = await broker_error(settings)
+        verdict = "ok" if error is None else "broken"
         hosts = ", ".join(
             [urlsplit(each.strip()).netloc.rpartition("@")[2] for each in settings.cluster.split(",")]
         )
-        said = f"{hosts} answers" if fault is None else f"{hosts} cannot be used: {fault}"
-        broker = [Finding("NATS", verdict, said)]
+        message = f"{hosts} answers" if error is None else f"{hosts} cannot be used: {error}"
+        broker = [Finding("NATS", verdict, message)]
     try:
         if await database.revision(settings) is None:
             return broker
-        found, files = await database.cluster(settings), file_store(settings)
+        cluster, files = await database.cluster(settings), file_store(settings)
     except ToolwrightError as error:
         return [*broker, Finding("nodes", "broken", error.message)]
-    living = found.living
+    living = cluster.living
     findings = [Finding("nodes", "ok" if living else "note", f"{len(living)} alive")]
-    if found.is_locked:
-        said = f"{database.ALONE}, and nodes wait for its end: set the variable there too"
-        findings = [Finding("nodes", "note", said)]
+    if cluster.is_locked:
+        message = f"{database.ALONE}, and nodes wait until it ends: set the variable there too"
+        findings = [Finding("nodes", "note", message)]
     for node in living:
         if abs(node.skew) > MOST_SKEW * 1_000_000:
-            said = f"the clock of {node.id} differs from the database's by {node.skew / 1e6:+.1f} s"
-            findings.append(Finding("nodes", "note", said))
+            message = f"the clock of {node.id} differs from the database's by {node.skew / 1e6:+.1f} s"
+            findings.append(Finding("nodes", "note", message))
     findings += [Finding("nodes", "note", note) for note in node_notes(living, settings)]
-    errors = await node_faults(living, cipher_of(settings).keys, files)
+    errors = await node_errors(living, cipher_of(settings).keys, files)
     await files.close()
-    return [*broker, *findings, *[Finding("nodes", "broken", fault) for fault in errors]]
+    return [*broker, *findings, *[Finding("nodes", "broken", error_message) for error_message in errors]]
 
 
 async def _check_alone(settings: Settings) -> list[Finding]:
-    """Return that nodes of a cluster live on the database of a process without one."""
+    """Return a finding if nodes of a cluster are alive on the database of a process without TOOLWRIGHT_CLUSTER."""
     try:
         if not settings.database_url.startswith("postgres") or await database.revision(settings) is None:
             return []
         living = (await database.cluster(settings)).living
     except ToolwrightError:
-        # The finding about the database has it.
-        return []
+        return []  # check_database reports it
     if not living:
         return []
     nodes = quantity(len(living), "living node")
-    said = f"{nodes} of a cluster on this database: a process without TOOLWRIGHT_CLUSTER executes no runs beside them"
-    return [Finding("nodes", "note", said)]
+    message = f"{nodes} of a cluster on this database: a process without TOOLWRIGHT_CLUSTER executes no runs"
+    return [Finding("nodes", "note", message)]
 
 
 def _counted(keys: tuple[str, ...], kind: str) -> str:
@@ -314,7 +326,7 @@ def _counted(keys: tuple[str, ...], kind: str) -> str:
 
 
 def check_address(settings: Settings, host: str, port: int) -> Finding:
-    """Check whether a server may and can listen there."""
+    """Check that a server may listen on the address, and that its port is free."""
     place = f"{host}, port {port}"
     if not settings.keyed and not is_loopback(host):
         return Finding("address", "broken", f"{place}: needs keys, or a loopback address")
@@ -330,7 +342,10 @@ STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 
 
 def doctor(target: str | None, host: str, port: int, *, reach: bool) -> int:
-    """Print a table of findings; 1 if something is broken. With `reach` each model is asked a word."""
+    """Print a table of findings and return the exit code: 1 if something is broken.
+
+    With `reach`, each model is sent a short request.
+    """
     log_briefly()
     findings = [*check_installation(), *check_variables(os.environ)]
     try:
@@ -338,8 +353,12 @@ def doctor(target: str | None, host: str, port: int, *, reach: bool) -> int:
     except Refusal as refusal:
         findings.append(Finding("settings", "broken", str(refusal)))
     else:
-        found, named = check_app(target)
-        findings += [*run(_outside(settings, named, reach=reach)), found, *check_mcp(settings, target)]
+        app_finding, model_names = check_app(target)
+        findings += [
+            *run(_check_dependencies(settings, model_names, reach=reach)),
+            app_finding,
+            *check_mcp(settings, target),
+        ]
         findings += [
             check_keys(settings),
             check_secrets(settings),
@@ -349,12 +368,12 @@ def doctor(target: str | None, host: str, port: int, *, reach: bool) -> int:
     return FAILED if any(finding.verdict == "broken" for finding in findings) else 0
 
 
-async def _outside(settings: Settings, named: list[str], *, reach: bool) -> list[Finding]:
+async def _check_dependencies(settings: Settings, model_names: list[str], *, reach: bool) -> list[Finding]:
     return [
         *await check_database(settings),
         await check_files(settings),
         *await check_nodes(settings),
-        *await check_models(settings, named, reach=reach),
+        *await check_models(settings, model_names, reach=reach),
     ]
 
 
@@ -362,11 +381,11 @@ def _print(findings: list[Finding]) -> None:
     console = Console()
     if not console.is_terminal:
         for finding in findings:
-            print(finding.what, finding.verdict, one_line(finding.said), sep="\t")
+            print(finding.subject, finding.verdict, one_line(finding.message), sep="\t")
         return
     table = Table(box=box.SIMPLE_HEAD, show_header=False)
     for finding in findings:
         table.add_row(
-            finding.what, Text(finding.verdict, STYLES[finding.verdict]), Text(one_line(finding.said))
+            finding.subject, Text(finding.verdict, STYLES[finding.verdict]), Text(one_line(finding.message))
         )
     console.print(table)

@@ -21,7 +21,7 @@ def new_encryption_key() -> str:
 
 
 def print_key(name: str, scope: str) -> None:
-    """Print one more secret key with that name and scope, as an entry of TOOLWRIGHT_SECRET_KEYS."""
+    """Print a new secret key with that name and scope, as an entry of TOOLWRIGHT_SECRET_KEYS."""
     entry = f"{name}({scope})={new_secret_key()}"
     try:
         read = ServiceKey.read(entry)
@@ -33,13 +33,13 @@ def print_key(name: str, scope: str) -> None:
 
 
 def print_keys() -> None:
-    """Print them as lines of a `.env` file."""
+    """Print a new secret key and a new encryption key as lines of a `.env` file."""
     print(
         f"""\
-# The secret key gives all rights: callers send it as the header x-secret-key.
+# The secret key gives all rights. Callers send it as the header x-secret-key.
 TOOLWRIGHT_SECRET_KEYS={new_secret_key()}
-# The encryption key seals the secrets of threads and people in the journal: without it they cannot be read.
+# The encryption key encrypts the secrets of threads and people in the journal. Without it they cannot be read.
 TOOLWRIGHT_ENCRYPTION_KEYS={new_encryption_key()}
 # To use them: toolwright keys new > .env; set -a; . ./.env; set +a
-# Several keys are separated by commas; of the encryption keys the first seals, all open."""
+# Separate several keys with commas. The first encryption key encrypts, all of them decrypt."""
     )

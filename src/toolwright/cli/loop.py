@@ -1,4 +1,4 @@
-"""Event loop of a command, and the end of its process: foreign tasks and threads do not delay it."""
+"""Event loop of a command and exit of its process: tasks and threads of the app cannot delay the exit."""
 
 import asyncio
 import logging
@@ -16,21 +16,21 @@ T = TypeVar("T")
 Work: TypeAlias = Coroutine[Any, Any, T]
 Task: TypeAlias = "asyncio.Task[Any] | None"
 
-PATIENCE = 5.0  # seconds for a normal end: the interpreter's own wait for threads has no limit
+PATIENCE = 5.0  # seconds for a normal exit: the interpreter itself waits for threads without a limit
 
-TIDYING = 20.0  # seconds that a command itself has to end what it has begun
+TIDYING = 20.0  # seconds that the command's own task has to clean up
 
 log = logging.getLogger("toolwright.cli")
 
 
 def force_exit(code: int) -> None:
-    """Make sure that the process ends within some seconds with that exit code, even if it does not end by itself.
+    """Exit with that code after a few seconds if the process has not ended by itself.
 
-    A handler can leave a thread behind, for example with `asyncio.to_thread`, for which Python would wait without end.
+    A handler can leave a thread running, for example with `asyncio.to_thread`. Python would wait for it without end.
     """
-    last = threading.Timer(PATIENCE, _exit, (code,))
-    last.daemon = True
-    last.start()
+    timer = threading.Timer(PATIENCE, _exit, (code,))
+    timer.daemon = True
+    timer.start()
 
 
 def _exit(code: int) -> None:
@@ -38,21 +38,21 @@ def _exit(code: int) -> None:
         log.warning("A thread started by the program does not end. The process exits without it.")
         sys.stdout.flush()
         sys.stderr.flush()
-    finally:  # also if the reader has gone
+    finally:  # also if stdout or stderr is closed
         os._exit(code)
 
 
 class _Threads(ThreadPoolExecutor):
-    """Threads of `asyncio.to_thread` for which the end of the loop does not wait. The end of the process does."""
+    """Threads of `asyncio.to_thread`. Closing the loop does not wait for them, only the exit of the process does."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         super().shutdown(wait=False, cancel_futures=cancel_futures)
 
 
 def run(work: Work[T]) -> T:
-    """Run a command's coroutine in its own event loop, and return its result.
+    """Run a command's coroutine in its own event loop and return its result.
 
-    Tasks that others have left in the loop are cancelled, and have some seconds to end; their threads are left to
+    Tasks that the app has left in the loop are cancelled and get a few seconds to end. Its threads are left to
     `force_exit`.
     """
     own: list[Task] = []
@@ -61,7 +61,7 @@ def run(work: Work[T]) -> T:
         own.append(asyncio.current_task())
         return await work
 
-    runner = asyncio.Runner()  # not closed: that would wait for whatever does not end
+    runner = asyncio.Runner()  # not closed: closing waits without a limit for tasks that do not end
     loop = runner.get_loop()
     loop.set_default_executor(_Threads())
     try:
@@ -75,20 +75,23 @@ def run(work: Work[T]) -> T:
 def _end_tasks(runner: asyncio.Runner, own: Collection[Task]) -> None:
     try:
         runner.run(_end_all(own))
-    except KeyboardInterrupt:  # a handler's own comes out again, of the task that has waited for it
+    except KeyboardInterrupt:  # one raised by a handler is raised again by the task that awaited it
         force_exit(INTERRUPTED)
         raise
 
 
 async def _end_all(own: Collection[Task]) -> None:
-    """End all tasks and open generators: our own task, which tidies up, first; what does not end is left."""
+    """End the command's own task first, since it cleans up, then all other tasks and async generators.
+
+    Tasks that do not end in time are abandoned.
+    """
     ours = [task for task in own if task is not None and not task.done()]
-    if ours:  # a handler's Ctrl-C has stopped the loop meanwhile
+    if ours:  # a handler's Ctrl-C stopped the loop before they ended
         await _end(ours, TIDYING)
     await _end(_other_tasks(), PATIENCE)
     closing = asyncio.create_task(asyncio.get_running_loop().shutdown_asyncgens(), name="open generators")
     await asyncio.wait([closing], timeout=PATIENCE)
-    for task in _other_tasks():  # those that the others have begun meanwhile too
+    for task in _other_tasks():  # including those that the ended tasks have started
         abandon(task)
 
 
@@ -96,8 +99,8 @@ async def _end(tasks: Collection["asyncio.Task[Any]"], seconds: float) -> None:
     for task in tasks:
         task.cancel()
     if tasks:
-        _, deaf = await asyncio.wait(tasks, timeout=seconds)
-        for task in deaf:
+        _, running = await asyncio.wait(tasks, timeout=seconds)
+        for task in running:
             abandon(task)
 
 

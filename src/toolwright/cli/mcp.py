@@ -1,4 +1,4 @@
-"""`toolwright mcp`: the app's tools on stdio for a host; and the MCP servers of agents, listed and checked."""
+"""`toolwright mcp`: the app's tools on stdio for an MCP host. Also lists and checks the MCP servers of agents."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from toolwright.cli.loop import run
 from toolwright.cli.output import Refusal, log_briefly, log_fully, one_line
-from toolwright.cli.settings import read_settings, served_app, the_app, warn_of_variables
+from toolwright.cli.settings import read_settings, served_app, the_app, warn_unknown_variables
 from toolwright.core.errors import InvalidConfiguration
 from toolwright.core.mcp.config import read_servers
 from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompt, McpPrompts
@@ -28,10 +28,10 @@ from toolwright.wiring.settings import Settings
 
 def serve_tools(target: str | None) -> int:
     """Serve until stdin closes; return the exit code. Logs and all other output go to stderr."""
-    host = _take_over()
+    host = _take_stdio()
     settings = read_settings()
     log_fully(settings.log_format, settings.log)
-    warn_of_variables(os.environ)
+    warn_unknown_variables(os.environ)
     app = served_app(target) if target is not None and target.endswith(".json") else the_app(target)
     run(_serve(app, settings, *host))
     return 0
@@ -43,14 +43,14 @@ async def _serve(app: App, settings: Settings, stdin: BinaryIO, stdout: BinaryIO
         await server.serve_stdio(runtime, stdin, stdout, app.mcp_server)
 
 
-def _take_over() -> tuple[BinaryIO, BinaryIO]:
-    """Return the host's ends of stdin and stdout, for the protocol alone: an app that is loaded may print, or read.
+def _take_stdio() -> tuple[BinaryIO, BinaryIO]:
+    """Return stdin and stdout for the protocol, and replace both: an app that prints or reads must not disturb it.
 
-    Raises `Refusal` where one of them is closed.
+    From then on the app reads nothing, and prints to stderr. Raises `Refusal` if stdin or stdout is closed.
     """
     for name, stream in (("stdin", sys.__stdin__), ("stdout", sys.__stdout__)):
-        if stream is None:  # what Python makes of one that is closed
-            raise Refusal(f"An MCP host talks to this command by stdin and stdout, but {name} is closed.")
+        if stream is None:  # Python's value for a closed stream
+            raise Refusal(f"An MCP host uses this command's stdin and stdout, but {name} is closed.")
     stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -59,16 +59,17 @@ def _take_over() -> tuple[BinaryIO, BinaryIO]:
     return stdin, stdout
 
 
-PATIENCE = 20.0  # seconds for a server
+PATIENCE = 20.0  # seconds that a server has for its first answer
 _SERVERS_LOG = logging.getLogger("toolwright.mcp")
 
 
 async def list_mcp_tools(
     place: str, headers: Sequence[str], settings: Settings, patience: float = PATIENCE
 ) -> int:
-    """Print the tools and prompts of a server, by its URL or command; 1 if it is unreachable for `patience` seconds.
+    """Print the tools and prompts of the server at a URL, or of the one that a command starts; return the exit code.
 
-    The standard error of a command's process is shown.
+    The code is 1 if the server does not answer within `patience` seconds. The standard error of a started process is
+    shown.
     """
     server = _server(place, headers)
     log_briefly()
@@ -83,12 +84,12 @@ async def list_mcp_tools(
         await mcp.aclose()
     _print(listing, offered)
     if listing.status == "connecting":
-        print(f"toolwright: {place!r} does not answer within {patience:g} s.", file=sys.stderr)
+        print(f"toolwright: {place!r} did not answer within {patience:g} s.", file=sys.stderr)
     return 0 if listing.status == "ready" else 1
 
 
 def _server(place: str, headers: Sequence[str]) -> McpServer:
-    """Return the server at a URL, or the one that a command starts."""
+    """Return the configuration of the server at a URL, or of the one that a command starts."""
     entry: dict[str, object] = {"name": "server"}
     if "://" in place:
         entry |= {"url": place, "headers": _headers(headers)}
@@ -101,20 +102,22 @@ def _server(place: str, headers: Sequence[str]) -> McpServer:
         [server] = read_servers([entry], "mcp", trusted=True)
     except InvalidConfiguration as error:
         raise Refusal(sentence(f"{place!r}: {error.message.removeprefix('mcp.0.')}")) from error
-    assert isinstance(server, McpServer), "it was given as an object"
+    assert isinstance(server, McpServer), "the entry is an object, not a name"
     if server.variables:
-        raise Refusal(f"The variable {server.variables[0]!r} has no value here. Write the value itself.")
+        raise Refusal(
+            f"The variable {server.variables[0]!r} has no value on the command line. Write the value itself."
+        )
     return server
 
 
 def _command(text: str) -> list[str]:
     try:
-        words = shlex.split(text)
+        arguments = shlex.split(text)
     except ValueError as error:
         raise Refusal(f"{text!r} is not a command: {error}.") from error
-    if not words:
+    if not arguments:
         raise Refusal("--mcp needs the URL of a server, or the command that starts one.")
-    return words
+    return arguments
 
 
 def _headers(texts: Sequence[str]) -> dict[str, str]:
@@ -125,7 +128,7 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
         if not colon or not name or not value:
             raise Refusal(f"A header must be written as 'Name: value', not {text!r}.")
         if name.lower() in {each.lower() for each in headers}:
-            raise Refusal(f"The header {name!r} is given twice.")
+            raise Refusal(f"The header {name!r} is given twice. Keep one.")
         headers[name] = value
     return headers
 
@@ -133,7 +136,9 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
 def _print(listing: McpListing, offered: McpPrompts) -> None:
     console = Console()
     tools = [(clean_text(tool.name), _first_line(tool.description)) for tool in listing.tools]
-    prompts = [(_spelled(prompt), _first_line(prompt.description or "")) for prompt in offered.prompts]
+    prompts = [
+        (_prompt_signature(prompt), _first_line(prompt.description or "")) for prompt in offered.prompts
+    ]
     if console.is_terminal:
         for title, rows in (("tool", tools), ("prompt", prompts)):
             if rows or title == "tool":
@@ -143,13 +148,13 @@ def _print(listing: McpListing, offered: McpPrompts) -> None:
                 console.print(table, markup=False)
     else:
         for kind, rows in (("mcp", tools), ("prompt", prompts)):
-            for name, what in rows:
-                print(name, kind, what, sep="\t")
+            for name, description in rows:
+                print(name, kind, description, sep="\t")
     for error in (*listing.faults, *offered.faults):
-        print(f"toolwright: {one_line(_words(error))}", file=sys.stderr)
+        print(f"toolwright: {one_line(_error_text(error))}", file=sys.stderr)
 
 
-def _spelled(prompt: McpPrompt) -> str:
+def _prompt_signature(prompt: McpPrompt) -> str:
     """Return a prompt with its arguments: `review(diff, tone?)`."""
     arguments = [each.name if each.required else f"{each.name}?" for each in prompt.arguments]
     return clean_text(f"{prompt.name}({', '.join(arguments)})")
@@ -159,36 +164,36 @@ def _first_line(text: str) -> str:
     return clean_text(text.strip().split("\n")[0])
 
 
-def _words(error: ListingError) -> str:
+def _error_text(error: ListingError) -> str:
     return error.message if error.tool is None else f"{error.tool}: {error.message}"
 
 
-async def looked_at(app: App, settings: Settings) -> list[tuple[str, bool, str]]:
-    """Return each server of the app's agents: its name, whether it is reachable, and a message."""
-    _SERVERS_LOG.setLevel(logging.ERROR)  # errors are printed
+async def check_servers(app: App, settings: Settings) -> list[tuple[str, bool, str]]:
+    """Connect to each server of the app's agents. Return its name, whether it is reachable, and a message."""
+    _SERVERS_LOG.setLevel(logging.ERROR)  # the messages contain the errors
     mcp = LazyMcp(settings)
-    found: dict[str, tuple[str, bool, str]] = {}
+    summaries: dict[str, tuple[str, bool, str]] = {}
     try:
         for agent in app.catalog.agents:
             active = app.catalog.active(agent.id)
             for server in active.mcp:
                 target = target_in(server, env_of_agent(active))
                 if isinstance(target, ListingError):
-                    found.setdefault(server.name, (server.name, True, f"not tried: {target.message}"))
-                elif target.key not in found:
+                    summaries.setdefault(server.name, (server.name, True, f"not tried: {target.message}"))
+                elif target.key not in summaries:
                     listing = await mcp.listing(target, PATIENCE)
                     is_ready = listing.status == "ready"
                     offered = await mcp.prompts(target, PATIENCE) if is_ready else McpPrompts()
-                    found[target.key] = _said(listing, offered)
+                    summaries[target.key] = _summarize(listing, offered)
     finally:
         await mcp.aclose()
-    return [*found.values()]
+    return [*summaries.values()]
 
 
-def _said(listing: McpListing, offered: McpPrompts) -> tuple[str, bool, str]:
-    name, errors = listing.server.name, "; ".join(map(_words, (*listing.faults, *offered.faults)))
+def _summarize(listing: McpListing, offered: McpPrompts) -> tuple[str, bool, str]:
+    name, errors = listing.server.name, "; ".join(map(_error_text, (*listing.faults, *offered.faults)))
     if listing.status == "connecting":
-        return name, False, f"it does not answer within {PATIENCE:g} s"
+        return name, False, f"it did not answer within {PATIENCE:g} s"
     if listing.status == "down":
         return name, False, errors
     tools = f"{quantity(len(listing.tools), 'tool')}, revision {listing.protocol}"

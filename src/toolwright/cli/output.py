@@ -1,4 +1,4 @@
-"""Output of the command line: refusals in one line with an exit code, logs, places, files of results."""
+"""Output of the command line: errors in one line with an exit code, logs, URLs without passwords, files of results."""
 
 import asyncio
 import binascii
@@ -20,7 +20,7 @@ USAGE, FAILED, INTERRUPTED = 2, 1, 130
 
 
 class Refusal(Exception):
-    """A sentence for the user; `code` is the exit code."""
+    """A user's mistake: the message to print, and the exit code `code`."""
 
     def __init__(self, message: str, code: int = USAGE) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class Refusal(Exception):
 
 
 def one_line(text: str) -> str:
-    """Return the text without line breaks, and without anything that steers a terminal."""
+    """Return the text without line breaks and terminal control characters."""
     return spelled_out(" ".join(text.split()))
 
 
@@ -45,26 +45,26 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class _OneLine(logging.Formatter):
-    """Formatter of log records without traceback, whatever they say in one line."""
+    """Formats a log record as one line, without its traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         record.message = record.getMessage()
         return spelled_out(self.formatMessage(record))
 
 
-def leave_tools_out() -> None:
-    """Log no exceptions of tools: the command itself shows each result."""
+def silence_tools() -> None:
+    """Do not log exceptions of tools: the command itself shows each result."""
     logging.getLogger("toolwright.tools").setLevel(logging.ERROR)
 
 
 def log_briefly() -> None:
-    """Show warnings, each in one line."""
-    leave_tools_out()
+    """Log warnings on stderr, each in one line."""
+    silence_tools()
     _log(_OneLine("toolwright: %(message)s"))
 
 
 def log_fully(form: Literal["text", "json"] = "text", level: str = "warning") -> None:
-    """Show our lines from that level on, and warnings of others, with time, place and traceback."""
+    """Log our records from `level` on, and warnings of other libraries, with time, logger and traceback."""
     logging.getLogger("toolwright").setLevel(level.upper())
     _log(JsonFormatter() if form == "json" else TextFormatter(FORMAT))
 
@@ -77,7 +77,7 @@ def _log(formatter: logging.Formatter) -> None:
 
 
 def check_folder(folder: Path | None) -> None:
-    """Make the folder, before a tool does anything whose files it could not take."""
+    """Create the folder before the tool is called, so that its files can be saved. Raises `Refusal` if it cannot."""
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -86,36 +86,36 @@ def check_folder(folder: Path | None) -> None:
 
 
 def show_files(result: ToolResult, state: MemoryState, folder: Path | None) -> None:
-    """Save the files of the result, or say on stderr which there are, and how to get them."""
+    """Save the files of the result, or without a folder list them on stderr with the option that saves them."""
     if folder is not None:
         for each in result.attachments:
             print(f"Saved {_save(each, state, folder)}", file=sys.stderr)
     elif result.attachments:
         names = ", ".join(clean_text(f"{each.name} ({each.mime_type})") for each in result.attachments)
-        print(f"Files of the result, not saved: {names}. --files FOLDER saves them.", file=sys.stderr)
+        print(f"Files of the result, not saved: {names}. Add --files FOLDER to save them.", file=sys.stderr)
 
 
-def _save(each: Attachment | AttachmentRef, state: MemoryState, folder: Path) -> Path:
-    """Save a file under its name or the next free one; no file is overwritten."""
-    if isinstance(each, AttachmentRef):
-        content = asyncio.run(state.read_file(each.path))
+def _save(attachment: Attachment | AttachmentRef, state: MemoryState, folder: Path) -> Path:
+    """Save a file under its name, or under the next free name if a file of that name exists."""
+    if isinstance(attachment, AttachmentRef):
+        content = asyncio.run(state.read_file(attachment.path))
     else:
-        content = binascii.a2b_base64(each.data)
+        content = binascii.a2b_base64(attachment.data)
     try:
-        taken = {fold(f"/{path.name}") for path in folder.iterdir()}
-        path = folder / asyncio.run(free_path(safe_name(each.name), _those_in(taken), "/"))[1:]
-        with path.open("xb") as file:
+        existing = {fold(f"/{path.name}") for path in folder.iterdir()}
+        path = folder / asyncio.run(free_path(safe_name(attachment.name), _existing(existing), "/"))[1:]
+        with path.open("xb") as file:  # fails if another process has created it since
             file.write(content)
     except OSError as error:
         raise _unsaved(folder, error) from error
     return path
 
 
-def _those_in(taken: Set[str]) -> Callable[[Sequence[str]], Awaitable[Set[str]]]:
-    async def of(paths: Sequence[str]) -> Set[str]:
-        return taken & set(paths)
+def _existing(names: Set[str]) -> Callable[[Sequence[str]], Awaitable[Set[str]]]:
+    async def select(paths: Sequence[str]) -> Set[str]:
+        return names & set(paths)
 
-    return of
+    return select
 
 
 def _unsaved(folder: Path, error: OSError) -> Refusal:

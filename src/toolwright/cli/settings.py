@@ -1,4 +1,4 @@
-"""Settings and apps of the commands. Every error is a refusal."""
+"""Settings and apps of the commands. Raises `Refusal` for every error."""
 
 import logging
 from collections.abc import Iterable
@@ -14,19 +14,19 @@ from toolwright.wiring.settings import Settings, warning
 log = logging.getLogger("toolwright.cli")
 
 
-def read_settings(**given: Any) -> Settings:  # the values of settings, which it checks
-    """Return the settings of the environment, overridden by the given ones."""
+def read_settings(**overrides: Any) -> Settings:  # values of any type: Settings validates them
+    """Return the settings of the environment, with some of them overridden."""
     try:
-        return Settings(**given)
+        return Settings(**overrides)
     except DefinitionError as error:
         raise Refusal(error.message) from error
 
 
-def warn_of_variables(environment: Iterable[str]) -> None:
-    """Log the variables that look like settings and are none."""
-    said = warning(environment, list(Settings.model_fields))
-    if said is not None:
-        log.warning(said)
+def warn_unknown_variables(environment: Iterable[str]) -> None:
+    """Log a warning that names the variables with our prefix that are not settings."""
+    message = warning(environment, list(Settings.model_fields))
+    if message is not None:
+        log.warning(message)
 
 
 def the_app(target: str | None) -> App:
@@ -38,7 +38,7 @@ def the_app(target: str | None) -> App:
 
 
 def served_app(target: str | None) -> App:
-    """Return the app to serve: the target, a module's or a configuration file's, or an empty one."""
+    """Return the app to serve: that of a module or a configuration file, or an empty app without a target."""
     if target is None:
         return App()
     try:

@@ -41,7 +41,7 @@ LONGEST_ERROR = 200  # characters
 
 
 def delete(thread_id: str, *, cancel: bool) -> None:
-    """Delete a thread of the journal, whether a server is running on it or not."""
+    """Delete a thread of the journal, also while a server uses the journal."""
     try:
         run(delete_thread(read_settings(), thread_id, cancel=cancel))
     except ThreadBusy as error:
@@ -50,15 +50,15 @@ def delete(thread_id: str, *, cancel: bool) -> None:
         raise ThreadBusy(
             f"A run is in progress in the thread {thread_id!r} or in a child thread. Cancel it with --cancel."
         ) from error
-    print(f"The thread {thread_id} is deleted, with all that belonged to it.")
+    print(f"The thread {thread_id} was deleted, with everything that belonged to it.")
 
 
 def summary(thread_id: str, side: Side | None, text: str | None, target: str | None, *, remove: bool) -> None:
-    """Edit or remove the summary if requested, then print the omitted parts of a thread's conversations.
+    """Edit or remove the summary if requested, then print which messages are omitted, and the summaries.
 
-    The process that executes its run sees the change at the next step of the thread.
+    A run in progress uses the change from its next step on.
     """
-    app = _any_app(target)
+    app = _app_or_empty(target)
 
     async def read() -> Sequence[Compaction]:
         async with _runtime(app) as rt:
@@ -70,20 +70,23 @@ def summary(thread_id: str, side: Side | None, text: str | None, target: str | N
 
     rows = [each for each in run(read()) if side is None or each.side == side]
     if not any(each.cut or each.cleared or each.bare for each in rows):
-        print("Nothing is left out of the thread's conversation.", file=sys.stderr)
+        print("No message of the thread's conversation is omitted.", file=sys.stderr)
     for row in rows:
-        whose = " of ".join(
+        of_conversation = " of ".join(
             ["", *[each for each in (row.side, row.within and f"the call {row.within}") if each]]
         )
-        print("\n".join([f"── Conversation{whose} " + "─" * 40, *left_out(row), *_shown(row.text)]))
+        print(
+            "\n".join(
+                [f"── Conversation{of_conversation} " + "─" * 40, *left_out(row), *_printable_lines(row.text)]
+            )
+        )
 
 
 def list_runs(
     status: RunStatus | None, agent: str | None, thread_id: str | None, limit: int, target: str | None
 ) -> None:
-    """Print runs of the journal, newest first, as a table; on a pipe a line for each, with tabs."""
-
-    app = _app_of(target, agent)
+    """Print runs of the journal, newest first, as a table; on a pipe, one line of tab-separated values for each."""
+    app = _app_for(target, agent)
 
     async def read() -> Sequence[Run]:
         async with opened_runtime(read_settings(), app) as rt:
@@ -98,7 +101,7 @@ def list_runs(
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, has_header: bool = False) -> None:
-    """Print a table; on a pipe a line for each row, with tabs, and with `has_header` one of the columns first."""
+    """Print a table. On a pipe, print a line of tab-separated values for each row, after a header if `has_header`."""
     console = Console()
     if not console.is_terminal:
         for row in (columns, *rows) if has_header else rows:
@@ -111,13 +114,13 @@ def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, has_h
 
 
 def list_nodes() -> None:
-    """Print the nodes of the cluster as a table; on a pipe a line for each and one before them, with tabs.
+    """Print the nodes of the cluster as a table; on a pipe, a header and a line of tab-separated values for each.
 
-    Further information about the cluster is printed on stderr.
+    Notes about the cluster are printed on stderr.
     """
     settings = read_settings()
-    found = run(database.cluster(settings))
-    if found.nodes:
+    cluster = run(database.cluster(settings))
+    if cluster.nodes:
         rows = [
             (
                 each.id,
@@ -125,25 +128,26 @@ def list_nodes() -> None:
                 str(each.busy),
                 str(each.slots),
                 f"{each.skew / 1e6:+.3f} s",
-                _ago(found.now - each.seen),
-                "living" if each.is_alive(found.now) else f"dead since {each.seen:%Y-%m-%d %H:%M:%S} UTC",
+                _ago(cluster.now - each.seen),
+                "living" if each.is_alive(cluster.now) else f"dead since {each.seen:%Y-%m-%d %H:%M:%S} UTC",
                 each.address,
             )
-            for each in found.nodes
+            for each in cluster.nodes
         ]
         _print_table(NODE_COLUMNS, rows, has_header=True)
-        waits = seconds_since(found.depths.oldest_wake, found.now)
-        print(f"The oldest wake-up that no node has taken is due for {waits:.1f} s.", file=sys.stderr)
+        overdue = seconds_since(cluster.depths.oldest_wake, cluster.now)
+        print(f"The oldest unclaimed wake-up has been due for {overdue:.1f} s.", file=sys.stderr)
     elif settings.database_url.startswith("postgres"):
         print("There is no cluster on this database.", file=sys.stderr)
     else:
         print(
-            "There is no cluster: one needs a Postgres database in TOOLWRIGHT_DATABASE_URL.", file=sys.stderr
+            "There is no cluster. A cluster needs a Postgres database: set TOOLWRIGHT_DATABASE_URL.",
+            file=sys.stderr,
         )
         return
-    if found.is_locked:
+    if cluster.is_locked:
         print(f"{database.ALONE[:1].upper()}{database.ALONE[1:]}.", file=sys.stderr)
-    elif not found.living:
+    elif not cluster.living:
         print(IDLE, file=sys.stderr)
 
 
@@ -156,16 +160,16 @@ def show_run(run_id: str) -> None:
 
     async def read() -> str:
         async with _runtime() as rt:
-            shown = await rt.runs.get(run_id)
-            made = run_with_steps(shown, await rt.runs.steps(run_id), await rt.runs.messages(run_id))
-            return json.dumps(made, indent=2)
+            stored = await rt.runs.get(run_id)
+            document = run_with_steps(stored, await rt.runs.steps(run_id), await rt.runs.messages(run_id))
+            return json.dumps(document, indent=2)
 
     print(run(read()))
 
 
 def show_prompts(run_id: str, target: str | None, *, as_json: bool) -> None:
-    """Print what models were sent at each step of a run, with the tokens of its parts; as JSON if that is asked for."""
-    app = _any_app(target)
+    """Print the request to the model at each step of a run, with the tokens of its parts; as JSON if requested."""
+    app = _app_or_empty(target)
 
     async def read() -> Sequence[SentPrompt]:
         async with _runtime(app) as rt:
@@ -177,16 +181,16 @@ def show_prompts(run_id: str, target: str | None, *, as_json: bool) -> None:
         print(json.dumps({"prompts": listed}, indent=2))
         return
     if not prompts:
-        print("No model has answered in this run.", file=sys.stderr)
+        print("No model has answered in this run yet.", file=sys.stderr)
     for each in prompts:
         print("\n".join(_prompt_lines(each)))
 
 
 def _prompt_lines(prompt: SentPrompt) -> Iterator[str]:
-    """Yield the lines that show a prompt: its head, its tokens, what was left out, and all that was sent."""
+    """Yield the lines of a prompt: its heading, its tokens, the omitted messages, and everything that was sent."""
     where = "" if prompt.within is None else f" within {prompt.within}"
-    who = "".join(f", {each}" for each in (prompt.by, prompt.side) if each is not None)
-    yield f"── Step {prompt.step}{where}{who} " + "─" * 40
+    by = "".join(f", {each}" for each in (prompt.by, prompt.side) if each is not None)
+    yield f"── Step {prompt.step}{where}{by} " + "─" * 40
     sent = prompt.sent
     if sent is None:
         yield NO_RECORD
@@ -203,16 +207,16 @@ def _prompt_lines(prompt: SentPrompt) -> Iterator[str]:
     for title, text in (("System", prompt.system), ("System, changing", prompt.changing)):
         if text:
             yield f"\n[{title}]"
-            yield from _shown(text)
+            yield from _printable_lines(text)
     if prompt.tools:
         yield f"\n[Tools] {', '.join(str(each['name']) for each in prompt.tools)}"
     for each in prompt.messages:
         yield f"\n[{_heading(each)}]"
-        yield from _shown(each.content)
+        yield from _printable_lines(each.content)
         for call in each.calls:
-            yield from _shown(f"→ {call.name}({call.arguments})")
+            yield from _printable_lines(f"→ {call.name}({call.arguments})")
         for file in each.attachments:
-            yield from _shown(f"File: {file.path}")
+            yield from _printable_lines(f"File: {file.path}")
     yield ""
 
 
@@ -223,20 +227,22 @@ def _heading(message: Message) -> str:
     return f"{message.role.capitalize()}{pinned}"
 
 
-def _shown(text: str) -> Iterator[str]:
-    """Yield the lines of a text without anything that steers a terminal."""
+def _printable_lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text without terminal control characters."""
     return (spelled_out(line) for line in text.splitlines())
 
 
 def cancel_run(run_id: str) -> None:
-    """Ask a run to stop."""
+    """Request the cancellation of a run."""
 
     async def ask() -> None:
         async with _runtime() as rt:
             await rt.runs.cancel(run_id)
 
     run(ask())
-    print(f"The run {run_id} is asked to stop: the process that executes it ends it.")
+    print(
+        f"The cancellation of the run {run_id} was requested. The process that executes the run cancels it."
+    )
 
 
 def retry_run(run_id: str) -> None:
@@ -247,17 +253,20 @@ def retry_run(run_id: str) -> None:
             await rt.runs.retry(run_id)
 
     run(ask())
-    print(f"The run {run_id} is queued again: a process that executes runs continues it.")
+    print(f"The run {run_id} was queued again. A process that executes runs continues it.")
 
 
-def _app_of(target: str | None, agent: str | None) -> App:
-    """Return the target; for an agent named without one, the app in this folder, if it exists."""
+def _app_for(target: str | None, agent: str | None) -> App:
+    """Return the app of the target, or the app in this folder if an agent is named without a target."""
     is_name = agent is not None and not agent.startswith("agt_")
     return the_app(target) if target is not None or (is_name and DEFAULT_FILE.is_file()) else App()
 
 
-def _any_app(target: str | None) -> App:
-    """Return the target, or the app in this folder, or an empty one. It defines the agents' prompts and secrets."""
+def _app_or_empty(target: str | None) -> App:
+    """Return the app of the target, or the one in this folder, or an empty app.
+
+    The app defines the agents' prompts and secrets, which the output needs.
+    """
     return the_app(target) if target is not None or DEFAULT_FILE.is_file() else App()
 
 
@@ -265,8 +274,8 @@ def _runtime(app: App | None = None) -> AbstractAsyncContextManager[Runtime]:
     return opened_runtime(read_settings(), app or App())
 
 
-def _row(each: Run, agent: str) -> tuple[str, ...]:
-    error = "" if each.error is None else brief(clean_text(" ".join(each.error.split())), LONGEST_ERROR)
-    code = "" if each.error_code is None else f"[{each.error_code}] "
-    created = each.created_at.isoformat(timespec="seconds")
-    return each.id, each.status, agent, each.thread_id, created, code + error
+def _row(stored: Run, agent: str) -> tuple[str, ...]:
+    error = "" if stored.error is None else brief(clean_text(" ".join(stored.error.split())), LONGEST_ERROR)
+    code = "" if stored.error_code is None else f"[{stored.error_code}] "
+    created = stored.created_at.isoformat(timespec="seconds")
+    return stored.id, stored.status, agent, stored.thread_id, created, code + error

@@ -1,4 +1,4 @@
-"""`toolwright tools list`, `tools show` and `call`, and the values given to a tool."""
+"""`toolwright tools list`, `tools show` and `call`, with the tenvs and env of a call."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from toolwright.cli.loop import run
-from toolwright.cli.output import Refusal, check_folder, leave_tools_out, show_files
+from toolwright.cli.output import Refusal, check_folder, show_files, silence_tools
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvTypes, EnvVar
@@ -31,7 +31,7 @@ from toolwright.wiring.app import App
 from toolwright.wiring.executors import HttpTools
 
 
-def described(tool: Tool) -> list[JSON]:
+def declared_tenvs(tool: Tool) -> list[JSON]:
     """Return the tenvs that the tool declares, as `tools show` prints them."""
     if tool.needs is None:
         return []
@@ -43,24 +43,24 @@ def described(tool: Tool) -> list[JSON]:
     ]
 
 
-def given_tenvs(tool: Tool, texts: Mapping[str, str], promised: JSONObject) -> JSONObject:
-    """Return the given values for one call, merged over those that the tool's agent promises.
+def tenvs_for_call(tool: Tool, texts: Mapping[str, str], promised: JSONObject) -> JSONObject:
+    """Return the tenvs of one call: the given values, merged over those that the tool's agent provides.
 
-    A value is text if the tool's model accepts text, otherwise JSON. Raises `Refusal` for missing arguments.
+    A value is text if the tool's model accepts text, otherwise JSON. Raises `Refusal` for missing or invalid tenvs.
     """
     values = {**promised, **{name: _value(name, text, tool.needs) for name, text in texts.items()}}
     missing = None if tool.needs is None else tool.needs.read(values)
     if isinstance(missing, MissingTenvs):
         raise Refusal(
-            f"The tool {tool.name!r} needs valid tenvs: {missing}. Give each as --tenv NAME=VALUE, "
-            "or as --tenv NAME if it is in the environment."
+            f"The tool {tool.name!r} needs valid tenvs: {missing}. Add --tenv NAME=VALUE for each, "
+            "or --tenv NAME if it is in the environment."
         )
     return values
 
 
 def _value(name: str, text: str, needs: Needs | None) -> JSON:
-    """Return text if that is valid for this name, or otherwise its JSON value, if it is JSON."""
-    if needs is None or not _refused(name, text, needs):
+    """Return the text if it is valid for this name, otherwise its value as JSON, or the text if it is not JSON."""
+    if needs is None or not _is_invalid(name, text, needs):
         return text
     try:
         value: JSON = json.loads(text)
@@ -69,12 +69,12 @@ def _value(name: str, text: str, needs: Needs | None) -> JSON:
     return value
 
 
-def _refused(name: str, value: JSON, needs: Needs) -> bool:
+def _is_invalid(name: str, value: JSON, needs: Needs) -> bool:
     read = needs.read({name: value})
     return isinstance(read, MissingTenvs) and name in dict(read.invalid)
 
 
-def variables_of(tool: Tool) -> list[JSON]:
+def declared_variables(tool: Tool) -> list[JSON]:
     """Return the variables that the tool declares, as `tools show` prints them."""
     return [
         {
@@ -88,10 +88,10 @@ def variables_of(tool: Tool) -> list[JSON]:
     ]
 
 
-def voice_with(app: App, tool: str, agent: str | None) -> ActiveAgent | None:
-    """Return the agent of that name, or without one the first that has the tool, with the prompt that calls it.
+def agent_with_tool(app: App, tool: str, agent: str | None) -> ActiveAgent | None:
+    """Return the agent of that name, or else the first agent that has the tool, with the prompt that calls it.
 
-    A tool of the app belongs to no agent unless one is named. Raises `Refusal` if that one has no such tool.
+    Return None for a tool of the app unless an agent is named. Raises `Refusal` if the named agent has no such tool.
     """
     if agent is None and tool in app.catalog.tools:
         return None
@@ -105,36 +105,36 @@ def voice_with(app: App, tool: str, agent: str | None) -> ActiveAgent | None:
                 return active
     if agent is None:
         return None
-    raise Refusal(f"The agent {agent!r} has no tool {tool!r}.")
+    raise Refusal(f"The agent {agent!r} has no tool {tool!r}. Leave out --agent, or name another agent.")
 
 
-def known_env(
-    app: App, tool: Tool, active: ActiveAgent | None, given: Mapping[str, str]
+def env_for_call(
+    app: App, tool: Tool, active: ActiveAgent | None, texts: Mapping[str, str]
 ) -> dict[str, EnvVar]:
     """Return the values of `state.env`: the given ones, then those of app, agent, tool and prompt (D5)."""
     types = EnvTypes(declared={each.name: each.type for each in tool.variables})
     try:
-        own = types.stored(given, "--env")
+        given_values = types.stored(texts, "--env")
         if active is None:
-            return {**types.stored(app.catalog.env), **own}
+            return {**types.stored(app.catalog.env), **given_values}
     except InvalidRequest as error:
         raise Refusal(error.message) from error
     *upper, prompt = active.env
-    layers = [prompt, active.tool_env.get(tool.name, {}), *reversed(upper), own]
+    layers = [prompt, active.tool_env.get(tool.name, {}), *reversed(upper), given_values]
     return {name: var for layer in layers for name, var in layer.items()}
 
 
-def pairs(option: str, given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+def pairs(option: str, options: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Return the values of `NAME=VALUE`, or of `NAME` from the environment."""
-    return dict([_pair(option, each, environment) for each in given])
+    return dict([_pair(option, each, environment) for each in options])
 
 
-def _pair(option: str, given: str, environment: Mapping[str, str]) -> tuple[str, str]:
-    name, equals, text = given.partition("=")
+def _pair(option: str, text_given: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    name, equals, text = text_given.partition("=")
     if equals and name:
         return name, text
     if name not in environment:
-        raise Refusal(f"{option} {given!r}: give NAME=VALUE, or a NAME that is in the environment.")
+        raise Refusal(f"{option} {text_given!r} is not NAME=VALUE, and the environment has no such NAME.")
     return name, environment[name]
 
 
@@ -142,7 +142,7 @@ _OPTIONS = ("--tenv", "--env")
 
 
 def list_tools(target: str | None) -> None:
-    """Print a table of the app's tools; on a pipe a line for each, with tabs."""
+    """Print a table of the app's tools; on a pipe, a line of tab-separated values for each."""
     app, console = the_app(target), Console()
     users = _users(app)
     if not console.is_terminal:
@@ -151,17 +151,17 @@ def list_tools(target: str | None) -> None:
         return
     table = Table("tool", "kind", "agents", "what it does", box=box.SIMPLE_HEAD)
     for tool in _tools(app):
-        what = clean_text(tool.description.split("\n")[0])
-        table.add_row(tool.name, tool.kind, ", ".join(users.get(tool.name, [])), what)
+        summary = clean_text(tool.description.split("\n")[0])
+        table.add_row(tool.name, tool.kind, ", ".join(users.get(tool.name, [])), summary)
     console.print(table, markup=False)
 
 
 def show_tool(name: str, target: str | None) -> None:
-    """Print the tool as sent to a model, and its known effects, as JSON."""
+    """Print the tool's definition for models and its other properties, as JSON."""
     app = the_app(target)
     tools = _tools(app)
-    tool = _named(name, tools, app)
-    shown = {
+    tool = _find_tool(name, tools, app)
+    description = {
         "name": tool.name,
         "description": tool.description,
         "kind": tool.kind,
@@ -172,11 +172,11 @@ def show_tool(name: str, target: str | None) -> None:
         "idempotent": tool.idempotent,
         "destructive": tool.destructive,
         "requiresApproval": tool.approval is not None,
-        "variables": variables_of(tool),
-        "tenvs": described(tool),
+        "variables": declared_variables(tool),
+        "tenvs": declared_tenvs(tool),
         "agents": _users(app).get(tool.name, []),
     }
-    _print_json(shown)
+    _print_json(description)
 
 
 def call(
@@ -187,19 +187,19 @@ def call(
     target: str | None,
     folder: Path | None = None,
 ) -> int:
-    """Call the tool and print its result for a model, and the paths of its files; 1 if it is an error.
+    """Call the tool and print its result as a model reads it. Return the exit code: 1 if the result is an error.
 
-    `values` are tenvs and env.
+    `values` are the options of tenvs and of env. The result's files are saved in `folder`, if given.
     """
-    leave_tools_out()
+    silence_tools()
     app = the_app(target)
-    active = voice_with(app, name, agent)
+    active = agent_with_tool(app, name, agent)
     tools = _tools(app) if active is None else active.tools
-    tool = _named(name, tools, app)
+    tool = _find_tool(name, tools, app)
     tenvs, env = (pairs(option, given, os.environ) for option, given in zip(_OPTIONS, values, strict=True))
     state = MemoryState(
-        tenvs=given_tenvs(tool, tenvs, {} if active is None else active.tenvs),
-        env=known_env(app, tool, active, env),
+        tenvs=tenvs_for_call(tool, tenvs, {} if active is None else active.tenvs),
+        env=env_for_call(app, tool, active, env),
         invoke=lambda called, given: tools.call(called, given, state),
     )
     text = sys.stdin.read() if arguments == "-" else arguments
@@ -211,8 +211,10 @@ def call(
         raise Refusal(f"""The arguments must be a JSON object, as in '{{"name": "value"}}', not {text!r}.""")
     check_folder(folder)
     try:
-        made = _over_http(tool, text, state) if tool.carrier == "gateway" else tools.call(name, text, state)
-        result = run(_living(app, state, made))
+        result_awaitable = (
+            _over_http(tool, text, state) if tool.carrier == "gateway" else tools.call(name, text, state)
+        )
+        result = run(_call_in_lifespan(app, state, result_awaitable))
     finally:
         tools.close()
     _print_result(result)
@@ -220,13 +222,15 @@ def call(
     return 0 if result.status == "success" else 1
 
 
-async def _living(app: App, state: MemoryState, made: Coroutine[None, None, ToolResult]) -> ToolResult:
-    """Return the result of the call, made within the app's lifespan."""
+async def _call_in_lifespan(
+    app: App, state: MemoryState, result_awaitable: Coroutine[None, None, ToolResult]
+) -> ToolResult:
+    """Await the call within the app's lifespan and return its result."""
     try:
         async with app.living() as state.lifespan:
-            return await made
+            return await result_awaitable
     finally:
-        made.close()  # one that never began
+        result_awaitable.close()  # not started if the lifespan failed; Python would warn
 
 
 async def _over_http(tool: Tool, arguments: str, state: MemoryState) -> ToolResult:
@@ -253,12 +257,12 @@ def _print_json(value: object) -> None:
 
 
 def _tools(app: App) -> Toolset:
-    """Return the app's own tools, then those of its agents' prompts only; of one name, the first."""
-    found = {tool.name: tool for tool in app.catalog.tools}
+    """Return the app's tools, then those of its agents' prompts. Of several with one name, the first."""
+    by_name = {tool.name: tool for tool in app.catalog.tools}
     for agent in app.catalog.agents:
         for tool in app.catalog.active(agent.id).tools:
-            found.setdefault(tool.name, tool)
-    return Toolset(found.values())
+            by_name.setdefault(tool.name, tool)
+    return Toolset(by_name.values())
 
 
 def _users(app: App) -> dict[str, list[str]]:
@@ -269,14 +273,18 @@ def _users(app: App) -> dict[str, list[str]]:
     return users
 
 
-def _named(name: str, tools: Toolset, app: App) -> Tool:
+def _find_tool(name: str, tools: Toolset, app: App) -> Tool:
     if name in tools:
         return tools[name]
     names = [tool.name for tool in tools]
     close = get_close_matches(name, names, n=1)
     if close:
         raise Refusal(f"There is no tool {name!r}. Did you mean {close[0]!r}?")
-    said = sentence(f"There is no tool {name!r}. {'It has: ' + ', '.join(names) if names else 'It has none'}")
+    message = sentence(
+        f"There is no tool {name!r}. {'It has: ' + ', '.join(names) if names else 'It has none'}"
+    )
     if any(app.catalog.active(agent.id).mcp for agent in app.catalog.agents):
-        said += " Tools of MCP servers are called by agents alone: toolwright tools list --mcp shows them."
-    raise Refusal(said)
+        message += (
+            " Only agents can call tools of MCP servers. To list those: toolwright tools list --mcp URL."
+        )
+    raise Refusal(message)

@@ -1,4 +1,4 @@
-"""Agents, their inboxes and memory, as a client sees them."""
+"""Agents over HTTP, with their memory, goals, plans, MCP servers and inboxes."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -34,13 +34,13 @@ class Blocks:
     async def list(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Items[Block]:
-        """Return the blocks that it reads, its own and linked ones, by label."""
+        """Return the blocks that the agent reads, its own and linked ones, ordered by label."""
         path = f"/api/agents/{segment(agent)}/memory"
         query = {"limit": limit, "offset": offset, "userId": user_id}
         return read_list(Block, await self._http.get(path, query), "blocks")
 
     async def get(self, agent: str, label: str, *, user_id: str | None = None) -> Block:
-        """Return the block of that label: its own, or the linked one."""
+        """Return the agent's own block of that label, or the linked one."""
         answer = await self._http.get(_block_path(agent, label), {"userId": user_id})
         return read_field(Block, answer, "block")
 
@@ -53,9 +53,9 @@ class Blocks:
         *,
         user_id: str | None = None,
     ) -> Block:
-        """Write a block of the agent; the `readers`, other agents, can read it from then on too.
+        """Create or replace a block of the agent. The `readers`, other agents, can read it from then on.
 
-        Raises `InvalidRequest`, also for a label that is used for another agent's block.
+        Raises `InvalidRequest`, also if the label is that of a block linked from another agent.
         """
         body: JSONObject = {"content": content, "readers": [*readers]}
         path, query = _block_path(agent, label), {"userId": user_id}
@@ -72,7 +72,7 @@ class Blocks:
         await self._http.call("PUT", _link_path(agent, label, reader), repeat="lost")
 
     async def unlink(self, agent: str, label: str, reader: str) -> None:
-        """Unlink that agent from this agent's block; no effect if it is not linked."""
+        """Unlink the `reader` from this agent's block. No effect if it is not linked."""
         await self._http.call("DELETE", _link_path(agent, label, reader), repeat="lost")
 
 
@@ -115,8 +115,8 @@ class Passages:
         user_id: str | None = None,
     ) -> Items[Passage]:
         """Return the passages that contain every keyword of the query, best match first. Raises `InvalidRequest`."""
-        asked = {"q": query, "limit": limit, "offset": offset, "userId": user_id}
-        return read_list(Passage, await self._http.get(_passages_path(agent), asked), "passages")
+        requested = {"q": query, "limit": limit, "offset": offset, "userId": user_id}
+        return read_list(Passage, await self._http.get(_passages_path(agent), requested), "passages")
 
     async def add(
         self, agent: str, content: str, tags: Sequence[str] = (), *, user_id: str | None = None
@@ -177,19 +177,19 @@ class Agents:
         await self._http.call("DELETE", _path(agent), repeat="lost")
 
     async def trigger(self, agent: str, service_name: str, payload: JSON = None) -> None:
-        """Wake an agent in a service's name. It is not retried if the answer is lost (`AnswerLost`)."""
+        """Send an agent an event in a service's name. It is not retried if the answer is lost (`AnswerLost`)."""
         body: JSONObject = {"serviceName": service_name, "payload": payload}
         await self._http.call("POST", f"{_path(agent)}/trigger", body)
 
     async def prompt(
         self, agent: str, space_id: str | None = None, user_id: str | None = None
     ) -> SystemPrompt:
-        """Return the agent's current system prompt, or the one in that space, or in a new thread of that user."""
+        """Return the agent's current system prompt: in its home thread, in a space, or in a new thread of a user."""
         query = {"spaceId": space_id, "userId": user_id}
         return read(SystemPrompt, await self._http.get(f"{_path(agent)}/prompt", query))
 
     async def mcp(self, agent: str, thread_id: str | None = None) -> Items[McpServer]:
-        """Return the MCP servers of the agent, asked with the values of a thread, or with its own.
+        """Return the MCP servers of the agent, connected with the values of a thread, or with the agent's own.
 
         Raises `NotFound`.
         """
@@ -197,7 +197,7 @@ class Agents:
         return read_list(McpServer, answer, "servers")
 
     async def accept_mcp_tool(self, agent: str, server: str, tool: str) -> None:
-        """Accept a tool that is held back because its server has changed it. Raises `NotFound`."""
+        """Accept a tool that is held back because its server has changed its definition. Raises `NotFound`."""
         path = f"{_path(agent)}/mcp/{segment(server)}/tools/{segment(tool)}/accept"
         await self._http.call("POST", path, {})
 
@@ -277,7 +277,7 @@ def _path(agent: str) -> str:
 
 
 class Inboxes:
-    """Inbox events of an agent's home thread, or of the thread that is named."""
+    """Inbox events of an agent's home thread, or of another thread of the agent."""
 
     def __init__(self, http: Http) -> None:
         self._http = http

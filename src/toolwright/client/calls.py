@@ -1,4 +1,4 @@
-"""Calls that wait for a client's result, and requests for values."""
+"""Calls over HTTP: list, claim, submit results, cancel; and requests for missing variables."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -13,11 +13,11 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import CallStatus
-from toolwright.wire.call import Call, Offer, VariablesAnswered, VariablesWanted
+from toolwright.wire.call import Call, Offer, VariablesAnswered, VariablesRequest
 from toolwright.wire.shape import Items, read, read_field, read_list
 
 Values: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON] | None]
-"""Texts by name, or `{"value": …, "type": "text"}`; None takes a name away."""
+"""Values by name: text, or `{"value": …, "type": "text"}`. None deletes the name."""
 
 
 def values_json(env: Values) -> JSONObject:
@@ -29,26 +29,26 @@ def values_json(env: Values) -> JSONObject:
 
 
 def read_names(answer: JSON) -> dict[str, EnvType]:
-    """Return the names that are set, and whether each is a secret."""
+    """Return the type (`text` or `secret`) of each name that is set."""
     names = read_field(dict[str, dict[str, EnvType]], answer, "env")
     return {name: each["type"] for name, each in names.items() if "type" in each}
 
 
 class Requests:
-    """Open requests for values. Raises `NotFound` for one that is unknown, over or another thread's."""
+    """Open requests for missing variables. Raises `NotFound` if one is unknown, finished or of another thread."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    async def get(self, thread_id: str, request_id: str) -> VariablesWanted:
-        """Return the variables of a request, and those that are still missing."""
-        return read(VariablesWanted, await self._http.get(_request_path(thread_id, request_id)))
+    async def get(self, thread_id: str, request_id: str) -> VariablesRequest:
+        """Return the variables of a request and the names of the missing ones."""
+        return read(VariablesRequest, await self._http.get(_request_path(thread_id, request_id)))
 
     async def answer(self, thread_id: str, request_id: str, env: Values) -> VariablesAnswered:
-        """Submit values. Once none is missing, the run resumes, or the child starts.
+        """Submit values. As soon as none is missing, the run resumes, or the child starts.
 
-        Raises `VariablesRequired` with those that are still `missing`; the given values are stored all the same. It is
-        not retried if the answer is lost (`AnswerLost`).
+        Raises `VariablesRequired` with the names that are still `missing`; the submitted values are stored anyway. The
+        request is not retried if the answer is lost (`AnswerLost`).
         """
         body: JSONObject = {"env": values_json(env)}
         return read(
@@ -77,9 +77,9 @@ class Calls:
         limit: int = 50,
         offset: int = 0,
     ) -> Items[Call]:
-        """Return calls, oldest first; only open ones unless other statuses are given."""
-        wanted = status if status is None or isinstance(status, str) else ",".join(status)
-        query = {"status": wanted, "runId": run_id, "limit": limit, "offset": offset}
+        """Return calls, oldest first. Without `status`, only open calls."""
+        statuses = status if status is None or isinstance(status, str) else ",".join(status)
+        query = {"status": statuses, "runId": run_id, "limit": limit, "offset": offset}
         return read_list(Call, await self._http.get("/api/calls", query), "calls")
 
     async def get(self, call_id: str) -> Call:
@@ -89,20 +89,20 @@ class Calls:
     async def submit(
         self, run_id: str, call_id: str, result: JSON | ToolResult = None, *, error: str | None = None
     ) -> None:
-        """Submit the result of an open call, any JSON value, or an error message; exactly once.
+        """Submit the result of an open call: any JSON value, or an error message. The first result is final.
 
-        Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`, `CallExpired`, `CallCancelled`; then
-        nothing has changed. After `AnswerLost` submit again: `CallResolved` then means that the first one was accepted.
+        Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`, `CallExpired` or `CallCancelled`; then
+        nothing has changed. After `AnswerLost` submit again: `CallResolved` means that the first submission was
+        accepted.
         """
         body: JSONObject = {"callId": call_id, **_outcome(result, error)}
         await self._http.call("POST", f"/api/runs/{segment(run_id)}/tool-results", body)
 
     async def offers(self, tools: Sequence[str] | None = None) -> AsyncGenerator[Offer]:
-        """Yield calls for external workers without end: all open, unclaimed calls of these tools, then each new
-        one.
+        """Yield calls for external workers, without end: all open, unclaimed calls of these tools, then new ones.
 
-        After a reconnect open calls are offered again: claim a call before you execute it. Use `aclosing`. See
-        `Worker`, which does all of that.
+        Open calls are offered again after a reconnect, so claim a call before you execute it. Close the generator with
+        `contextlib.aclosing`. `Worker` does all of this.
         """
         query = "" if tools is None else f"?tools={quote(','.join(tools), safe=',')}"
         async with aclosing(follow(self._http, f"/api/tools/stream{query}", None)) as events:
@@ -111,16 +111,16 @@ class Calls:
                     yield read(Offer, event.payload)
 
     async def cancel(self, call_id: str) -> Call:
-        """Cancel an open call: its agent reads the error `Tool call cancelled`. Return the call.
+        """Cancel an open call and return it. Its agent reads the error `Tool call cancelled`.
 
-        Raises `NotFound`, `CallResolved`, `CallCancelled`, or `AlreadyOver` for one that has expired. After
-        `AnswerLost` cancel again: `CallCancelled` then means that it was cancelled.
+        Raises `NotFound`, `CallResolved`, `CallCancelled`, or `AlreadyOver` if the call has expired. After
+        `AnswerLost` cancel again: `CallCancelled` means that the call was cancelled.
         """
         answer = await self._http.call("POST", f"{_path(call_id)}/cancel")
         return read_field(Call, answer.json, "call")
 
     async def claim(self, call_id: str, worker: str, lease: float) -> Call:
-        """Claim an open call for a worker, for `lease` seconds from 1 to 3600; the same worker renews its claim.
+        """Claim an open call for a worker, for `lease` seconds (1 to 3600), or renew the worker's own claim.
 
         Raises `CallClaimed` while another worker has it, `NotFound`, `CallResolved`, `CallExpired`, `CallCancelled`.
         """
@@ -141,5 +141,7 @@ def _outcome(result: JSON | ToolResult, error: str | None) -> JSONObject:
     if not isinstance(result, ToolResult):
         return {"result": plain(result)}
     if result.attachments or result.error_code or result.error_data:
-        raise InvalidRequest("Over HTTP a result is either a JSON value or the text of an error.")
+        raise InvalidRequest(
+            "Over HTTP a result must be a JSON value or an error message. Leave out attachments, code and data."
+        )
     return {"error": result.error} if result.status == "error" else {"result": plain(result.result)}

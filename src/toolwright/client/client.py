@@ -1,4 +1,4 @@
-"""The client of one server."""
+"""Client of a server's HTTP API: settings of the connection, and the groups of routes as attributes."""
 
 import asyncio
 from types import TracebackType
@@ -10,7 +10,7 @@ from toolwright.client.calls import Calls, Requests
 from toolwright.client.runs import Runs
 from toolwright.client.spaces import Entities, FrontEnds, Spaces
 from toolwright.client.threads import Files, Threads
-from toolwright.client.transport.http import Http, Identity, Pause, Token, error_of, shown_in
+from toolwright.client.transport.http import Http, Identity, Pause, Token, error_from, json_object
 from toolwright.wire.server import Health, StreamToken
 from toolwright.wire.shape import read
 
@@ -18,15 +18,16 @@ from toolwright.wire.shape import read
 class Client:
     """A server's agents, threads, runs and calls: `async with Client("http://127.0.0.1:8000") as client:`.
 
-    A service passes its `secret_key`; a person's program the `public_key` and a `token`, a JWT or a function that
-    returns a fresh one. `timeout` is the number of seconds for each part of a request, `silence` the number of seconds
-    without data after which a stream reconnects; a server sends a comment every 15. `http` is your own httpx client
-    (for proxies, certificates, tests), which you close yourself; without it nothing is read from the environment.
-    `pause` waits between two attempts.
+    A service passes its `secret_key`. A person's program passes the `public_key` and a `token`: a JWT, or a function
+    that returns a fresh one for each request. `timeout` is the number of seconds for each part of a request (default
+    30). `silence` is the number of seconds without data after which a stream reconnects (default 40); a server sends
+    a comment every 15 seconds. `http` is your own httpx client (for proxies, certificates, tests), which you close
+    yourself; without it no proxy or certificate is read from the environment. `pause` is awaited with the seconds
+    between two attempts (default `asyncio.sleep`).
 
-    An error of the server is raised as the same error class. Requests that read, or are idempotent, are tried four
-    times if the server is unreachable or answers 503; all others only if nothing was sent, or the server answers 429
-    without having read them.
+    An error of the server is raised as the same error class. Requests that read or are idempotent are tried four times
+    if the server is unreachable or answers 503. All other requests are only retried if nothing was sent, or if the
+    server answers 429, which means that it has not processed the request.
     """
 
     def __init__(
@@ -42,10 +43,10 @@ class Client:
         pause: Pause = asyncio.sleep,
     ) -> None:
         identity = Identity(secret_key, public_key, token)
-        self._own = httpx.AsyncClient(trust_env=False, limits=_UNLIMITED) if http is None else None
-        chosen = http or self._own
-        assert chosen is not None, "one of the two is there"
-        self._http = Http(base_url, identity, chosen, timeout=timeout, silence=silence, pause=pause)
+        self._owned = httpx.AsyncClient(trust_env=False, limits=_UNLIMITED) if http is None else None
+        used = http or self._owned
+        assert used is not None, "a client was passed or created"
+        self._http = Http(base_url, identity, used, timeout=timeout, silence=silence, pause=pause)
         self.agents = Agents(self._http)
         self.blocks = Blocks(self._http)
         self.passages = Passages(self._http)
@@ -69,34 +70,34 @@ class Client:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._own is not None:
-            await self._own.aclose()
+        if self._owned is not None:
+            await self._owned.aclose()
 
     async def health(self) -> Health:
         """Check the server's health. It can be `unavailable`. Raises `Unreachable` if there is no answer."""
         return await self._state("/health")
 
     async def ready(self) -> Health:
-        """Check whether the server should get requests: as `health`, and its node of a cluster has a heartbeat."""
+        """Check whether the server should receive requests: as `health`, and in a cluster its node has a heartbeat."""
         return await self._state("/ready")
 
     async def live(self) -> Health:
-        """Return that the server's process answers, whatever its database does. Raises `Unreachable` if it does not."""
+        """Check that the server's process answers, regardless of its database. Raises `Unreachable` if it does not."""
         return await self._state("/live")
 
     async def _state(self, path: str) -> Health:
         answer = await self._http.once("GET", path)
-        body = shown_in(answer.body)
+        body = json_object(answer.body)
         if "status" in body:
             return read(Health, body)
-        raise error_of(answer.status, answer.headers, answer.body)
+        raise error_from(answer.status, answer.headers, answer.body)
 
     async def stream_token(self) -> StreamToken:
-        """Return a token that opens one stream within a minute, for a browser: `?token=`."""
+        """Return a token that opens one stream, for a browser's `?token=`. It is valid for one minute."""
         return read(StreamToken, (await self._http.call("POST", "/api/stream-tokens", repeat="lost")).json)
 
 
 _UNLIMITED = httpx.Limits(
-    max_connections=None,  # each follower holds a connection: none waits for another
-    keepalive_expiry=4.0,  # less than the 5 s after which many servers and proxies end an idle connection
+    max_connections=None,  # each followed stream holds a connection, and must not block other requests
+    keepalive_expiry=4.0,  # less than the 5 s after which many servers and proxies close an idle connection
 )

@@ -1,4 +1,4 @@
-"""Runs, their results and events, as a client sees them."""
+"""Runs over HTTP: read, follow, wait for, cancel and retry them; their results and events."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -18,21 +18,21 @@ from toolwright.wire.call import Call
 from toolwright.wire.event import Event
 from toolwright.wire.message import Message
 from toolwright.wire.run import Run, SentPrompt
-from toolwright.wire.run_events import RecordedCall, RunEvents, failure_of
+from toolwright.wire.run_events import RecordedCall, RunEvents, error_result
 from toolwright.wire.shape import Items, read_broken, read_field, read_list
 
 PAGE = 200
-"""Items that are read at once."""
+"""Number of items read per request."""
 
 
 class RunResults:
-    """Reads what runs came to, and what their events only name."""
+    """Reads the results of runs, and the records that events only refer to."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
     async def result(self, run_id: str) -> RunResult:
-        """Return the run's result, so far if it has not finished; its output as JSON."""
+        """Return the run's result, with its output as JSON. It is partial while the run is open."""
         run = read_field(Run, await self._http.get(f"/api/runs/{segment(run_id)}"), "run")
         messages = tuple([_message(each) for each in await self._messages(run)])
         calls = [each for each in await self._calls(run_id) if each.parent_id is None]
@@ -41,7 +41,7 @@ class RunResults:
             output=run.output,
             text=last_text(messages),
             messages=messages,
-            calls=tuple([_shown(each) for each in calls]),
+            calls=tuple([_result_call(each) for each in calls]),
             usage=run.usage,
             cost=run.cost,
             stop_reason=run.stop_reason,
@@ -59,7 +59,7 @@ class RunResults:
     async def text(self, thread_id: str, seq: int) -> str:
         """Return the text of the thread's message at that position, or an empty text."""
         query = {"limit": 1, "offset": seq - 1}
-        messages = read_list(Message, await self._http.get(_messages_of(thread_id), query), "messages")
+        messages = read_list(Message, await self._http.get(_messages_path(thread_id), query), "messages")
         return messages[0].content if messages else ""
 
     async def run(self, run_id: str) -> AsyncGenerator[RunEvent]:
@@ -88,30 +88,30 @@ class RunResults:
 
     async def _messages(self, run: Run) -> list[Message]:
         messages: list[Message] = []
-        place = 0
+        position = 0
         while True:
-            query = {"runId": run.id, "limit": PAGE, "offset": place}
+            query = {"runId": run.id, "limit": PAGE, "offset": position}
             page = read_list(
-                Message, await self._http.get(_messages_of(run.thread_id or ""), query), "messages"
+                Message, await self._http.get(_messages_path(run.thread_id or ""), query), "messages"
             )
             messages += page
-            place += len(page) + len(page.broken)
+            position += len(page) + len(page.broken)
             if len(page) < PAGE and not page.more:
                 return messages
 
     async def _calls(self, run_id: str) -> list[Call]:
         calls: list[Call] = []
-        place = 0
+        position = 0
         while True:
-            query = {"runId": run_id, "status": ",".join(MOVES), "limit": PAGE, "offset": place}
+            query = {"runId": run_id, "status": ",".join(MOVES), "limit": PAGE, "offset": position}
             page: Items[Call] = read_list(Call, await self._http.get("/api/calls", query), "calls")
             calls += page
-            place += len(page) + len(page.broken)
+            position += len(page) + len(page.broken)
             if len(page) < PAGE and not page.more:
                 return calls
 
 
-def _messages_of(thread_id: str) -> str:
+def _messages_path(thread_id: str) -> str:
     return f"/api/threads/{segment(thread_id)}/messages"
 
 
@@ -136,7 +136,7 @@ def _message(message: Message) -> RunMessage:
     )
 
 
-def _shown(call: Call) -> ResultCall:
+def _result_call(call: Call) -> ResultCall:
     args: JSONObject = call.args if isinstance(call.args, dict) else {}
     return ResultCall(tool=call.name, args=args, result=_result(call))
 
@@ -146,7 +146,7 @@ def _result(call: Call) -> ToolResult | None:
         case "success":
             return ToolResult(status="success", result=call.result, attachments=call.attachments)
         case "error":
-            return failure_of(call.result if isinstance(call.result, dict) else {})
+            return error_result(call.result if isinstance(call.result, dict) else {})
         case None:
             return None
 
@@ -164,7 +164,7 @@ class Runs:
     async def get(self, run_id: str) -> Run:
         """Return the run, with its steps."""
         answer = await self._http.get(_path(run_id))
-        return read_field(Run, answer, "run").lacking(read_broken(answer))
+        return read_field(Run, answer, "run").with_broken(read_broken(answer))
 
     async def list(
         self,
@@ -175,7 +175,7 @@ class Runs:
         limit: int = 50,
         offset: int = 0,
     ) -> Items[Run]:
-        """Return runs, the newest first, without their steps."""
+        """Return runs without their steps, newest first."""
         query = {
             "status": status,
             "agentId": agent,
@@ -186,59 +186,61 @@ class Runs:
         return read_list(Run, await self._http.get("/api/runs", query), "runs")
 
     async def events(self, run_id: str, after: int = 0, limit: int = 500, offset: int = 0) -> Items[Event]:
-        """Return the run's recorded events after the number `after`, in order."""
+        """Return the run's recorded events with a number above `after`, oldest first."""
         query = {"after": after, "limit": limit, "offset": offset}
         return read_list(Event, await self._http.get(f"{_path(run_id)}/events", query), "events")
 
     async def prompts(self, run_id: str, limit: int = 20, offset: int = 0) -> Items[SentPrompt]:
-        """Return what models were sent at each step of the run, in order, also within its prompt tools."""
+        """Return the request to the model at each step of the run, oldest first, including those of prompt tools."""
         query = {"limit": limit, "offset": offset}
         return read_list(SentPrompt, await self._http.get(f"{_path(run_id)}/prompts", query), "prompts")
 
     async def result(self, run_id: str) -> RunResult:
-        """Return the result of the run, so far if it has not ended: its output as JSON, its messages and calls."""
+        """Return the run's result: its output as JSON, its messages and calls. It is partial while the run is open."""
         return await self._results.result(run_id)
 
     def stream(self, run_id: str) -> AsyncGenerator[RunEvent]:
-        """Yield the run's events as values, from its start to its end; the last one is `RunDone`. See `follow`."""
+        """Yield the run's events as values, from its start to its end. The last one is `RunDone`. See `follow`."""
         return self._results.run(run_id)
 
     def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event]:
-        """Yield the run's events without end, also after the run has ended: first those recorded after the number
-        `after` (0: all), then live ones; without `after` from now on. See `Threads.follow`.
+        """Yield the run's events, without end, also after the run has finished.
+
+        First come the recorded events with a number above `after` (0: all), then live ones; without `after` only
+        live ones. See `Threads.follow`.
         """
         return follow(self._http, f"{_path(run_id)}/stream", after)
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
-        """Wait for the end of the run and return it; `TimeoutError` after `timeout` seconds.
+        """Wait until the run has finished and return it. Raises `TimeoutError` after `timeout` seconds (None: never).
 
-        It follows the run's stream, and reads the run at the start and at the end.
+        The run is read after each connection and at its end; in between, its event stream is followed.
         """
-        begun = False
+        is_connected = False
         async with asyncio.timeout(timeout):
             while True:
                 try:
                     async with aclosing(signals(self._http, f"{_path(run_id)}/stream")) as events:
                         async for event in events:
-                            begun = True
+                            is_connected = True
                             if event.type == CONNECTED or event.type in ENDS:
                                 run = await self.get(run_id)
                                 if run.over:
                                     return run
                 except RETRIABLE:
-                    if not begun:
+                    if not is_connected:  # after a first connection, an outage is waited out
                         raise
 
     async def cancel(self, run_id: str) -> Run:
-        """Cancel the run; `RunOver` if it has ended. It is `cancelled` soon after, see `wait`."""
+        """Request the cancellation of a run. Raises `RunOver` if it has finished. Wait for its end with `wait`."""
         return read_field(Run, (await self._http.call("POST", f"{_path(run_id)}/cancel")).json, "run")
 
     async def retry(self, run_id: str) -> Run:
-        """Continue a failed run from its last step, see `wait`.
+        """Continue a failed run from its last step. Wait for its end with `wait`.
 
-        Raises `NotFailed` for a run that has not failed, or whose inbox events are retried one by one, `RunOver` if a
-        later run of its thread has been made, `ThreadBusy` while a run is open in the thread, `ThreadTerminated` if
-        the thread's session has ended.
+        Raises `NotFailed` if the run has not failed, or if its inbox events are retried one by one; `RunOver` if the
+        thread has a later run; `ThreadBusy` while a run is open in the thread; `ThreadTerminated` if the thread's
+        session has ended.
         """
         return read_field(Run, (await self._http.call("POST", f"{_path(run_id)}/retry")).json, "run")
 

@@ -1,4 +1,4 @@
-"""Spaces, entities and their front-ends, as a client sees them."""
+"""Spaces, their members and messages, entities and client registrations, over HTTP."""
 
 from collections.abc import AsyncGenerator
 from typing import Unpack
@@ -11,13 +11,13 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.spaces.space import DeliveryOrder, EntityFields, SpaceFields, SpaceKind
 from toolwright.wire.event import Event
 from toolwright.wire.shape import Items, read, read_field, read_list
-from toolwright.wire.space import Entity, FrontEnd, Member, Reaction, Space, SpaceMessage, Spoken
+from toolwright.wire.space import Entity, FrontEnd, Member, PostedMessage, Reaction, Space, SpaceMessage
 
 _ENTITIES = "/api/entities"
 
 
 class Entities:
-    """People, and agents as participants. Raises `NotFound` for unknown ids."""
+    """Participants of spaces: people and agents. Raises `NotFound` for unknown ids."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -37,11 +37,14 @@ class Entities:
         )
 
     async def get(self, entity_id: str) -> Entity:
-        """Return the entity, a person or an agent."""
+        """Return the person or agent with that entity id."""
         return read_field(Entity, await self._http.get(_entity_path(entity_id)), "entity")
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
-        """Change the fields given; `AlreadyExists` if another has the external id, `Forbidden` for an agent."""
+        """Change the given fields of a person.
+
+        Raises `AlreadyExists` if another person has the external id, `Forbidden` for an agent.
+        """
         answer = await self._http.call("PATCH", _entity_path(entity_id), _body(fields), repeat="lost")
         return read_field(Entity, answer.json, "entity")
 
@@ -50,7 +53,7 @@ class Entities:
         await self._http.call("DELETE", _entity_path(entity_id), repeat="lost")
 
     async def set_env(self, entity_id: str, env: Values) -> dict[str, EnvType]:
-        """Set values for all threads of a person, or delete them with None; return the names that are set."""
+        """Set values for all threads of a person, or delete them with None. Return the types of the set names."""
         body: JSONObject = {"env": values_json(env)}
         answer = await self._http.call("PATCH", f"{_entity_path(entity_id)}/env", body, repeat="lost")
         return read_names(answer.json)
@@ -61,7 +64,7 @@ def _body(fields: EntityFields) -> JSONObject:
     values: dict[str, JSON] = {**fields}  # type: ignore[dict-item]  # the fields are JSON
     unknown = [name for name in values if name not in names]
     if unknown:
-        raise TypeError(f"An entity has no field {unknown[0]!r}: it has {', '.join(names)}.")
+        raise TypeError(f"An entity has no field {unknown[0]!r}. Its fields are {', '.join(names)}.")
     return {names[name]: each for name, each in values.items()}
 
 
@@ -73,9 +76,9 @@ _FRONT_ENDS = "/api/clients"
 
 
 class FrontEnds:
-    """Client registrations.
+    """Client registrations. Raises `NotFound` for unknown ids.
 
-    Raises `NotFound` for unknown ids. `entity_id` is the owner; a person's are always their own.
+    `entity_id` is the owner that a service names; a person always registers their own.
     """
 
     def __init__(self, http: Http) -> None:
@@ -94,7 +97,7 @@ class FrontEnds:
         return read_list(FrontEnd, await self._http.get(_FRONT_ENDS, query), "clients")
 
     async def delete(self, client_id: str) -> None:
-        """Delete a front-end."""
+        """Delete a client registration."""
         await self._http.call("DELETE", f"{_FRONT_ENDS}/{segment(client_id)}", repeat="lost")
 
 
@@ -123,7 +126,7 @@ class Spaces:
         return read_field(Space, (await self._http.call("POST", _ROOT, body)).json, "space")
 
     async def list(self, limit: int = 50, offset: int = 0) -> Items[Space]:
-        """Return spaces, oldest first; for a person their own and the public ones."""
+        """Return spaces, oldest first. A person sees public spaces and those they are a member of."""
         return read_list(Space, await self._http.get(_ROOT, {"limit": limit, "offset": offset}), "spaces")
 
     async def get(self, space_id: str) -> Space:
@@ -131,7 +134,7 @@ class Spaces:
         return read_field(Space, await self._http.get(_path(space_id)), "space")
 
     async def update(self, space_id: str, **fields: Unpack[SpaceFields]) -> Space:
-        """Change the fields given."""
+        """Change the given fields of the space."""
         body: JSONObject = {**fields}  # type: ignore[dict-item]  # the fields are JSON
         answer = await self._http.call("PATCH", _path(space_id), body, repeat="lost")
         return read_field(Space, answer.json, "space")
@@ -152,7 +155,7 @@ class Spaces:
         return read_field(Member, answer.json, "membership")
 
     async def remove_member(self, space_id: str, entity_id: str) -> None:
-        """Remove an entity."""
+        """Remove a member from the space."""
         await self._http.call("DELETE", f"{_path(space_id)}/members/{segment(entity_id)}", repeat="lost")
 
     async def say(
@@ -163,11 +166,11 @@ class Spaces:
         entity_id: str | None = None,
         metadata: JSONObject | None = None,
         parent_id: str | None = None,
-    ) -> Spoken:
+    ) -> PostedMessage:
         """Post a message. It is not retried if the answer is lost (`AnswerLost`), because it could be posted twice."""
         body: JSONObject = {"content": content, "entityId": entity_id, "metadata": metadata}
         body["parentMessageId"] = parent_id
-        return read(Spoken, (await self._http.call("POST", f"{_path(space_id)}/messages", body)).json)
+        return read(PostedMessage, (await self._http.call("POST", f"{_path(space_id)}/messages", body)).json)
 
     async def messages(
         self,
@@ -177,18 +180,18 @@ class Spaces:
         after_seq: int | None = None,
         before_seq: int | None = None,
     ) -> Items[SpaceMessage]:
-        """Return messages in order; the newest page where no place is given."""
+        """Return messages, oldest first. Without `after_seq` and `before_seq`, the newest `limit` messages."""
         query = {"limit": limit, "afterSeq": after_seq, "beforeSeq": before_seq}
         answer = await self._http.get(f"{_path(space_id)}/messages", query)
         return read_list(SpaceMessage, answer, "messages")
 
     async def edit(self, message_id: str, content: str) -> SpaceMessage:
-        """Change the text of one's own message; a service may change all."""
+        """Change the text of a message. A person may change their own messages, a service all."""
         answer = await self._http.call("PATCH", _message(message_id), {"content": content}, repeat="lost")
         return read_field(SpaceMessage, answer.json, "message")
 
     async def erase(self, message_id: str) -> None:
-        """Delete one's own message; a service may delete all."""
+        """Delete a message. A person may delete their own messages, a service all."""
         await self._http.call("DELETE", _message(message_id), repeat="lost")
 
     async def react(self, message_id: str, emoji: str, *, entity_id: str | None = None) -> Reaction:
@@ -203,13 +206,14 @@ class Spaces:
         await self._http.call("DELETE", f"{_message(message_id)}/reactions", body, repeat="lost")
 
     async def mark_read(self, space_id: str, seq: int) -> Member:
-        """Set the last read message; only people have unread counts."""
+        """Set the position up to which the caller has read the space. Only people have unread counts."""
         answer = await self._http.call("PATCH", f"{_path(space_id)}/read", {"seq": seq}, repeat="lost")
         return read_field(Member, answer.json, "membership")
 
     def follow(self, space_id: str, after: int | None = None) -> AsyncGenerator[Event]:
-        """Yield the space's events without end: first those recorded after the number `after` (0: all), then new
-        ones; without `after` from now on. See `Threads.follow`.
+        """Yield the space's events, without end: first the recorded ones with a number above `after`, then new ones.
+
+        `after=0` starts with the oldest event, None with the next one. See `Threads.follow`.
         """
         return follow(self._http, f"{_path(space_id)}/stream", after)
 

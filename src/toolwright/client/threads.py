@@ -1,4 +1,4 @@
-"""Threads, their messages and files, as a client sees them."""
+"""Threads over HTTP, with their messages, summaries, values and files."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
@@ -38,8 +38,8 @@ class Threads:
     ) -> Thread:
         """Create a thread of an agent, given by name or id.
 
-        Raises `TenvsRequired` with everything that is `missing` or `invalid`. It is not retried if the answer is lost
-        (`AnswerLost`), because it could create two.
+        Raises `TenvsRequired` with the names that are `missing` and `invalid`. The request is not retried if the
+        answer is lost (`AnswerLost`), because it could create two threads.
         """
         fields: dict[str, JSON | None] = {
             "userId": user_id,
@@ -61,7 +61,7 @@ class Threads:
         return read_list(Thread, await self._http.get("/api/threads", query), "threads")
 
     async def rename(self, thread_id: str, name: str | None) -> Thread:
-        """Set the name that people know the thread by; None removes it. A child is named by its parent."""
+        """Set the thread's display name, or remove it with None. A child is named by its parent."""
         changes: JSONObject = {"name": name}
         answer = await self._http.call("PATCH", _path(thread_id), changes, repeat="lost")
         return read_field(Thread, answer.json, "thread")
@@ -69,7 +69,8 @@ class Threads:
     async def delete(self, thread_id: str, cancel: bool = False) -> None:
         """Delete the thread with its messages, files, values, events and children, permanently.
 
-        Raises `ThreadBusy` while a run is in progress in it or below it; with `cancel` these are cancelled first.
+        Raises `ThreadBusy` while a run is in progress in the thread or in a child; with `cancel` such runs are
+        cancelled first.
         """
         query = "?cancel=true" if cancel else ""
         await self._http.call("DELETE", f"{_path(thread_id)}{query}", repeat="lost")
@@ -80,10 +81,10 @@ class Threads:
         return read_list(Child, await self._http.get(f"{_path(thread_id)}/children", query), "children")
 
     async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Sent:
-        """Send a message: it joins the running run, or starts one; `run_id` of what it returns says which.
+        """Send a message and return it with the `run_id` that reads it: the running run, or a new one.
 
-        When it returns, the message is in the journal. It is not retried if the answer is lost (`AnswerLost`),
-        because it could be sent twice. `messages` shows whether it was stored.
+        On return the message is stored. The request is not retried if the answer is lost (`AnswerLost`), because the
+        message could be sent twice; `messages` shows whether it was stored.
         """
         body: JSONObject = {"content": content}
         if attachments:
@@ -91,12 +92,12 @@ class Threads:
         return read(Sent, (await self._http.call("POST", f"{_path(thread_id)}/messages", body)).json)
 
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[Message]:
-        """Return the thread's messages, oldest first, without those that no run has read yet."""
+        """Return the messages that a run has read or written, oldest first."""
         query = {"limit": limit, "offset": offset}
         return read_list(Message, await self._http.get(f"{_path(thread_id)}/messages", query), "messages")
 
     async def pin(self, thread_id: str, message_id: str, pinned: bool = True) -> Message:
-        """Pin a message, so that it is never left out of a request, or unpin it."""
+        """Pin a message, so that it is never omitted from requests to the model, or unpin it."""
         path = f"{_path(thread_id)}/messages/{segment(message_id)}/pin"
         answer = await self._http.call("PUT" if pinned else "DELETE", path, repeat="lost")
         return read_field(Message, answer.json, "message")
@@ -108,24 +109,24 @@ class Threads:
         return read_list(Compaction, listed, "compactions")
 
     async def edit_summary(self, thread_id: str, text: str, side: Side | None = None) -> Compaction:
-        """Replace the summary of the omitted messages. The next steps use it."""
+        """Replace the summary of the omitted messages. It is used from the next step on."""
         body: JSONObject = {"text": text} if side is None else {"text": text, "side": side}
         answer = await self._http.call("PATCH", f"{_path(thread_id)}/summary", body, repeat="lost")
         return read_field(Compaction, answer.json, "compaction")
 
     async def remove_summary(self, thread_id: str, side: Side | None = None) -> Compaction:
-        """Leave no message out any more: the next steps are shown the whole conversation, until it is too long again.
+        """Remove the summary. From the next step on all messages are sent, until the conversation is too long again.
 
-        It is not repeated when its answer is lost (`AnswerLost`): the conversation could have been shortened since.
+        The request is not retried if the answer is lost (`AnswerLost`): a new summary might have been written since.
         """
         query = "" if side is None else f"?side={side}"
         answer = await self._http.call("DELETE", f"{_path(thread_id)}/summary{query}")
         return read_field(Compaction, answer.json, "compaction")
 
     async def set_env(self, thread_id: str, env: Values) -> dict[str, EnvType]:
-        """Set values, or delete them with None; return the names that are set.
+        """Set values, or delete them with None. Return the types of the names that are set.
 
-        Plain text has the type that the thread's agent declares, or is a secret.
+        Plain text gets the type that the thread's agent declares, or becomes a secret if it declares none.
         """
         body: JSONObject = {"env": values_json(env)}
         answer = await self._http.call("PATCH", f"{_path(thread_id)}/env", body, repeat="lost")
@@ -136,12 +137,13 @@ class Threads:
         return self._results.thread(thread_id, after)
 
     def follow(self, thread_id: str, after: int | None = None) -> AsyncGenerator[Event]:
-        """Yield the thread's events without end: first those recorded after the number `after` (0: all), then new
-        ones, including live events (without a number). Without `after` it starts at the first connection.
+        """Yield the thread's events, without end: first the recorded ones with a number above `after`, then new ones.
 
-        After the first connection it reconnects without a limit; no recorded event is skipped or repeated. Raises
-        `Reset` if the server no longer has the events after that number, and the error that ends it (`Unauthorized`,
-        `Forbidden`, `NotFound`, …). Closing it, as `contextlib.aclosing` does, closes its connection.
+        `after=0` starts with the oldest event. Without `after` it starts with the first event after the connection.
+        Live events, such as parts of an answer, have no number. After the first connection a lost one is re-opened
+        without a limit; no recorded event is skipped or repeated. Raises `Reset` if the server no longer has the
+        events after that number, and any error that a retry cannot fix (`Unauthorized`, `Forbidden`, `NotFound`, …).
+        Close the generator with `contextlib.aclosing` to close its connection.
         """
         return follow(self._http, f"{_path(thread_id)}/stream", after)
 

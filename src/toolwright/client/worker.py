@@ -45,50 +45,53 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A function that executes calls; `whole` if its one parameter takes the arguments as they are."""
+class ToolFunction:
+    """A function that executes calls.
+
+    `takes_object` if its only parameter receives all arguments as one dict. `on_loop` if it is async.
+    """
 
     function: Function
-    whole: bool
+    takes_object: bool
     on_loop: bool
 
     async def __call__(self, arguments: JSON, threads: DaemonThreads) -> ToolResult:
-        """Return the result of one call.
+        """Execute one call and return its result.
 
-        An exception of the function is an error result; only the worker's own cancellation passes.
+        An exception of the function becomes an error result. Only the worker's own cancellation is raised.
         """
         if not isinstance(arguments, dict):
-            return ToolResult.fail(f"The arguments must be a JSON object: {brief_value(arguments)}.")
+            return ToolResult.fail(f"The arguments must be a JSON object, not {brief_value(arguments)}.")
         call: Callable[[], object] = (
-            (lambda: self.function(arguments)) if self.whole else (lambda: self.function(**arguments))
+            (lambda: self.function(arguments)) if self.takes_object else (lambda: self.function(**arguments))
         )
         try:
             value = call() if self.on_loop else await _in_thread(call, threads)
             if isinstance(value, Awaitable):
-                value = await cast("Awaitable[object]", value)  # whatever it yields
+                value = await cast("Awaitable[object]", value)  # as_result validates the value
             return as_result(value)
         except BaseException as error:
-            if _passes(error):
+            if _must_propagate(error):
                 raise
             return as_failure(error)
 
 
-def work_of(name: str, function: Function) -> Work:
-    """Return the function as work.
+def tool_function(name: str, function: Function) -> ToolFunction:
+    """Wrap a function that executes calls.
 
-    It gets the arguments as keywords; a single one annotated as a dict gets them whole.
+    It receives the arguments as keywords, or as one dict if its only parameter is annotated as a dict.
     """
     if not callable(function) or isinstance(function, type):
         raise DefinitionError(
-            f"The tool {name!r} needs a function that executes it, not {brief_value(function)}."
+            f"The tool {name!r} must be executed by a function, not {brief_value(function)}."
         )
     on_loop = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object whose call is async
     )
-    return Work(function, _takes_whole(function), on_loop)
+    return ToolFunction(function, _takes_object(function), on_loop)
 
 
-def _takes_whole(function: Function) -> bool:
+def _takes_object(function: Function) -> bool:
     parameters = list(inspect.signature(function).parameters.values())
     if len(parameters) != 1 or parameters[0].kind not in _POSITIONAL:
         return False
@@ -100,28 +103,28 @@ def _takes_whole(function: Function) -> bool:
 def _hints(function: Function) -> dict[str, Any]:  # annotations may be anything
     try:
         return get_type_hints(function if inspect.isroutine(function) else type(function).__call__)
-    except (NameError, TypeError, AttributeError):  # names that are not there at run time
+    except (NameError, TypeError, AttributeError):  # annotations that cannot be resolved at run time
         return {}
 
 
 async def _in_thread(call: Callable[[], object], threads: DaemonThreads) -> object:
     context = contextvars.copy_context()
     loop = asyncio.get_running_loop()
-    value, error = await loop.run_in_executor(threads, lambda: context.run(_caught, call))
+    value, error = await loop.run_in_executor(threads, lambda: context.run(_outcome, call))
     if error is not None:
         raise error
     return value
 
 
-def _caught(call: Callable[[], object]) -> tuple[object, BaseException | None]:
+def _outcome(call: Callable[[], object]) -> tuple[object, BaseException | None]:
     """Return the value or the exception of a call, since a future cannot hold every exception."""
     try:
         return call(), None
-    except BaseException as error:  # noqa: BLE001 - it is raised on the other side
+    except BaseException as error:  # noqa: BLE001 - raised again by the awaiting task
         return None, error
 
 
-def _passes(error: BaseException) -> bool:
+def _must_propagate(error: BaseException) -> bool:
     if isinstance(error, KeyboardInterrupt):
         return True
     return isinstance(error, asyncio.CancelledError) and is_cancelled()
@@ -129,21 +132,23 @@ def _passes(error: BaseException) -> bool:
 
 F = TypeVar("F", bound=Function)
 
-LEASES = (1.0, 3600.0)  # seconds, as a server takes them
-LONGEST_NAME = 150  # characters of the part that is given
-GRACE = 10.0  # seconds
-OVER = (AlreadyOver, CallExpired, NotFound, Forbidden, CallClaimed)
-"""The call is over, or somebody else's: nothing to be done about it."""
-PASSING = (*RETRIABLE, ServerFailed)
-"""Errors after which a call is tried again until it is over: a result in hand is not given up."""
+LEASES = (1.0, 3600.0)  # seconds, the shortest and the longest lease that a server accepts
+LONGEST_NAME = 150  # characters of the given part of a worker's name
+GRACE = 10.0  # seconds that running calls have to end after `stop`
+REJECTED = (AlreadyOver, CallExpired, NotFound, Forbidden, CallClaimed)
+"""Errors after which a call is dropped: it has ended, or another worker has claimed it."""
+TEMPORARY = (*RETRIABLE, ServerFailed)
+"""Errors after which a request is retried without a limit, so that no computed result is lost."""
 
 
 class Worker:
     """Executes open calls of its tools: claims each call, renews the claim and submits the result.
 
-    At most `concurrency` calls are claimed and executed at once. `lease` is the number of seconds after which a call of
-    a dead worker can be claimed by others, if its tool is read-only or idempotent. `name` is the prefix of its name in
-    claims, which is unique for each worker. `pause` waits between two attempts.
+    At most `concurrency` calls (default 10) are claimed and executed at the same time. `lease` is the number of seconds
+    (1 to 3600, default 30) after which other workers can claim a call of a dead worker, if its tool is read-only or
+    idempotent. `name` is the prefix of the worker's unique name in claims, by default the host name. `grace` is the
+    number of seconds that running calls have to end after `stop` (default 10). `pause` is awaited with the seconds
+    between two attempts (default `asyncio.sleep`).
     """
 
     def __init__(
@@ -172,11 +177,11 @@ class Worker:
         self._grace = grace
         self._pause = pause
         self.name = f"{(name or socket.gethostname())[:LONGEST_NAME]}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._tools: dict[str, Work] = {}
+        self._tools: dict[str, ToolFunction] = {}
         self._concurrency = concurrency
         self._threads: DaemonThreads | None = None
         self._slots = asyncio.Semaphore(concurrency)
-        self._at_work: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -188,30 +193,30 @@ class Worker:
     def tool(self, name: str, function: F | None = None) -> F | Callable[[F], F]:
         """Register a function as the tool of that name: `worker.tool("lookup")(function)`, also as a decorator.
 
-        It is sync (then it runs in a thread) or async. It gets the arguments as keywords; if it has one parameter,
-        which is annotated as a dict, it gets them all as that. It returns what a tool returns; what it raises is an
-        error that the agent reads.
+        A sync function runs in a thread, an async one on the event loop. It receives the arguments as keywords, or as
+        one dict if its only parameter is annotated as a dict. It returns any value that a tool may return. The agent
+        reads an exception as an error.
         """
         check_line("A tool", name)
         if "," in name:
-            raise DefinitionError(
-                f"A worker's tool cannot have a comma in its name, as {name!r}: no server offers it."
-            )
+            raise DefinitionError(f"The name {name!r} of a worker's tool must not contain a comma.")
         if name in self._tools:
-            raise DefinitionError(f"This worker already executes the tool {name!r}.")
+            raise DefinitionError(f"This worker already has a tool {name!r}. Choose another name.")
 
-        def take(decorated: F) -> F:
-            self._tools[name] = work_of(name, decorated)
+        def register(decorated: F) -> F:
+            self._tools[name] = tool_function(name, decorated)
             return decorated
 
-        return take if function is None else take(function)
+        return register if function is None else register(function)
 
     async def run(self) -> None:
         """Execute calls until `stop` or cancellation. Raises errors that a retry cannot fix, such as `Unauthorized`."""
         if not self._tools:
-            raise DefinitionError("This worker has no tools: give it one with worker.tool(name)(function).")
+            raise DefinitionError("This worker has no tools. Register one with worker.tool(name)(function).")
         if not self._idle.is_set():
-            raise DefinitionError("This worker is already running.")
+            raise DefinitionError(
+                "This worker is already running. Call stop first, or create another worker."
+            )
         self._idle.clear()
         self._stopping.clear()
         self._threads = DaemonThreads(self._concurrency, "toolwright-worker")
@@ -221,54 +226,54 @@ class Worker:
             await asyncio.wait([reader, stopped], return_when=asyncio.FIRST_COMPLETED)
             if reader.done():
                 reader.result()
-            await _end([reader])
-            if self._at_work:
-                await asyncio.wait(self._at_work.values(), timeout=self._grace)
+            await _cancel_and_wait([reader])
+            if self._running:
+                await asyncio.wait(self._running.values(), timeout=self._grace)
         finally:
-            await _end([reader, stopped, *self._at_work.values()])
+            await _cancel_and_wait([reader, stopped, *self._running.values()])
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._idle.set()
 
     async def stop(self) -> None:
-        """Stop claiming calls, let running ones end within the grace period, and return once `run` has finished.
+        """Stop claiming calls, wait for running ones up to the grace period, and return after `run` has finished.
 
-        Calls that have not ended by then are dropped: their leases expire, and they become available again if their
-        tools allow that.
+        Calls that have not ended by then are dropped. Their leases expire, and other workers can claim them if their
+        tools are read-only or idempotent.
         """
         self._stopping.set()
         await self._idle.wait()
 
     async def _read(self) -> None:
-        """Take offers as long as there is a slot for them; while there is none, nothing is read."""
-        failed = 0
+        """Read offers and claim them. While all slots are busy, nothing is read from the stream."""
+        failures = 0
         while True:
             try:
                 async with aclosing(self._client.calls.offers(list(self._tools))) as offers:
                     async for offer in offers:
-                        failed = 0
+                        failures = 0
                         await self._claim(offer)
-            except PASSING as error:
-                failed += 1
+            except TEMPORARY as error:
+                failures += 1
                 log.warning("The offered calls cannot be read: %s", error)
-                await self._pause(delay(error, failed))
+                await self._pause(delay(error, failures))
 
     async def _claim(self, offer: Offer) -> None:
-        if offer.call_id in self._at_work or offer.name not in self._tools:
+        if offer.call_id in self._running or offer.name not in self._tools:
             return
-        await self._slots.acquire()
-        task = asyncio.create_task(self._serve(offer), name=f"call {offer.call_id}")
-        self._at_work[offer.call_id] = task
-        task.add_done_callback(lambda _: self._let_go(offer.call_id))
+        await self._slots.acquire()  # before the claim: a claimed call must not wait for a slot
+        task = asyncio.create_task(self._process(offer), name=f"call {offer.call_id}")
+        self._running[offer.call_id] = task
+        task.add_done_callback(lambda _: self._release(offer.call_id))
 
-    def _let_go(self, call_id: str) -> None:
-        del self._at_work[call_id]
+    def _release(self, call_id: str) -> None:
+        del self._running[call_id]
         self._slots.release()
 
-    async def _serve(self, offer: Offer) -> None:
-        """Process one call from its claim to its submission. Its errors do not stop the worker."""
+    async def _process(self, offer: Offer) -> None:
+        """Claim a call, execute it and submit its result. Errors are logged and do not stop the worker."""
         assert self._threads is not None, "the worker runs"
         try:
-            call = await self._insist(lambda: self._claimed(offer.call_id))
+            call = await self._retry(lambda: self._renew_claim(offer.call_id))
             renewing = asyncio.create_task(self._renew(call.id))
             try:
                 with trace_context(offer.traceparent):
@@ -277,50 +282,54 @@ class Worker:
                 work.check_cancelled()
                 await self._submit(call, work.result())
             finally:
-                await _end([renewing])
-        except OVER as error:
+                await _cancel_and_wait([renewing])
+        except REJECTED as error:  # usual: the call was cancelled, has expired, or another worker has it
             log.info("The result of the call %s was rejected: %s", offer.call_id, error)
         except ToolwrightError as error:
-            log.error("The call %s failed in this worker: %s", offer.call_id, error)  # noqa: TRY400 - the sentence says it all
+            log.error("The call %s failed in this worker: %s", offer.call_id, error)  # noqa: TRY400 - the message is complete without a traceback
 
-    async def _claimed(self, call_id: str) -> Call:
+    async def _renew_claim(self, call_id: str) -> Call:
         return await self._client.calls.claim(call_id, self.name, self._lease)
 
     async def _renew(self, call_id: str) -> None:
         """Renew the claim of the call before its lease expires, repeatedly."""
         while True:
-            await asyncio.sleep(self._lease / 3)
+            await asyncio.sleep(self._lease / 3)  # leaves time to repeat a failed renewal
             try:
-                await self._claimed(call_id)
-            except OVER as error:
+                await self._renew_claim(call_id)
+            except REJECTED as error:
                 log.warning("The claim of the call %s cannot be renewed: %s", call_id, error)
                 return
             except ToolwrightError as error:
                 log.warning("The claim of the call %s could not be renewed: %s", call_id, error)
 
     async def _submit(self, call: Call, result: ToolResult) -> None:
-        """Submit the result. Of an error only the message is sent, since HTTP accepts no more."""
+        """Submit the result. Only the message of an error is sent: the HTTP route accepts no other field."""
         if result.status == "error":
             result = ToolResult.fail(result.error or "The tool failed.")
         try:
-            await self._insist(lambda: self._client.calls.submit(call.run_id, call.id, result))
-        except (InvalidRequest, InvalidJSON, TooLarge) as error:  # what HTTP or the server cannot take
+            await self._retry(lambda: self._client.calls.submit(call.run_id, call.id, result))
+        except (
+            InvalidRequest,
+            InvalidJSON,
+            TooLarge,
+        ) as error:  # no retry can succeed: the agent reads the error
             error_text = f"The result cannot be submitted: {error.message}"
-            await self._insist(lambda: self._client.calls.submit(call.run_id, call.id, error=error_text))
+            await self._retry(lambda: self._client.calls.submit(call.run_id, call.id, error=error_text))
 
-    async def _insist(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Retry the request while the server is unavailable."""
-        failed = 0
+    async def _retry(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Send the request, with retries without a limit while the server is unavailable."""
+        failures = 0
         while True:
             try:
                 return await work()
-            except PASSING as error:
-                failed += 1
+            except TEMPORARY as error:
+                failures += 1
                 log.warning("The server is unavailable. This is retried: %s", error)
-                await self._pause(delay(error, failed))
+                await self._pause(delay(error, failures))
 
 
-async def _end(tasks: Sequence[asyncio.Task[object]]) -> None:
+async def _cancel_and_wait(tasks: Sequence[asyncio.Task[object]]) -> None:
     """Cancel tasks, and wait until they have ended."""
     for task in tasks:
         task.cancel()
@@ -335,7 +344,7 @@ def trace_context(traceparent: str | None) -> Generator[None]:
         yield
         return
     try:
-        context = import_module("opentelemetry.context")  # by name: a worker needs none of it
+        context = import_module("opentelemetry.context")  # by name: OpenTelemetry is optional
         w3c = import_module("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator()
     except ModuleNotFoundError:
         yield

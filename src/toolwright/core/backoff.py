@@ -1,10 +1,10 @@
-"""The delay before something is tried again: 1 s, doubling to 5 minutes (D21)."""
+"""Backoff: the delay before a retry, 1 s, doubling up to 5 minutes (D21)."""
 
 FIRST, LONGEST = 1.0, 300.0  # seconds
 
 
 def longer(before: float | None) -> float:
-    """Return the delay after that one; the first if there was none."""
+    """Return the delay after the given one, or the first delay."""
     return FIRST if before is None else min(before * 2, LONGEST)
 
 

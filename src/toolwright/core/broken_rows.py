@@ -1,4 +1,4 @@
-"""Broken rows of the journal: which they are, and lists that have some beside the good ones."""
+"""Broken rows of the journal, and lists that contain some in addition to readable rows."""
 
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import TypeVar
@@ -13,9 +13,9 @@ OTHER_SHAPE = "is JSON of another shape"
 
 @value
 class BrokenRow:
-    """A row that cannot be read, and why: its column holds no JSON, or JSON of another shape.
+    """A row that cannot be read, and the reason: a column holds invalid JSON, or JSON of another shape.
 
-    `id` is what its noun is called by, `key` how the row is found in its table.
+    `id` is the id of the object, `key` the key of the row in its table.
     """
 
     table: str
@@ -26,14 +26,14 @@ class BrokenRow:
 
     @property
     def sentence(self) -> str:
-        """All of it in one sentence."""
+        """The table, the row, the column and the error in one sentence."""
         return f"The row of {self.table} with {self.key} is broken: {self.column} {self.why}."
 
 
 class Rows(list[T]):
-    """The readable rows of a list; `broken` are the others.
+    """The readable rows of a list. `broken` are the others.
 
-    `more` is true for a page that ended early, see `PageLimit`: more rows might follow.
+    `more` is true for a page that ended early, see `PageLimit`: more rows can follow.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Rows(list[T]):
         return Rows(rows, self.broken, more=self.more)
 
 
-def broken_of(rows: Sequence[object]) -> tuple[BrokenRow, ...]:
+def broken_rows(rows: Sequence[object]) -> tuple[BrokenRow, ...]:
     """Return the broken rows."""
     return rows.broken if isinstance(rows, Rows) else ()
 
@@ -60,7 +60,7 @@ def ended_early(rows: Sequence[object]) -> bool:
 
 def sliced(rows: Sequence[T], limit: int, offset: int) -> Rows[T]:
     """Return a page of rows that are already loaded. Broken rows are on every page."""
-    return Rows(rows[offset : offset + limit], broken_of(rows))
+    return Rows(rows[offset : offset + limit], broken_rows(rows))
 
 
 async def exists(row: Awaitable[object | None]) -> bool:
@@ -71,8 +71,8 @@ async def exists(row: Awaitable[object | None]) -> bool:
         return True
 
 
-def all_of(rows: Sequence[T]) -> Sequence[T]:
+def all_rows(rows: Sequence[T]) -> Sequence[T]:
     """Return all rows. Raises `RowBroken` if one could not be read."""
-    for broken in broken_of(rows):
+    for broken in broken_rows(rows):
         raise RowBroken(broken.sentence)
     return rows

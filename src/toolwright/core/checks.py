@@ -16,7 +16,7 @@ _LONGEST = 40  # characters of a value that is shown itself
 
 
 def brief_value(value: object) -> str:
-    """Return a plain and short value itself, or the name of its type."""
+    """Return a short representation of a plain value, or the name of its type."""
     if isinstance(value, str | int | float | None) and len(text := repr(value)) <= _LONGEST:
         return text
     return f"a value of the type {type(value).__name__}"
@@ -28,7 +28,7 @@ def invalid_value(path: str, error: str) -> InvalidRequest:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Return whether it is a number, which true and false are not."""
+    """Return whether the value is a number. Booleans are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -51,46 +51,46 @@ def misfit(value: object, kinds: Kinds) -> str | None:
     return next((f"one with {brief_value(each)}" for each in items if not isinstance(each, kinds)), None)
 
 
-def check_kind(what: str, value: object, kinds: Kinds, wanted: str) -> None:
-    """Raise `DefinitionError` unless what was declared is of such a kind."""
+def check_kind(what: str, value: object, kinds: Kinds, expected: str) -> None:
+    """Raise `DefinitionError` unless the value is an instance of the types. `wanted` describes them."""
     if not isinstance(value, kinds):
-        raise DefinitionError(f"{what} must be {wanted}, not {brief_value(value)}.")
+        raise DefinitionError(f"{what} must be {expected}, not {brief_value(value)}.")
 
 
-def check_list(what: str, value: object, kinds: Kinds, wanted: str) -> None:
-    """Raise `DefinitionError` if something is not a list of things of such a kind."""
+def check_list(what: str, value: object, kinds: Kinds, expected: str) -> None:
+    """Raise `DefinitionError` unless the value is a list of such items. `wanted` describes them."""
     wrong = misfit(value, kinds)
     if wrong is not None:
-        raise DefinitionError(f"{what} must be a list of {wanted}, not {wrong}.")
+        raise DefinitionError(f"{what} must be a list of {expected}, not {wrong}.")
 
 
 def check_callee(what: str, value: object) -> None:
-    """Raise `DefinitionError` for a value that is often mistaken for a tool, with the right alternative."""
+    """Raise `DefinitionError` for a value that is often mistaken for a tool, with the correct alternative."""
     name = getattr(value, "name", None)
     if hasattr(value, "expose_as_tool"):
         if hasattr(value, "as_tool"):
             raise DefinitionError(
-                f"{what}: put agent.as_tool('What it does.') there for the agent {name!r}: it answers a call. The name "
-                f"{name!r} hands the conversation over to it instead; it is then in the app, with expose_as_tool=True."
+                f"{what}: the agent {name!r} is not a tool. Use agent.as_tool('What it does.') to call it. To hand the "
+                f"conversation over to it, use its name and add the agent to the app with expose_as_tool=True."
             )
         raise DefinitionError(
-            f"{what}: the prompt {name!r} is called by its name: put {name!r} or tw.SubpromptConfig(name={name!r}) "
-            "there, and the prompt, with expose_as_tool=True, into the app."
+            f"{what}: the prompt {name!r} is not a tool. Use its name or tw.SubpromptConfig(name={name!r}), and add "
+            "the prompt to the app with expose_as_tool=True."
         )
 
 
 def refuse_fields(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
-    """Return a class decorator: the constructor rejects these names and says where they belong."""
+    """Return a class decorator: the constructor rejects these names with the hint where they belong."""
 
     def decorate(cls: type[T]) -> type[T]:
-        made = cls.__init__
+        original = cls.__init__
 
-        @wraps(made)
+        @wraps(original)
         def init(self: T, *args: object, **named: object) -> None:
             wrong = next((name for name in named if name in hints), None)
             if wrong is not None:
                 raise DefinitionError(hints[wrong])
-            made(self, *args, **named)
+            original(self, *args, **named)
 
         setattr(cls, "__init__", init)  # noqa: B010 - pyright rejects an assignment
         return cls
@@ -99,7 +99,7 @@ def refuse_fields(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
 
 
 def check_name(what: str, name: object) -> None:
-    """Raise `DefinitionError` if something is not a name, which is text and not blank."""
+    """Raise `DefinitionError` unless the name is text and not blank."""
     if not isinstance(name, str):
         raise DefinitionError(f"{what} needs a name, not {brief_value(name)}.")
     if not name.strip():
@@ -107,7 +107,7 @@ def check_name(what: str, name: object) -> None:
 
 
 def check_line(what: str, name: object) -> None:
-    """Raise `DefinitionError` if something is not a name that others read: it is one line."""
+    """Raise `DefinitionError` unless the name is one line."""
     check_name(what, name)
     if not one_line(str(name)):
         raise DefinitionError(f"{what}'s name {NOT_ONE_LINE}: {brief(repr(name), _LONGEST)}.")

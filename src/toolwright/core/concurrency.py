@@ -1,4 +1,4 @@
-"""Daemon threads for plain functions, which no exit waits for, and the cause of the task's cancellation."""
+"""Daemon threads, which no exit waits for, and cancellation of the current task."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ _Work: TypeAlias = tuple["Future[object]", Callable[[], object]]
 
 
 async def in_thread_if_large(measured: object, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `call` and return its result; in a thread if the value that it processes has many parts."""
+    """Call `call` and return its result. If `measured`, the value to process, has many parts, call it in a thread."""
     if is_large(measured):
         return await asyncio.to_thread(call, *args, **kwargs)
     return call(*args, **kwargs)
@@ -41,9 +41,9 @@ class DaemonThreads(Executor):
         self._end.atexit = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Call `fn` in a thread, at once or when one is free; not at all if the future is cancelled before."""
+        """Call `fn` in a thread, as soon as one is free. A future that is cancelled before is not executed."""
         future: Future[T] = Future()
-        with self._lock:
+        with self._lock:  # together with `shutdown`: a call is either in the queue or rejected
             if self._closed:
                 raise RuntimeError("These threads are shut down.")
             if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
@@ -52,7 +52,7 @@ class DaemonThreads(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more work; the threads end when they have done what they have."""
+        """Accept no more calls. The threads end after the accepted ones."""
         with self._lock:
             self._closed = True
             if cancel_futures:
@@ -73,7 +73,7 @@ def _serve(queue: "SimpleQueue[_Work | None]", idle: threading.Semaphore) -> Non
     """Main loop of a thread. It references only the queue, so that an unused pool can be collected."""
     while (work := queue.get()) is not None:
         _carry_out(*work)
-        del work
+        del work  # an idle thread must not keep the last call's arguments alive
         idle.release()
 
 
@@ -103,7 +103,7 @@ def _dismiss(queue: "SimpleQueue[_Work | None]", threads: list[threading.Thread]
 
 
 def is_cancelled() -> bool:
-    """Return whether the current task is being cancelled: a `CancelledError` is its own then, and passes."""
+    """Return whether the current task is being cancelled. A `CancelledError` is then its own and must be raised."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -118,7 +118,8 @@ def cancellations() -> int:
 
 
 async def check_cancelled(before: int) -> None:
-    """Raise `CancelledError` if the current task was cancelled since it had so many cancellations."""
+    """Raise `CancelledError` if the current task was cancelled since it had `before` cancellations."""
     if cancellations() > before:
-        await asyncio.sleep(0)  # a scope of anyio's cancels again here, by an error that it knows again
+        # An anyio scope cancels again here, with an error that it recognizes as its own.
+        await asyncio.sleep(0)
         raise asyncio.CancelledError

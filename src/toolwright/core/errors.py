@@ -1,48 +1,48 @@
 """The error tree.
 
 ToolwrightError
-├── DefinitionError      a tool, prompt, agent or app is declared wrongly (raised where it is declared)
-│   └── InvalidConfiguration a configuration as JSON is faulty; `details` name the paths
+├── DefinitionError      the declaration of a tool, prompt, agent or app is invalid
+│   └── InvalidConfiguration the configuration of an agent as JSON is invalid; `details` name the paths
 ├── InvalidJSON          a value or a text is not JSON
-├── InvalidRequest       a caller's input is faulty; `details` name the paths
-│   ├── TenvsRequired         a thread would miss tenvs that its tools need
-│   └── VariablesRequired     a request for values is not answered whole; `missing` names the rest
-├── CannotSeal           a secret was given where there are no keys to encrypt it
-├── CannotUnseal         a secret cannot be read with the keys that there are
-├── NotFound             the thing is not there, or not the caller's
-├── MethodNotAllowed     the route exists, its method does not
-├── AlreadyOver          the run or call has ended before
+├── InvalidRequest       the caller's input is invalid; `details` name the paths
+│   ├── TenvsRequired         a thread does not have the tenvs that its tools require
+│   └── VariablesRequired     variables of a request still have no value; `missing` has their names
+├── CannotSeal           there is no key to encrypt a secret
+├── CannotUnseal         none of the keys decrypts a secret
+├── NotFound             the item does not exist, or belongs to another user
+├── MethodNotAllowed     the route exists, the method does not
+├── AlreadyOver          the run or call has ended
 │   ├── RunOver
-│   ├── ThreadTerminated     nobody answers in the thread any more
+│   ├── ThreadTerminated     no run can start in the thread
 │   ├── CallResolved
 │   └── CallCancelled
-├── CallClaimed          another worker has a call
-├── RunFailed            a run that was waited for has failed, or was cancelled; `result` is what it came to
-├── NotFailed            an inbox event is tried again, but has not failed
-├── AlreadyThere         something else has this name
-├── NoRoom               there are as many of these as there may be
-├── CallExpired          a pending call's time is over
-├── Forbidden            the caller may not do this
-├── Unauthorized         no key or token, or a wrong one
-├── TooLarge             a body is over its limit
-├── TooSlow              a body does not come
-├── ModelError           a model provider refused or failed
-│   ├── ModelUnavailable     rate limit, overload, network: worth another try
-│   └── ModelRefused         bad key, bad request: trying again does not help
-│       └── ContextTooLong       the request is longer than the model takes; `limit` and `asked` in tokens
-├── Overloaded           the server holds as much as it may: worth another try
-├── KeysUnavailable      the keys of people's tokens could not be fetched
-├── StoreError           the journal could not be read or written
-├── Reset                the place to resume a stream from is gone; `after` is a new one
-├── Unreachable          a client did not reach the server: nothing was sent
-│   └── AnswerLost           the request was sent, but no answer came: its effect is unknown
-├── ServerFailed         the server has met a fault of its own
-├── BadAnswer            a server's answer is not what a client can read
-├── Unwritable           the journal cannot hold this, now or later
-├── CannotServe          the server cannot listen where it was told to
+├── CallClaimed          another worker has claimed the call
+├── RunFailed            an awaited run has failed or was cancelled; `result` is its result
+├── NotFailed            only failed inbox events can be retried
+├── AlreadyExists        another item has this name
+├── NoRoom               the maximum number of these items is reached
+├── CallExpired          the time for a call's result has passed
+├── Forbidden            the caller does not have the permission
+├── Unauthorized         the key or token is missing or invalid
+├── TooLarge             the body exceeds its limit
+├── TooSlow              the body did not arrive in time
+├── ModelError           the model returned no usable answer
+│   ├── ModelUnavailable     rate limit, overload, network: retry later
+│   └── ModelRefused         invalid key or request: a retry does not help
+│       └── ContextTooLong       the request exceeds the model's context; `limit` and `asked` are in tokens
+├── Overloaded           the server's buffers are full: retry later
+├── KeysUnavailable      the public keys of people's tokens cannot be fetched
+├── StoreError           the journal cannot be read or written
+├── Reset                the events after the resume position were deleted; `after` is a new position
+├── Unreachable          the client cannot reach the server: nothing was sent
+│   └── AnswerLost           the request was sent, but no answer arrived: its effect is unknown
+├── ServerFailed         an error inside the server
+├── BadAnswer            the client cannot read the server's answer
+├── Unwritable           the journal cannot store the value, now or later
+├── CannotServe          the server cannot listen on the address
 └── MissingExtra         an optional dependency is not installed
 
-Each class has a stable `code`; its docstring is the message it has when none is given.
+Each class has a stable `code`. Its docstring is the default message.
 """
 
 from typing import Any, ClassVar
@@ -58,7 +58,7 @@ class ToolwrightError(Exception):
 
     @property
     def message(self) -> str:
-        """The sentence that says what is wrong and what to do."""
+        """The message: what is wrong and what to do."""
         return str(self.args[0])
 
 
@@ -95,7 +95,7 @@ class InvalidRequest(ToolwrightError):
 
 
 class TenvsRequired(InvalidRequest):
-    """The thread does not bring the tenvs that its tools need."""
+    """The thread does not have the tenvs that its tools require."""
 
     code = "tenvs_required"
 
@@ -116,7 +116,7 @@ class VariablesRequired(InvalidRequest):
 
 
 class CannotSeal(ToolwrightError):
-    """Secrets cannot be kept here: set TOOLWRIGHT_ENCRYPTION_KEYS (make one with `toolwright keys new`)."""
+    """Secrets cannot be stored without a key: set TOOLWRIGHT_ENCRYPTION_KEYS (`toolwright keys new` prints one)."""
 
     code = "no_encryption_keys"
 
@@ -182,13 +182,13 @@ class RunFailed(ToolwrightError):
 
     def __init__(
         self, message: str | None = None, result: Any = None
-    ) -> None:  # a RunResult, which stands above
+    ) -> None:  # a RunResult, whose module imports this one
         super().__init__(message)
         self.result = result
 
     @property
     def error_code(self) -> str | None:
-        """The code of the run's own error, `cancelled` for one that was cancelled."""
+        """The code of the run's own error, or `cancelled`."""
         return getattr(self.result, "error_code", None)
 
 
@@ -205,13 +205,13 @@ class NotFailed(ToolwrightError):
 
 
 class AlreadyExists(ToolwrightError):
-    """This is there already."""
+    """This already exists."""
 
     code = "already_there"
 
 
 class NoRoom(ToolwrightError):
-    """There are as many of these as there may be."""
+    """The maximum number of these is reached."""
 
     code = "max_instances"
 
@@ -223,7 +223,7 @@ class CallExpired(ToolwrightError):
 
 
 class Forbidden(ToolwrightError):
-    """This is not allowed for you."""
+    """You do not have the permission for this."""
 
     code = "forbidden"
 
@@ -241,7 +241,7 @@ class TooLarge(ToolwrightError):
 
 
 class TooSlow(ToolwrightError):
-    """The body came too slowly, or not at all."""
+    """The body did not arrive in time."""
 
     code = "too_slow"
 
@@ -276,8 +276,8 @@ class ModelUnavailable(ModelError):
 class ModelRefused(ModelError):
     """The model's provider refused the request.
 
-    `of_content` is True if it refused what the request holds (HTTP 400, 413, 422), so that another one may pass, and
-    not the key, the model's name or the account.
+    `of_content` is True if the provider refused the content of the request (HTTP 400, 413, 422), and not the key, the
+    model's name or the account. Another request can then succeed.
     """
 
     code = "model_refused"
@@ -290,9 +290,8 @@ class ModelRefused(ModelError):
 class ContextTooLong(ModelRefused):
     """The request is longer than the model can take.
 
-    `limit` is the most tokens that the provider says it takes, `asked` the tokens that it counted, often with the room
-    for the answer. `answer` is that room where the provider says it, a part of the other two. Each is None if the
-    provider does not say.
+    `limit` is the provider's maximum number of tokens, `asked` the number that it counted, often including the room for
+    the answer. `answer` is that room. Each is None if the provider does not report it.
     """
 
     code = "context_too_long"
@@ -311,12 +310,12 @@ class ContextTooLong(ModelRefused):
 
 
 def _count(tokens: object) -> int | None:
-    """Return the number of tokens, or None if it is none: models of users can say anything."""
+    """Return the number of tokens, or None if the value is not one: custom models can set any value."""
     return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0 else None
 
 
 class Overloaded(ToolwrightError):
-    """The server holds too much that clients have not read, or not sent whole. Try again later."""
+    """The server's buffers for slow clients are full. Try again later."""
 
     code = "overloaded"
 
@@ -338,7 +337,7 @@ class StoreError(ToolwrightError):
 
 
 class Reset(ToolwrightError):
-    """The place to resume from is not in the journal any more."""
+    """The events after the resume position were deleted. Read the current state again."""
 
     code = "reset"
 
@@ -358,7 +357,7 @@ class Unreachable(ToolwrightError):
 
 
 class AnswerLost(Unreachable):
-    """The connection was lost before the answer came; whether the request took effect is unknown."""
+    """The connection was lost before the answer arrived; whether the request took effect is unknown."""
 
     code = "answer_lost"
 
@@ -370,7 +369,7 @@ class ServerFailed(ToolwrightError):
 
 
 class BadAnswer(ToolwrightError):
-    """The server's answer is not what this client can read."""
+    """This client cannot read the server's answer."""
 
     code = "bad_answer"
 
@@ -382,13 +381,13 @@ class CannotServe(ToolwrightError):
 
 
 class Unwritable(ToolwrightError):
-    """The journal cannot hold this."""
+    """The journal cannot store this value."""
 
     code = "unwritable"
 
 
 class RowBroken(ToolwrightError):
-    """A row of the journal cannot be read; `toolwright doctor` names all that cannot."""
+    """A row of the journal cannot be read. Run `toolwright doctor`, which names the broken rows."""
 
     code = "row_broken"
 
@@ -401,10 +400,12 @@ class MissingExtra(ToolwrightError):
 
 DISTRIBUTION = "toolwright-agents"
 """The name under which this package is installed; it is imported as `toolwright`."""
+REFERENCE = "docs/reference/errors.md"
+"""The page that explains each `code`: its cause and its remedy."""
 
 
 def missing_extra(what: str, extra: str, error: Exception) -> MissingExtra:
-    """Return the error for `what`, whose import has failed with `error`: it names the package and the extra."""
+    """Return the error that `what` needs an extra, with the package whose import has failed with `error`."""
     package = (getattr(error, "name", None) or "an optional package").partition(".")[0]
     return MissingExtra(f"{what} needs {package}, which is not installed: {install(extra)}.")
 

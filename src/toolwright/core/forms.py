@@ -16,7 +16,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.env.env import MOST_NAMES
-from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.limits import MOST_ERRORS
 
 _WORDS: Mapping[str, str] = {
     "missing": "is required",
@@ -52,15 +52,15 @@ _LENGTHS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def known_and_few(value: object, form: type[BaseModel]) -> object:
+def limit_unknown_fields(value: object, form: type[BaseModel]) -> object:
     """Return the value to validate, without unknown fields beyond the number that is reported."""
-    if not isinstance(value, dict) or len(value) <= len(form.model_fields) + MOST_FAULTS:  # pyright: ignore[reportUnknownArgumentType]  # user input
+    if not isinstance(value, dict) or len(value) <= len(form.model_fields) + MOST_ERRORS:  # pyright: ignore[reportUnknownArgumentType]  # user input
         return value  # pyright: ignore[reportUnknownVariableType]  # user input
     names = {field.alias or name for name, field in form.model_fields.items()}
     fields = cast("dict[object, object]", value)
     unknown = [name for name in fields if name not in names]
     return {
-        name: fields[name] for name in (*(name for name in fields if name in names), *unknown[:MOST_FAULTS])
+        name: fields[name] for name in (*(name for name in fields if name in names), *unknown[:MOST_ERRORS])
     }
 
 
@@ -80,15 +80,15 @@ def form_error(error: Mapping[str, Any]) -> str:
 
 
 def _length(kind: str, more: Mapping[str, Any], value: object) -> str:
-    word, name = _LENGTHS[kind]
+    comparison, name = _LENGTHS[kind]
     limit = more[name]
-    if limit == 1 and word == "least":
+    if limit == 1 and comparison == "least":
         return "must not be empty"
     unit = "character" if isinstance(value, str) or kind.startswith("string") else "item"
-    return f"must have at {word} {limit} {unit}{'' if limit == 1 else 's'}"
+    return f"must have at {comparison} {limit} {unit}{'' if limit == 1 else 's'}"
 
 
-Words: TypeAlias = Annotated[str, Field(min_length=1)]
+NonEmptyText: TypeAlias = Annotated[str, Field(min_length=1)]
 MOST_TOOLS = 10_000  # of one agent
 TEXT, OBJECT = "(text)", "(object)"  # what pydantic puts into the paths of faults, and we take out again
 
@@ -98,7 +98,7 @@ def kind_of(value: object) -> str:
 
 
 class Form(BaseModel):
-    """A part of a configuration: strict, in camelCase, without unknown fields."""
+    """A part of a configuration: validated strictly, in camelCase, without unknown fields."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -113,7 +113,7 @@ class Form(BaseModel):
     def _few_unknown(
         cls, value: Any, validator: ModelWrapValidatorHandler[Self]
     ) -> Self:  # whatever was sent
-        return validator(known_and_few(value, cls))
+        return validator(limit_unknown_fields(value, cls))
 
 
 class EnvVarForm(Form):

@@ -1,7 +1,7 @@
-"""JSON text from outside: its values are counted before it is parsed, so that none costs more than its limit.
+"""JSON text from outside: its values are counted before it is parsed, so that its cost stays within the limit.
 
-A parsed value costs up to a hundred times its text, and everything that looks at it again costs time on the event
-loop. Counting needs neither: it sees the commas and brackets outside strings, some hundred megabytes a second.
+A parsed value needs up to a hundred times the memory of its text, and each later pass over it blocks the event loop.
+Counting needs neither: it examines the commas and brackets outside of strings, at some hundred megabytes a second.
 """
 
 import json
@@ -39,18 +39,18 @@ _LOOKED_AT = frozenset((dict, list, float, int))
 
 
 class NotJson(ValueError):
-    """Reason why a text is not taken as JSON, as the end of a sentence without its full stop."""
+    """The reason why a text is rejected as JSON, as the end of a sentence without its full stop."""
 
 
 class TooManyValues(NotJson):
-    """A text holds more JSON values than its limit allows."""
+    """The text has more JSON values than its limit allows."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"it holds more than {most} JSON values, the most that are taken")
 
 
 class HalfCharacter(NotJson):
-    """A text within the value at `path` has an unpaired surrogate, so that it cannot be shown, stored or sent."""
+    """A text within the value at `path` has an unpaired surrogate, so that it cannot be stored or sent."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{spell(path) or 'it'} {HALF}")
@@ -110,7 +110,7 @@ def read_json(
     value = _parsed(raw)
     if _names(value, nesting) < count.names:
         if len(raw) > EXACT:
-            raise NotJson("a name is given twice in one object")
+            raise NotJson("an object has a duplicate key")
         _exactly(raw)
     if _HALF_WRITTEN.search(raw):
         refuse_halves(value)
@@ -118,7 +118,7 @@ def read_json(
 
 
 def refuse_halves(value: JSON) -> None:
-    """Raises `HalfCharacter` where a text of the value, or a name in it, holds half a character."""
+    """Raise `HalfCharacter` if a text or a name in the value has an unpaired surrogate."""
     within: list[tuple[Path, JSON]] = [((), value)]
     while within:
         path, part = within.pop()
@@ -134,7 +134,7 @@ def refuse_halves(value: JSON) -> None:
 
 
 def parse_json(text: bytes | str, *, values: int = MAX_JSON_VALUES) -> JSON:
-    """Parse JSON where no detailed error is needed. Of duplicate names the last counts.
+    """Parse JSON without a detailed error. The last of duplicate names counts.
 
     Raises `NotJson`, also for unpaired surrogates.
     """
@@ -164,7 +164,7 @@ def _parsed(raw: bytes) -> JSON:
         return from_json(raw, allow_inf_nan=False, cache_strings="keys")
     except (ValueError, TypeError) as error:
         if len(raw) <= EXACT:
-            return _exactly(raw)
+            return _exactly(raw)  # the slow parser has better messages
         for half in _halves_at(raw, str(error)):
             path = _path_to(raw[: half.start()])
             if path is not None:
@@ -173,7 +173,7 @@ def _parsed(raw: bytes) -> JSON:
 
 
 def _halves_at(raw: bytes, error: str) -> Iterator[re.Match[bytes]]:
-    """Return the half characters for which the quick parser may have refused a text, by the place that it names."""
+    """Return the unpaired surrogates for which the fast parser may have failed, by the position of its error."""
     place = _AT_HALF.search(error)
     if place is None:
         return iter(())
@@ -193,10 +193,10 @@ def _path_to(text: bytes) -> Path | None:
     return path if isinstance(value, str) and value.endswith(_MARK) else None
 
 
-def _last(text: bytes, rest: str) -> tuple[Path, JSON]:
-    """Return the path and value of the last part of a text with that rest; null if it is no beginning of JSON."""
+def _last(text: bytes, ending: str) -> tuple[Path, JSON]:
+    """Return the path and value of the last part of a text that continues with `rest`, or null for invalid JSON."""
     try:
-        value: JSON = from_json(text + rest.encode(), cache_strings="keys", allow_partial=True)
+        value: JSON = from_json(text + ending.encode(), cache_strings="keys", allow_partial=True)
     except ValueError:
         return (), None
     path: Path = ()
@@ -228,7 +228,7 @@ def _names(value: JSON, nesting: int) -> int:
                     below += [each for each in part if type(each) in _LOOKED_AT]
             elif isinstance(part, float):
                 if part - part != 0.0:
-                    raise NotJson(f"it contains the number {part!r}, which JSON cannot carry")
+                    raise NotJson(f"it contains the number {part!r}, which JSON cannot represent")
             elif isinstance(part, int) and part.bit_length() > MAX_INTEGER_BITS:
                 raise NotJson("it contains a number with too many digits")
         level, depth = below, depth + 1
@@ -252,9 +252,9 @@ def _once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     """Build an object from its pairs. Raises `ValueError` for a duplicate name."""
     once = dict(pairs)
     if len(once) < len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise ValueError(f"{brief(repr(twice), 100)} is given twice in one object")
+        names: set[str] = set()
+        duplicate = next(name for name, _ in pairs if name in names or names.add(name))
+        raise ValueError(f"an object has a duplicate key: {brief(repr(duplicate), 100)}")
     return once
 
 

@@ -1,4 +1,4 @@
-"""JSON as a type, its one way in and out of text, and how deep it is nested."""
+"""JSON as a type: serialization, its size and its depth."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ _encode_unescaped = _encoder(ascii=False)
 
 
 def dumps(value: JSON) -> str:
-    """Return compact ASCII JSON. What JSON cannot carry (NaN, bytes, sets, cycles) raises `InvalidJSON`."""
+    """Return compact ASCII JSON. Raises `InvalidJSON` for values that are not JSON (NaN, bytes, sets, cycles)."""
     return _written(value, _encode)
 
 
@@ -50,7 +50,7 @@ def dumps_unescaped(value: JSON) -> str:
 
 
 def utf8_size(value: JSON) -> int:
-    """Size in bytes as compact JSON in UTF-8, or a few more; written in compiled code."""
+    """Return the approximate size of the value as compact JSON in UTF-8, never less than the exact one."""
     try:
         return len(to_json(value))
     except PydanticSerializationError:  # half a character
@@ -58,7 +58,7 @@ def utf8_size(value: JSON) -> int:
 
 
 def has_half_characters(text: str) -> bool:
-    """Return whether the text holds a lone surrogate, half a character, which UTF-8 cannot carry."""
+    """Return whether the text has a lone surrogate, which UTF-8 cannot encode."""
     if text.isascii():
         return False
     try:
@@ -106,10 +106,10 @@ _KEY = core_schema.union_schema(
 
 
 def json_levels(name: str, levels: int) -> list[CoreSchema]:
-    """Return definitions of JSON that is nested so deep, which one refers to as `name-0` (scalars) to `name-<levels>`.
+    """Return schema definitions of JSON up to that depth, named `name-0` (scalars) to `name-<levels>`.
 
-    They take values of Python's own types only: no subclass, no tuple, no enum, no key that is not text.
-    Beside `ValidationError` they raise `TypeError`, for a key of a subclass of text.
+    They accept values of Python's own types only: no subclass, no tuple, no enum, no key that is not text. In addition
+    to `ValidationError` they raise `TypeError`, for a key of a subclass of text.
     """
     as_is = core_schema.any_schema()
     scalars = {str: as_is, bool: as_is, type(None): as_is, **_NUMBERS}

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 MAX_NESTING = 64
-"""Most objects and lists within each other; a plain `{}` is one level."""
+"""Maximum depth of nested objects and lists; a plain `{}` is one level."""
 
 MAX_JSON_VALUES = 100_000
-"""Most values (objects, lists, texts, numbers …) that one JSON text from outside may hold."""
+"""Maximum number of values (objects, lists, texts, numbers …) in one JSON text from outside."""
 
 CONFIG_VALUES = 10
 """Factor of the JSON values that an agent's configuration can have: 10,000 tools have some 50 to 100 each."""
@@ -30,41 +30,41 @@ MAX_SCHEMA = 256 * 1024
 MAX_STATE = 1024 * 1024
 """Bytes, as JSON, of a value in the state of a request."""
 
-MOST_FAULTS = 50
-"""Most faults of one input that are told."""
+MOST_ERRORS = 50
+"""Maximum number of reported errors of one input."""
 
 OUTSIDE_TIMEOUT = 30.0
-"""Seconds that a call waits for a service, a person or an MCP server, where its tool says nothing else (D8)."""
+"""Seconds that a call waits for a service, a person or an MCP server, unless its tool sets a timeout (D8)."""
 
 MAX_NAME = 200
-"""Characters of a name, a label, a key: what people and models read in passing."""
+"""Maximum number of characters of a name, a label or a key."""
 
 MAX_ID = 1_000
-"""Characters of what names something: an id, ours or another program's."""
+"""Maximum number of characters of an id, ours or another program's."""
 
 MAX_DESCRIPTION = 100_000
-"""Characters of a description."""
+"""Maximum number of characters of a description."""
 
 MAX_SYSTEM = 64 * 1024
-"""Characters of what a configured agent is told to be."""
+"""Characters of a configured agent's instructions."""
 
 MAX_SUMMARY = 24_000
-"""Characters of a summary that the owner of a thread writes: what a model writes has no more."""
+"""Maximum number of characters of a summary written by the owner of a thread; those of models have no more."""
 
 MOST_PINNED = 50
 """Most pinned messages of a thread: they are in every request."""
 
 MAX_ATTACHMENT = 25 * 1024 * 1024
-"""Bytes of one file (D20)."""
+"""Maximum size in bytes of one file (D20)."""
 
 MAX_RESULT_TEXT = 256 * 1024
-"""Bytes of a result that a model is shown; the whole of a longer one is kept in a file (D20)."""
+"""Maximum size in bytes of a result sent to a model. A longer result is stored whole in a file (D20)."""
 
 MAX_HTTP_ANSWER = 1024 * 1024
-"""Bytes of an HTTP tool's answer (D13)."""
+"""Maximum size in bytes of the answer to an HTTP tool (D13)."""
 
 PAGE_BYTES = 4 * 1024 * 1024
-"""Bytes of rows behind which a page of a list ends: with the row that reaches them, so that there is always one."""
+"""Bytes of rows after which a page of a list ends, with the row that reaches them: a page has at least one row."""
 
 
 ALL_ROWS = 2**31 - 1
@@ -72,9 +72,9 @@ ALL_ROWS = 2**31 - 1
 
 
 class PageLimit(int):
-    """The maximum number of rows of a page, which ends early once its rows have `PAGE_BYTES`.
+    """Maximum number of rows of a page, which ends early once its rows have `PAGE_BYTES`.
 
-    A plain number limits rows only. `Rows.more` tells whether the page ended early.
+    A plain number limits rows only. `Rows.more` is true if the page ended early.
     """
 
     @classmethod

@@ -14,7 +14,8 @@ from toolwright.core.value import value
 
 ToolChoice: TypeAlias = Literal["auto", "required", "none"]
 Reasoning: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"] | bool | None
-"""Effort of a model's thinking: a level, its own choice (true), as little as it can (false); None asks nothing."""
+"""Effort of a model's reasoning: a level, True (the model decides), False (as little as possible) or None (not sent).
+"""
 Load: TypeAlias = Callable[[AttachmentRef], Awaitable[bytes | None]]
 
 
@@ -91,21 +92,21 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A further part of the answer's text."""
+    """The next part of the answer's text."""
 
     text: str
 
 
 @value
 class ThinkingDelta:
-    """More of the model's reasoning, where the provider shows it."""
+    """The next part of the model's reasoning, if the provider shows it."""
 
     text: str
 
 
 @value
 class CallDelta:
-    """A tool call begins (`arguments` empty) or its arguments grow; `index` counts the answer's calls."""
+    """A tool call starts (`arguments` empty), or more of its arguments; `index` counts the answer's calls."""
 
     index: int
     name: str
@@ -136,7 +137,7 @@ class ModelResponse:
 
 @value
 class AttemptStarted:
-    """The request failed and is asked again: what this answer streamed so far is void. `number` is 2, 3, …"""
+    """The request has failed and is retried: the parts of the answer streamed so far are void. `number` is 2, 3, …"""
 
     number: int
 
@@ -163,18 +164,18 @@ class Model(Protocol):
 
 
 def window_of(model: Model) -> int | None:
-    """Return the most tokens that the model takes in one request, or None if that is unknown."""
+    """Return the maximum number of tokens of a request to the model, or None if it is unknown."""
     window: object = getattr(model, "window", None)
     return window if isinstance(window, int) and is_window(window) else None
 
 
 def is_window(window: object) -> bool:
-    """Return whether it is a number of tokens, or None for an unknown one."""
+    """Return whether the value is a number of tokens, or None for an unknown window."""
     return window is None or (isinstance(window, int) and not isinstance(window, bool) and window > 0)
 
 
 def is_model(model: object) -> bool:
-    """Return whether it is the name of a model, a model object, or None for the model of the settings."""
+    """Return whether the value is the name of a model, a model object, or None for the model of the settings."""
     if model is None or isinstance(model, str):
         return True
     speaks = hasattr(model, "respond") or hasattr(model, "request_stream")  # ours, or pydantic-ai's

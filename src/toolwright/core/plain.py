@@ -40,7 +40,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def spell(path: Path) -> str:
-    """Return a path as people write it: `filter.tags.1`."""
+    """Render a path for messages: `filter.tags.1`."""
     return ".".join(map(str, path))
 
 
@@ -50,7 +50,7 @@ def unwritable(text: str) -> bool:
 
 
 def one_line(text: str) -> bool:
-    """Return whether the text can be a name: without line breaks and terminal control characters."""
+    """Return whether the text has no line breaks and no terminal control characters."""
     return (text.isascii() and text.isprintable()) or _CONTROL.search(text) is None
 
 
@@ -76,7 +76,7 @@ def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
 
 
 def plain_names(value: object) -> JSON:
-    """Copy as `plain` does values by name: names are text. Raises `InvalidJSON` for other keys."""
+    """Copy a mapping as `plain` does; its keys must be text. Raises `InvalidJSON` for other keys."""
     for key in _keys(value):
         if not isinstance(key, str):
             raise InvalidJSON(f"The name {brief(repr(key), _MOST_OF_A_KEY)} is not text.")
@@ -111,7 +111,7 @@ def deeper(value: JSON, levels: int) -> bool:
 
 
 def is_large(value: object) -> bool:
-    """Return whether walking the value takes milliseconds or more, by its number of parts and its texts."""
+    """Return whether processing the value takes milliseconds, by the number of its parts and its texts."""
     cost, within = 0, [value]
     while within:
         part = within.pop()
@@ -130,7 +130,7 @@ def is_large(value: object) -> bool:
 def characters(value: object, most_parts: int | None = None) -> int:
     """Return the approximate length of the value as JSON: the characters of its texts, and some for each part.
 
-    Of a value with more than `most_parts` the others are not measured.
+    Parts beyond `most_parts` are not counted.
     """
     count, parts, within = 0, 0, [value]
     while within and parts != most_parts:
@@ -147,7 +147,7 @@ def characters(value: object, most_parts: int | None = None) -> int:
 
 
 def has_more_values(value: object, most: int) -> bool:
-    """Return whether more than so many JSON values are within this one, itself included."""
+    """Return whether the value has more than `most` JSON values, itself included."""
     count, within = 0, [value]
     while within:
         part = within.pop()
@@ -182,42 +182,42 @@ def surely_longer(value: object, most: int) -> bool:
     return False
 
 
-def _plain(value: object, path: Path, above: tuple[int, ...]) -> JSON:
+def _plain(value: object, path: Path, ancestors: tuple[int, ...]) -> JSON:
     if value is None or type(value) in (str, bool):
         return value  # type: ignore[return-value]  # narrowed by `type`, which pyright does not follow
     if isinstance(value, Enum):
-        return _plain(value.value, path, above)
+        return _plain(value.value, path, ancestors)
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
         return _integer(value, path)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise _fault(path, f"is {float(value)!r}, which JSON cannot carry")
+            raise _path_error(path, f"is {float(value)!r}, which JSON cannot represent")
         return float(value)
-    return _container(value, path, above)
+    return _container(value, path, ancestors)
 
 
-def _container(value: object, path: Path, above: tuple[int, ...]) -> JSON:
-    if id(value) in above:
-        raise _fault(path, "contains itself, which JSON cannot carry")
-    if len(above) >= MAX_NESTING:
-        raise _fault(path[:3], f"is nested deeper than {MAX_NESTING} levels")
-    above = (*above, id(value))
+def _container(value: object, path: Path, ancestors: tuple[int, ...]) -> JSON:
+    if id(value) in ancestors:
+        raise _path_error(path, "contains itself, which JSON cannot represent")
+    if len(ancestors) >= MAX_NESTING:
+        raise _path_error(path[:3], f"is nested deeper than {MAX_NESTING} levels")
+    ancestors = (*ancestors, id(value))
     if isinstance(value, dict):
-        return _object(cast("dict[object, object]", value).items(), path, above)
+        return _object(cast("dict[object, object]", value).items(), path, ancestors)
     if isinstance(value, list | tuple | set | frozenset | deque):
         items = _in_order(cast("Iterable[object]", value))  # isinstance does not know what a list holds
-        return [_plain(item, (*path, index), above) for index, item in enumerate(items)]
+        return [_plain(item, (*path, index), ancestors) for index, item in enumerate(items)]
     if isinstance(value, BaseModel):
-        return _plain(value.model_dump(mode="json", by_alias=True, warnings=False), path, above[:-1])
+        return _plain(value.model_dump(mode="json", by_alias=True, warnings=False), path, ancestors[:-1])
     if is_dataclass(value) and not isinstance(value, type):
-        return _object(((f.name, getattr(value, f.name)) for f in fields(value)), path, above)
-    return _plain(_serialised(value, path), path, above[:-1])
+        return _object(((f.name, getattr(value, f.name)) for f in fields(value)), path, ancestors)
+    return _plain(_serialised(value, path), path, ancestors[:-1])
 
 
 def _in_order(items: Iterable[object]) -> Iterable[object]:
-    """Return the items of a set in the same order in every process, where they have one."""
+    """Return the items of a set, sorted if possible, so that the order is the same in every process."""
     if not isinstance(items, set | frozenset):
         return items
     try:
@@ -235,18 +235,18 @@ def _serialised(value: object, path: Path) -> object:
             return made
     elif isinstance(value, _TEXTS) or type(value).__module__.partition(".")[0] in _PYDANTIC:
         if isinstance(value, Decimal) and not value.is_finite():
-            raise _fault(path, f"is {value}, which JSON cannot carry")
+            raise _path_error(path, f"is {value}, which JSON cannot represent")
         return str(value) if isinstance(value, PurePath) else to_jsonable_python(value)
-    raise _fault(path, f"is of the type {type(value).__name__}, which JSON cannot carry")
+    raise _path_error(path, f"is of the type {type(value).__name__}, which JSON cannot represent")
 
 
-def _object(items: Iterable[tuple[object, object]], path: Path, above: tuple[int, ...]) -> JSONObject:
+def _object(items: Iterable[tuple[object, object]], path: Path, ancestors: tuple[int, ...]) -> JSONObject:
     copy: JSONObject = {}
     for key, item in items:
         name = _key(key, path)
         if name in copy:
-            raise _fault(path, f"has the key {brief(repr(name), _MOST_OF_A_KEY)} twice, once it is text")
-        copy[name] = _plain(item, (*path, name), above)
+            raise _path_error(path, f"has the key {brief(repr(name), _MOST_OF_A_KEY)} twice, once it is text")
+        copy[name] = _plain(item, (*path, name), ancestors)
     return copy
 
 
@@ -259,14 +259,14 @@ def _key(key: object, path: Path) -> str:
     if isinstance(key, int | float | Decimal | date | time | timedelta | UUID | PurePath):
         text = _plain(key, path, ())
         return text if isinstance(text, str) else dumps(text)
-    raise _fault(path, f"has the key {brief(repr(key), _MOST_OF_A_KEY)}, and in JSON a key is text")
+    raise _path_error(path, f"has the key {brief(repr(key), _MOST_OF_A_KEY)}, and in JSON a key is text")
 
 
 def _integer(value: int, path: Path) -> int:
     if value.bit_length() > MAX_INTEGER_BITS:
-        raise _fault(path, "is a number of too many digits")
+        raise _path_error(path, "is a number of too many digits")
     return int(value)
 
 
-def _fault(path: Path, why: str) -> InvalidJSON:
+def _path_error(path: Path, why: str) -> InvalidJSON:
     return InvalidJSON(f"{spell(path) or 'The value'} {why}.")

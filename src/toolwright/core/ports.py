@@ -1,4 +1,4 @@
-"""Ports: the runtime's dependencies on the outside, as small protocols with an in-memory implementation each."""
+"""Ports: small protocols of the runtime's external dependencies, each with an in-memory implementation."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
@@ -29,7 +29,7 @@ class NewId(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RetryInIsolation:
-    """A drain declines: this thread may only be drained by itself, and not before `after` seconds."""
+    """The thread must be processed alone, and not before `after` seconds."""
 
     after: float
 
@@ -50,10 +50,10 @@ class Drain(Protocol):
 
 
 class Files(Protocol):
-    """Storage of files' bytes, each under the hex SHA-256 of itself. Raises `StoreError`."""
+    """Storage of file contents, each under its SHA-256 in hex. Raises `StoreError`."""
 
     async def put(self, content: bytes) -> str:
-        """Keep the bytes, once; their digest."""
+        """Store the bytes and return their digest. No effect if they exist already."""
         ...
 
     async def get(self, digest: str, part: slice | None = None) -> bytes:
@@ -61,7 +61,7 @@ class Files(Protocol):
         ...
 
     async def probe(self) -> None:
-        """Try whether bytes can be kept; nothing stays of it."""
+        """Check that files can be stored, without leaving one."""
         ...
 
     async def tidy(self, before: datetime) -> int:
@@ -69,7 +69,7 @@ class Files(Protocol):
         ...
 
     def digests(self) -> AsyncIterator[str]:
-        """Return the digests of all bytes that are kept."""
+        """Return the digests of all stored contents."""
         ...
 
     async def remove(self, digest: str, before: datetime) -> bool:
@@ -83,7 +83,7 @@ class Files(Protocol):
 
 
 class Cipher(Protocol):
-    """Seals secrets. `key` names the key that seals, None before there is one."""
+    """Encryption of secrets. `key` names the encrypting key, None before there is one."""
 
     @property
     def key(self) -> str | None: ...
@@ -94,16 +94,16 @@ class Cipher(Protocol):
         ...
 
     def seal(self, text: str) -> tuple[str, str]:
-        """Return the sealed text, and the name of the key. Raises `CannotSeal` where there are no keys."""
+        """Return the encrypted text and the name of the key. Raises `CannotSeal` without a key."""
         ...
 
     def open(self, sealed: str) -> str:
-        """Return the text. Raises `CannotUnseal` if none of the keys has sealed it."""
+        """Return the decrypted text. Raises `CannotUnseal` if none of the keys has encrypted it."""
         ...
 
 
 class Motor(Protocol):
-    """Sees to it that every woken thread is drained: soon, by one at a time, at least once."""
+    """Scheduler: processes every woken thread soon, at least once, and by one worker at a time."""
 
     def wake(self, thread_id: str) -> None:
         """Notify the scheduler after the commit that woke the thread, which need not wait for the next sweep."""
@@ -111,16 +111,16 @@ class Motor(Protocol):
 
     @property
     def driving(self) -> bool:
-        """Return whether drains run here: false while another process drives the journal."""
+        """Return whether this process executes runs. False while another process executes those of the journal."""
         ...
 
     @property
     def is_only_driver(self) -> bool:
-        """Return whether drains run in this process alone."""
+        """Return whether no other process executes runs of the journal."""
         ...
 
     async def on_duty(self, name: str, seconds: float) -> bool:
-        """Return whether this process is to do the work of that name, which one process does for so many seconds."""
+        """Return whether this process performs the periodic work of that name for the next `seconds` seconds."""
         ...
 
     async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
@@ -128,34 +128,34 @@ class Motor(Protocol):
         ...
 
     async def stop(self, grace: float) -> None:
-        """Wait `grace` seconds for drains in progress, then cancel them. Wake-ups stay in the journal."""
+        """Wait up to `grace` seconds for runs in progress, then cancel them. Wake-ups stay in the journal."""
         ...
 
 
 class Lock(Protocol):
-    """The lock for draining: one process at a time on one journal."""
+    """Lock of a journal for the one process that executes its runs."""
 
     async def acquire(self) -> bool:
-        """Try once, without waiting."""
+        """Try to acquire the lock once, without waiting."""
         ...
 
     @property
     def held(self) -> bool:
-        """Return whether it is ours still: a lock can be lost."""
+        """Return whether this process still has the lock, which can be lost."""
         ...
 
     async def release(self) -> None: ...
 
 
 class Follower(Protocol):
-    """A reader's queue: committed events in order, of live ones only the newest of each stream."""
+    """Queue of one subscriber: committed events in order, and of live events only the newest of each stream."""
 
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
-        """Return events that have come, or nothing after `timeout` seconds."""
+        """Return the waiting events, or an empty list after `timeout` seconds."""
         ...
 
     async def overrun(self) -> None:
-        """Return once too much waits for the reader: it is stuck, or cannot keep up."""
+        """Return whether too many events wait, because the subscriber is stuck or too slow."""
         ...
 
     def took_all(self) -> bool:
@@ -164,10 +164,10 @@ class Follower(Protocol):
 
 
 class Bus(Protocol):
-    """Carries events to the followers of this process. It keeps nothing: the journal does."""
+    """Publishes events to the subscribers of this process. It stores nothing."""
 
     def publish(self, events: Sequence[Event]) -> None:
-        """Hand events over, in order; never blocks."""
+        """Publish events, in order, without blocking."""
         ...
 
     def wanted_in(self, space_id: str) -> bool:
@@ -185,7 +185,7 @@ class Bus(Protocol):
         ...
 
     def announce(self, topic: Topic) -> None:
-        """Make the followers of a topic in other processes read the journal; never blocks."""
+        """Make the subscribers of a topic in other processes read the journal, without blocking."""
         ...
 
     on_shared: list[Callable[[str], None]]
@@ -196,16 +196,16 @@ class Bus(Protocol):
         ...
 
     def shared(self, key: str) -> Sequence[JSON]:
-        """Return the values that other processes share under the key, one of each."""
+        """Return the distinct values that other processes share under the key."""
         ...
 
 
 class NotConnected(ConnectionError):
-    """A relay between processes has no connection yet, and does not know why."""
+    """A relay between processes has no connection yet, for an unknown reason."""
 
 
 class Models(Protocol):
-    """Finds a model by its name, or makes one of a library's own model object.
+    """Resolves a model by name, or wraps another library's model object.
 
     Raises `DefinitionError`, `MissingExtra` or `ModelRefused`.
     """

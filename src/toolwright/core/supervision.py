@@ -1,4 +1,4 @@
-"""Supervision of other people's coroutines: they end in time, or are left behind; and their deadlines."""
+"""Supervision of foreign coroutines: they end in time or are abandoned. Also their deadlines."""
 
 import asyncio
 import ctypes
@@ -26,18 +26,18 @@ log = logger("toolwright.supervision")
 
 
 class Deadlines:
-    """The deadlines of one event loop, in its own seconds. Nothing but a number is kept of work that ended in time."""
+    """The deadlines of one event loop, in its own seconds. A removed deadline leaves only a number behind."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._callbacks: dict[int, Callable[[], None]] = {}
-        self._times: list[tuple[float, int]] = []  # a heap, with some that are over
+        self._times: list[tuple[float, int]] = []  # a heap, which still has some removed deadlines
         self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
         self._next = float("inf")
 
     def add(self, when: float, callback: Callable[[], None]) -> int:
-        """Set a deadline, at which `callback` is called; its number, by which it can be removed."""
+        """Set a deadline, at which `callback` is called. Return its number, by which it can be removed."""
         number = next(self._numbers)
         self._callbacks[number] = callback
         heappush(self._times, (when, number))
@@ -46,7 +46,7 @@ class Deadlines:
         return number
 
     def remove(self, number: int) -> None:
-        """Take a deadline away, if it has not come: its work has ended, or has another one."""
+        """Remove a deadline that has not been reached."""
         self._callbacks.pop(number, None)
         if len(self._times) > 2 * len(self._callbacks) + SPENT:
             self._times = [each for each in self._times if each[1] in self._callbacks]
@@ -64,7 +64,7 @@ class Deadlines:
         while self._times and (self._times[0][0] <= now or self._times[0][1] not in self._callbacks):
             number = heappop(self._times)[1]
             if number in self._callbacks:
-                self.loop.call_soon(self._call, number)
+                self.loop.call_soon(self._call, number)  # not here: a callback can add and remove deadlines
         if self._times:
             self._arm(self._times[0][0])
 
@@ -75,19 +75,19 @@ class Deadlines:
 
 
 class _ThreadDeadlines(threading.local):
-    """The deadlines of the loop that this thread has run last: they are let go with the next, or with the thread."""
+    """The deadlines of the event loop that this thread has run last."""
 
     last: Deadlines | None = None
 
 
-_of_thread = _ThreadDeadlines()
+_per_thread = _ThreadDeadlines()
 
 
 def deadlines_of(loop: asyncio.AbstractEventLoop) -> Deadlines:
     """Return the deadlines of the loop that this thread runs."""
-    deadlines = _of_thread.last
+    deadlines = _per_thread.last
     if deadlines is None or deadlines.loop is not loop:
-        deadlines = _of_thread.last = Deadlines(loop)
+        deadlines = _per_thread.last = Deadlines(loop)
     return deadlines
 
 
@@ -101,7 +101,6 @@ class Supervision(Generic[T]):
 
     __slots__ = (
         "_abort",
-        "_begun",
         "_cancelled",
         "_deadline",
         "_deadlines",
@@ -109,6 +108,7 @@ class Supervision(Generic[T]):
         "_loop",
         "_overdue",
         "_patience",
+        "_started",
         "_task",
         "_waiter",
         "_watched",
@@ -128,9 +128,11 @@ class Supervision(Generic[T]):
         self._waiter: asyncio.Future[None] = loop.create_future()
         self._cancelled: asyncio.CancelledError | None = None
         self.cut_off: CutOff | None = None
-        self._begun = self._watched = False
-        self._task = loop.create_task(self._run(), name=what)  # the last of all: an eager one runs at once
-        if not self._begun:  # if it is cancelled before it begins, `_run` says nothing
+        self._started = self._watched = False
+        self._task = loop.create_task(self._run(), name=what)  # last, since an eager task starts at once
+        if (
+            not self._started
+        ):  # a task that is cancelled before it starts never enters `_run`, which wakes the waiter
             self._task.add_done_callback(self._on_end)
             self._watched = True
         if seconds is not None:
@@ -149,21 +151,21 @@ class Supervision(Generic[T]):
         if self._deadline is None:
             yield
             return
-        left = self._ends_at - self._loop.time()
+        remaining = self._ends_at - self._loop.time()
         self._deadlines.remove(self._deadline)
         self._deadline = None
         try:
             yield
         finally:
             if not self._task.done():
-                self.limit(self._loop.time() + left)
+                self.limit(self._loop.time() + remaining)
 
     def expired(self) -> bool:
         """Return whether the work was cut off."""
         return self.cut_off is not None
 
     def reschedule(self, when: float) -> None:
-        """Abort the work at that time of the loop, unless it has ended."""
+        """Set the time of the event loop at which the work is aborted, unless it has ended."""
         if self._abort is not None:
             self._abort.cancel()
         if when <= self._loop.time() and asyncio.current_task() is not self._task:
@@ -185,7 +187,7 @@ class Supervision(Generic[T]):
                 except asyncio.CancelledError as error:
                     self._cancelled = error
                     self._cancel()
-                    if self._waiter.cancelled():  # perhaps at the very moment at which it was to be woken
+                    if self._waiter.cancelled():  # the cancellation of this task has cancelled its future too
                         self._waiter = self._loop.create_future()
         finally:
             if self._deadline is not None:
@@ -222,7 +224,7 @@ class Supervision(Generic[T]):
 
         Waiting tasks resume in the loop's next iteration, when the task has ended.
         """
-        self._begun = True
+        self._started = True
         if self._watched:
             self._task.remove_done_callback(self._on_end)
         try:
@@ -241,9 +243,9 @@ class Supervision(Generic[T]):
     def _cancel(self) -> None:
         if self._patience is None and not self._task.done():
             self._task.cancel()
-            self._patience = self._loop.call_later(GRACE, self._give_up)
+            self._patience = self._loop.call_later(GRACE, self._abandon)
 
-    def _give_up(self) -> None:
+    def _abandon(self) -> None:
         self._overdue = True
         self._wake()
 
@@ -266,18 +268,18 @@ async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None
 
 def abandon(task: "asyncio.Task[Any]") -> None:
     """Abandon the task: neither its event loop nor the interpreter waits for it at exit."""
-    log.error("%r ignores its cancellation and is abandoned.", _named(task))
+    log.error("%r ignores its cancellation and is abandoned.", _task_name(task))
     task.add_done_callback(_log_late_end)
-    # A function of asyncio's documentation, "Extending asyncio". Else `asyncio.run` would cancel the task again at
-    # its end, and wait for it forever.
+    # Documented in asyncio's "Extending asyncio". Otherwise `asyncio.run` would cancel the task again at its end, and
+    # wait for it forever.
     asyncio._unregister_task(task)
-    # Else the interpreter would close the coroutine as it ends: a handler that swallows that too never gives way.
+    # Otherwise the interpreter would close the coroutine at exit: a handler that swallows that too would never end.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
 
 
 def _log_late_end(task: "asyncio.Task[Any]") -> None:
     ctypes.pythonapi.Py_DecRef(ctypes.py_object(task))
-    log.warning("%r, which was abandoned, has ended. Its result is dropped.", _named(task))
+    log.warning("%r, which was abandoned, has ended. Its result is dropped.", _task_name(task))
     _drop(task)
 
 
@@ -288,10 +290,10 @@ def _drop(task: "asyncio.Task[Any]") -> None:
     error = task.exception()
     late = task.result() if error is None else None
     if isinstance(error, Exception):
-        log.warning("%r has failed after it was cancelled.", _named(task), exc_info=error)
+        log.warning("%r has failed after it was cancelled.", _task_name(task), exc_info=error)
     elif isinstance(late, ToolResult) and late.status == "error":
-        log.warning("%r has failed after it was cancelled: %s", _named(task), late.stack or late.error)
+        log.warning("%r has failed after it was cancelled: %s", _task_name(task), late.stack or late.error)
 
 
-def _named(task: "asyncio.Task[Any]") -> str:
+def _task_name(task: "asyncio.Task[Any]") -> str:
     return task.get_name()

@@ -1,4 +1,4 @@
-"""Other people's words and quantities in ours: never longer than somebody can read."""
+"""Text for messages: quotations of bounded length, sentences, quantities and hints."""
 
 import re
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ def brief(text: str, most: int = MOST_WORDS) -> str:
     """Return the text, cut where it is longer than `most` characters."""
     if len(text) <= most:
         return text
-    kept = text[:most].rstrip(CUT)  # of a mark that was there before nothing is left but all
-    return f"{kept}{CUT}{len(text)} characters)"
+    shortened = text[:most].rstrip(CUT)  # of a mark that was there before nothing is left but all
+    return f"{shortened}{CUT}{len(text)} characters)"
 
 
 def error_text(error: BaseException) -> str:
@@ -52,13 +52,13 @@ def error_message(error: BaseException, text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return the text as a sentence: with a full stop, unless a quotation at its end has one."""
+    """Return the text with a full stop, unless it ends with one."""
     stripped = text.rstrip()
     return stripped if stripped.endswith((".", "!", "?", "…")) else f"{stripped}."
 
 
 def quantity(number: int | float, noun: str) -> str:
-    """Return the number and the noun, in the plural but for 1."""
+    """Return the number and the noun, in the plural unless the number is 1."""
     count = f"{number:g}" if isinstance(number, float) else str(number)
     if number == 1:
         return f"{count} {noun}"
@@ -69,7 +69,7 @@ _LONGEST_MEANT = 200  # characters: a longer one was no slip of the pen, and tak
 
 
 def hint(name: str, options: Iterable[str]) -> str:
-    """Return the option that was perhaps meant by a name."""
+    """Return the option that was probably meant by a name, as a sentence."""
     names = sorted(options)
     close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_MEANT else []
     if close:
@@ -84,17 +84,17 @@ def escaped(json_text: str) -> str:
     """Return the JSON with control characters, line ends and text directions as its own escapes (`\\u202e`)."""
     if json_text.isascii() and json_text.isprintable():
         return json_text
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json_text)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
 
 
 def spelled_out(text: str) -> str:
-    """Return the text in one line, with line breaks, control characters and text directions as escapes (`\\n`).
+    r"""Return the text in one line, with line breaks, control characters and text directions as escapes (`\n`).
 
-    It neither breaks the line that it stands in, nor steers a terminal, nor is shown in another order.
+    The result cannot break the surrounding line, control a terminal or change the order in which text is shown.
     """
     if text.isascii() and text.isprintable():
         return text
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "backslashreplace").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape", "backslashreplace").decode(), text)
 
 
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
@@ -102,8 +102,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def clean_text(text: str) -> str:
-    """Remove control characters (except line breaks and tabs), tag characters and those that change the direction of
-    text, which show a reader something else than a model reads; replace lone surrogates."""
+    """Remove control characters (except line breaks and tabs), tag characters and those that change text direction.
+
+    These would show a reader something else than a model reads. Lone surrogates are replaced.
+    """
     if text.isascii() and text.isprintable():
         return text
     if _SURROGATE.search(text):

@@ -1,4 +1,4 @@
-"""Checks of callers' parameters before a journal sees them: each would fail in its own way."""
+"""Checks of callers' parameters before they reach a journal, so that all journals reject the same."""
 
 from toolwright.core.checks import Kinds, brief_value, invalid_value, misfit
 from toolwright.core.errors import NotFound
@@ -9,7 +9,7 @@ _LARGEST = 2**63 - 1  # what every journal can count to
 
 
 def by_id(what: str, value: str) -> str:
-    """Return the id; `NotFound` for what can be none, since no journal keeps it, `InvalidRequest` for what has one."""
+    """Return the id. Raises `NotFound` for an impossible id, `InvalidRequest` for an object that has an id."""
     if type(value) is not str:
         refuse_object(what, value)
     if not can_be_id(value):
@@ -21,39 +21,37 @@ def refuse_object(what: str, value: object) -> None:
     """Raise `InvalidRequest` for a thread, a run and the like where its id is wanted."""
     name = next((name for name in (f"{what}_id", "id") if isinstance(getattr(value, name, None), str)), None)
     if name is not None:
-        raise invalid_value(
-            f"{what}_id", f"must be an id, which is text, not a {type(value).__name__}: give its .{name}"
-        )
+        raise invalid_value(f"{what}_id", f"must be an id, not a {type(value).__name__}: pass its .{name}")
 
 
 def can_be_id(value: object) -> bool:
-    """Return whether any journal could keep such an id."""
+    """Return whether the value is an id that every journal can store."""
     return isinstance(value, str) and not unwritable(value)
 
 
-def by_kind(name: str, value: object, kinds: Kinds, wanted: str) -> None:
-    """Raise `InvalidRequest` unless this is of such a kind."""
+def by_kind(name: str, value: object, kinds: Kinds, expected: str) -> None:
+    """Raise `InvalidRequest` unless the value is of one of these types."""
     if not isinstance(value, kinds):
-        raise invalid_value(name, f"must be {wanted}, not {brief_value(value)}")
+        raise invalid_value(name, f"must be {expected}, not {brief_value(value)}")
 
 
-def by_list(name: str, value: object, kinds: Kinds, wanted: str) -> None:
-    """Raise `InvalidRequest` unless this is a list of such things; None is none of them."""
+def by_list(name: str, value: object, kinds: Kinds, expected: str) -> None:
+    """Raise `InvalidRequest` unless the value is a list of these types, or None."""
     wrong = None if value is None else misfit(value, kinds)
     if wrong is not None:
-        raise invalid_value(name, f"must be a list of {wanted}, not {wrong}")
+        raise invalid_value(name, f"must be a list of {expected}, not {wrong}")
 
 
 def by_text(name: str, value: str | None) -> str | None:
     """Return the text of a filter, or `InvalidRequest` if that is no text which a journal can hold."""
     if value is not None and (not isinstance(value, str) or unwritable(value)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         refuse_object(name.removesuffix("_id"), value)
-        raise invalid_value(name, "must be text without NUL characters or halves of characters")
+        raise invalid_value(name, "must be text without NUL or lone surrogates")
     return value
 
 
 def page(limit: int, offset: int = 0) -> None:
-    """Raise `InvalidRequest` unless these are whole numbers from 0 that every journal can count to."""
+    """Raise `InvalidRequest` unless these are non-negative integers that every store can hold."""
     for name, number in (("limit", limit), ("offset", offset)):
         whole_number(name, number)
 
@@ -61,4 +59,4 @@ def page(limit: int, offset: int = 0) -> None:
 def whole_number(name: str, number: int) -> None:
     """Raise `InvalidRequest` unless this is a whole number from 0 that every journal can count to."""
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _LARGEST:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise invalid_value(name, "must be a whole number from 0")
+        raise invalid_value(name, "must be a non-negative integer")

@@ -1,4 +1,4 @@
-"""Gauges of the journal: how much waits there, read now and then where there is telemetry."""
+"""Gauges of pending work in the journal, measured regularly if telemetry is enabled."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ class Gauges:
                 away = False
             except StoreError as error:
                 level, away = logging.DEBUG if away else logging.WARNING, True
-                log.log(level, "What waits in the journal cannot be counted: %s", error)
+                log.log(level, "Pending work in the journal cannot be counted: %s", error)
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
 
     async def measure(self) -> None:
@@ -63,5 +63,5 @@ class Gauges:
 
 
 def seconds_since(then: datetime | None, now: datetime) -> float:
-    """Return the age of what was due then; 0 if there is nothing, or it is due later."""
+    """Return the seconds since then; 0 for None or a later time."""
     return 0.0 if then is None else max(0.0, (now - then).total_seconds())

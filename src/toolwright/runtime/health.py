@@ -48,7 +48,7 @@ class Health:
         self._worker = None if look_for_worker is None else _Shared("The journal", worker, clock, SELDOM)
 
     async def check(self) -> None:
-        """Raises `StoreError` if one of them cannot be written, or does not answer in time."""
+        """Raise `StoreError` if one of them cannot be written, or does not answer in time."""
         errors = [
             error for error in await asyncio.gather(*map(_fault, (self._journal, self._files))) if error
         ]
@@ -72,11 +72,11 @@ class Health:
 
 
 class _Shared:
-    """One trial at a time, whose outcome is that of all who ask."""
+    """Runs one check at a time and shares its outcome among all callers."""
 
-    def __init__(self, what: str, trial: Trial, clock: Clock, fresh: float = FRESH) -> None:
+    def __init__(self, subject: str, trial: Trial, clock: Clock, fresh: float = FRESH) -> None:
         self._fresh = fresh
-        self._what = what
+        self._subject = subject
         self._trial = trial
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
@@ -89,13 +89,13 @@ class _Shared:
             self._task.add_done_callback(self._end)
         done, _ = await asyncio.wait([self._task], timeout=PATIENCE)
         if not done:
-            raise StoreError(f"{self._what} did not answer for {PATIENCE:.0f} s.")
+            raise StoreError(f"{self._subject} did not answer for {PATIENCE:.0f} s.")
         await self._task
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._until = self._clock.monotonic() + self._fresh
         if not task.cancelled():
-            task.exception()  # is known now, though whoever asked may have lost patience
+            task.exception()  # is retrieved, although the caller may have given up
 
 
 async def _fault(shared: _Shared) -> str | None:

@@ -38,7 +38,7 @@ class RetentionPeriods:
 
 
 class Housekeeper:
-    """Deletes what is older than it is `kept`; a follower that comes back later than that gets a `reset`.
+    """Deletes rows older than their retention period. A follower that resumes from a deleted event gets `reset`.
 
     Events go but for those of threads with an open run. Threads go with all that they have once their last run ended so
     long ago, and nothing there is waited for; the home threads of agents never do. What deletion has left behind, rows
@@ -70,7 +70,7 @@ class Housekeeper:
         self._clock = clock
         self._new_id = new_id
         self._deletion = deletion
-        self._kept = kept or RetentionPeriods()
+        self._periods = kept or RetentionPeriods()
         self._semantics = semantics
 
     async def run(self) -> None:
@@ -97,7 +97,7 @@ class Housekeeper:
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
 
     async def _renew(self) -> None:
-        """Seal secrets by the newest key, whichever process of a cluster has the duty: its key may be older."""
+        """Encrypt secrets with the newest key, even if another process has the duty: its key can be older."""
         try:
             if self._motor.driving:
                 await self._keys.renew()
@@ -116,7 +116,7 @@ class Housekeeper:
         return total
 
     async def sweep(self) -> None:
-        """Delete what is old, and say so."""
+        """Delete expired rows and files, and log the numbers."""
         counts = {
             "old event": await self.tidy(),
             "thread": await self.retire(),
@@ -133,7 +133,7 @@ class Housekeeper:
 
     async def tidy(self) -> int:
         """Delete old events and commit tokens; how many rows that were."""
-        total, kept = 0, self._kept.events
+        total, kept = 0, self._periods.events
         while True:
             now = self._clock.now()
             unit = Prune(
@@ -151,10 +151,10 @@ class Housekeeper:
 
     async def retire(self) -> int:
         """Delete threads whose last run ended long ago; how many, with those below them."""
-        if self._kept.runs is None:
+        if self._periods.runs is None:
             return 0
         total, after = 0, ""
-        before = self._clock.now() - self._kept.runs
+        before = self._clock.now() - self._periods.runs
         while page := await self._store.retention.idle(before, after, BATCH):
             after = page[-1].id
             for thread in page:

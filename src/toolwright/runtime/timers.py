@@ -43,18 +43,18 @@ class Timers:
 
     async def __call__(self, thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
         name = thread_id  # or that of a timer
-        kind, _, what = name.partition(":")
-        if not what:
+        kind, _, key = name.partition(":")
+        if not key:
             return await self._threads(name, alone=alone, node=node)
         if kind not in self._kinds and node is not None:
             return "elsewhere"  # of a newer version
         wake = await self._store.wake(name)
-        rest = 0.0 if wake is None else (wake.due - self._clock.now()).total_seconds()
-        if wake is None or rest > (0.0 if node is None else BEHIND):
+        seconds = 0.0 if wake is None else (wake.due - self._clock.now()).total_seconds()
+        if wake is None or seconds > (0.0 if node is None else BEHIND):
             return "done"
-        if rest > 0.0:
-            await self._clock.sleep(rest)
-        await self._kinds[kind](what)
+        if seconds > 0.0:
+            await self._clock.sleep(seconds)
+        await self._kinds[kind](key)
         leaving = Leaving(gen=wake.gen)  # nothing, where what it did has set or dropped it
         unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=name, leaving=leaving)
         answer = await self._store.commit(unit)

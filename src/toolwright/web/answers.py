@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from toolwright.core import errors
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.broken_rows import broken_of, ended_early
+from toolwright.core.broken_rows import broken_rows, ended_early
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.limits import PAGE_BYTES
 from toolwright.core.plain import characters, is_large
@@ -81,7 +81,7 @@ class UnreadAnswers:
             self.remove(most, oldest)
 
     def remove(self, caller: str, block: Holder) -> bool:
-        """Count the answer no more. Return False if it has made room before."""
+        """Stop counting the answer. Return False if it was aborted before."""
         held = self._held.get(caller, {})
         if block not in held:
             return False
@@ -100,7 +100,7 @@ class Held:
         self.caller = caller
 
     @property
-    def has_made_room(self) -> bool:
+    def was_aborted(self) -> bool:
         """Return whether the answer was ended early."""
         return self._block.cancelled_caught
 
@@ -181,23 +181,23 @@ class EnvNames(Shape):
 
 
 class Deleted(Shape):
-    """It is gone."""
+    """Deleted."""
 
     success: Literal[True]
 
 
 Responses = dict[int | str, dict[str, Any]]  # as FastAPI spells them
 
-_WORDS: dict[int | str, str] = {
-    400: "A faulty body or query.",
+_DESCRIPTIONS: dict[int | str, str] = {
+    400: "Invalid body or query.",
     401: "No key or token, or a wrong or expired one.",
     403: "Not allowed.",
-    404: "Not there.",
-    409: "Already over, or taken.",
+    404: "Not found.",
+    409: "Conflict: already finished, or already exists.",
     410: "Expired.",
     413: "The body is too large.",
-    416: "None of the bytes is in that range.",
-    503: "The journal, or the keys of tokens, are unavailable: try again; or a row that this needs is broken.",
+    416: "The file has no bytes in that range.",
+    503: "The database or the token keys are unavailable (try again), or a required row is corrupt.",
     "default": "Any other error.",
 }
 
@@ -213,7 +213,7 @@ def answers(
 def failures(*errors: int) -> Responses:
     """Return the error answers of a route with authentication."""
     statuses: list[int | str] = [*sorted({400, 401, 403, 503, *errors}), "default"]
-    return {status: {"model": ErrorShape, "description": _WORDS[status]} for status in statuses}
+    return {status: {"model": ErrorShape, "description": _DESCRIPTIONS[status]} for status in statuses}
 
 
 T = TypeVar("T")
@@ -259,16 +259,16 @@ class Answer(Response):
         if self._large is None:
             await super().__call__(scope, receive, send)
             return
-        begun = False
+        is_started = False
         with unread_answers().hold(scope, characters(self._large, _MEASURED)) as held:
             body = await anyio.to_thread.run_sync(self._render_large, limiter=_one_at_a_time())
             held.resize(len(body))
             await anyio.lowlevel.checkpoint()
-            begun = True
+            is_started = True
             await self._send_body(body, send)
-        if not held.has_made_room:
+        if not held.was_aborted:
             return
-        if not begun:
+        if not is_started:
             raise errors.Overloaded
         log.info("A response to %s is not read and is aborted to make room for others.", held.caller)
         cut_off(scope)
@@ -320,7 +320,7 @@ def page_json(
 def broken_json(rows: Sequence[object]) -> JSONObject:
     """`{broken: [{id, column, error}]}`, or nothing if all rows could be read."""
     items: list[JSON] = [
-        {"id": each.id, "column": each.column, "error": each.sentence} for each in broken_of(rows)
+        {"id": each.id, "column": each.column, "error": each.sentence} for each in broken_rows(rows)
     ]
     return {"broken": items} if items else {}
 
@@ -375,7 +375,7 @@ def status_of(error: type[errors.ToolwrightError]) -> int:
     return INTERNAL
 
 
-KEPT = 128  # frames: readers of the same events are seldom far apart
+MOST_FRAMES = 128  # frames: readers of the same events are seldom far apart
 
 Names: TypeAlias = Literal["s3", "s4"]
 """Whose names events have."""
@@ -399,12 +399,12 @@ class Frames:
         entry = self._frames.get(key)
         if entry is not None and (event.n is not None or entry[0] is event):
             return entry[1]
-        made = self.made(event)
-        if len(self._frames) >= KEPT:
+        encoded = self.encode_event(event)
+        if len(self._frames) >= MOST_FRAMES:
             del self._frames[next(iter(self._frames))]
-        self._frames[key] = (event, made)
-        return made
+        self._frames[key] = (event, encoded)
+        return encoded
 
-    def made(self, event: Event) -> bytes:
-        """Return the event's frame, made again, and not kept."""
+    def encode_event(self, event: Event) -> bytes:
+        """Encode the event again, without caching the frame."""
         return frame(self._render(event, None if event.agent is None else entity_id_of(event.agent)))

@@ -8,7 +8,7 @@ from starlette.requests import HTTPConnection
 
 from toolwright.core.errors import Forbidden, Unauthorized
 from toolwright.web.answers import CALLER
-from toolwright.web.auth.access import Caller, Named, person, scope_of
+from toolwright.web.auth.access import Caller, TokenIdentity, person, scope_of
 from toolwright.web.requests.query import refuse_unknown
 from toolwright.web.serving import Serving, serving_of
 
@@ -19,13 +19,13 @@ SCHEMES: Mapping[str, Mapping[str, str]] = {
         "type": "apiKey",
         "in": "header",
         "name": _KEY,
-        "description": "A service's key. A server without configured keys takes every caller on its own machine.",
+        "description": "A service's key. A server without configured keys accepts every caller on its own machine.",
     },
     "publicKey": {
         "type": "apiKey",
         "in": "header",
         "name": _PUBLIC,
-        "description": "The key of an application that people use; it comes with a person's token.",
+        "description": "The key of an application that people use, sent with a person's token.",
     },
     "personToken": {
         "type": "http",
@@ -44,7 +44,7 @@ SCHEMES: Mapping[str, Mapping[str, str]] = {
 
 
 def _keys(request: Request) -> tuple[str | None, str | None]:
-    """Return the secret and the public key of the request; an empty one is none."""
+    """Return the secret and the public key of the request. Empty keys count as missing."""
     return request.headers.get(_KEY) or None, request.headers.get(_PUBLIC) or None
 
 
@@ -73,7 +73,7 @@ async def _follower(request: Request) -> Caller:
     return caller
 
 
-async def _following_service(request: Request) -> Caller:
+async def _streaming_service(request: Request) -> Caller:
     caller = await _follower(request)
     if caller.kind != "service":
         raise Forbidden("Only a service may do this: it needs a secret key.")
@@ -85,11 +85,11 @@ async def _redeemed(request: Request, serving: Serving, token: str) -> Caller:
     caller = await serving.tokens.redeem(token, serving.runtime.clients.use_once)
     if caller is None:
         raise Unauthorized(
-            "The stream token is wrong, used or expired: ask POST /api/stream-tokens for another."
+            "The stream token is wrong, used or expired. Get a new one from POST /api/stream-tokens."
         )
     if caller.entity_id is not None:
         caller = person(
-            await serving.runtime.entities.human(caller.entity_id)
+            await serving.runtime.entities.get_human(caller.entity_id)
         )  # deleted meanwhile, or renamed
     return _let_in(request, caller)
 
@@ -99,22 +99,22 @@ async def identified(request: Request, serving: Serving, key: str | None, public
     authorization = request.headers.get("authorization")
     if key is not None or not serving.access.may_be_person(public_key, authorization):
         return _let_in(request, serving.access.service(key, request.headers, address_of(request)))
-    named = await serving.access.named(public_key, authorization)
-    return _let_in(request, await person_of(serving, named))
+    identity = await serving.access.identify(public_key, authorization)
+    return _let_in(request, await person_of(serving, identity))
 
 
 def _let_in(request: Request, caller: Caller) -> Caller:
-    """Return the caller, who is known from now on to the access log. Raises `Forbidden` if the route needs more."""
+    """Return the caller, and record them for the access log. Raises `Forbidden` if the route requires more rights."""
     request.scope[CALLER] = caller.label
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     caller.check_scope(scope_of(request.method, path))
     return caller
 
 
-async def person_of(serving: Serving, named: Named) -> Caller:
+async def person_of(serving: Serving, identity: TokenIdentity) -> Caller:
     """Return the caller of a valid token. Raises `Forbidden`."""
-    entity = await serving.runtime.entities.named(named.external_id)
-    return person(entity, named.until, named.claims)
+    entity = await serving.runtime.entities.get_by_external_id(identity.external_id)
+    return person(entity, identity.until, identity.claims)
 
 
 def address_of(connection: HTTPConnection) -> str | None:
@@ -123,16 +123,16 @@ def address_of(connection: HTTPConnection) -> str | None:
 
 
 Service = Annotated[Caller, Depends(_service)]
-"""A service: all rights."""
+"""A service, with all rights."""
 
-Known = Annotated[Caller, Depends(_caller)]
-"""A service, or a person: what a person may do is for `Serving.permits` to say."""
+AnyCaller = Annotated[Caller, Depends(_caller)]
+"""A service or a person. `Serving.permits` decides what a person may do."""
 
-Follower = Annotated[Caller, Depends(_follower)]
-"""A known caller, also by a stream token: for streams only."""
+StreamReader = Annotated[Caller, Depends(_follower)]
+"""A service or a person, also by a stream token; for streams only."""
 
-FollowingService = Annotated[Caller, Depends(_following_service)]
-"""A service, also by a stream token that it made: for streams only."""
+StreamingService = Annotated[Caller, Depends(_streaming_service)]
+"""A service, also by a stream token that it created; for streams only."""
 
 _SECRET: Mapping[str, list[str]] = {"secretKey": []}
 _PERSON: Mapping[str, list[str]] = {"publicKey": [], "personToken": []}
@@ -141,6 +141,6 @@ WAYS: Mapping[Callable[..., Any] | None, tuple[Mapping[str, list[str]], ...]] = 
     _service: (_SECRET,),
     _caller: (_SECRET, _PERSON),
     _follower: (_SECRET, _STREAM, _PERSON),
-    _following_service: (_SECRET, _STREAM, _PERSON),
+    _streaming_service: (_SECRET, _STREAM, _PERSON),
 }
 """Credentials that each dependency accepts: alternatives, each with all its schemes together."""

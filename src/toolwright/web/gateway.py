@@ -1,4 +1,4 @@
-"""Builds the gateway: a FastAPI application over a runtime."""
+"""HTTP gateway: builds the FastAPI application over a runtime."""
 
 import asyncio
 import inspect
@@ -26,7 +26,7 @@ from toolwright.web.middleware import (
     Cors,
     Guard,
     OtherPaths,
-    add_fault_handlers,
+    add_error_handlers,
 )
 from toolwright.web.options import NO_TELEMETRY, GatewayOptions
 from toolwright.web.routes import (
@@ -50,10 +50,10 @@ from toolwright.web.serving import Serving
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
 
-DESCRIPTION = """Threads of agents, their runs and tool calls: made, followed live, answered from outside.
+DESCRIPTION = """Agents' threads, runs and tool calls: create them, follow them live, submit results.
 
-JSON is camelCase; instants are ISO 8601. Lists take `limit` and `offset`. Every error is `{error, code}`, a faulty
-body or query also names its `details`. Streams are server-sent events."""
+JSON is camelCase; timestamps are ISO 8601. Lists accept `limit` and `offset`. Every error is `{error, code}`, an
+invalid body or query also names its `details`. Streams are server-sent events."""
 
 
 def create_gateway(runtime: Runtime, options: GatewayOptions) -> FastAPI:
@@ -96,15 +96,15 @@ def _closing_on_signal(closing: asyncio.Event) -> Generator[None]:
         if callable(handler):
             handler(number, frame)
 
-    taken = [
+    replaced = [
         each for each, handler in before.items() if callable(handler)
     ]  # others end the process, or nothing
-    for each in taken:
+    for each in replaced:
         signal.signal(each, close)
     try:
         yield
     finally:
-        for each in taken:
+        for each in replaced:
             if signal.getsignal(each) is close:
                 signal.signal(each, before[each])
 
@@ -184,7 +184,7 @@ def _application(
         gateway.router.routes.append(Route("/console", _to_console, include_in_schema=False))
         gateway.router.routes.append(Mount("/console", serving.console))
     correct_document(gateway)
-    add_fault_handlers(gateway)
+    add_error_handlers(gateway)
     gateway.add_middleware(BodyLimit, options=options)
     gateway.add_middleware(Guard)
     gateway.add_middleware(

@@ -34,7 +34,7 @@ from toolwright.core.errors import (
 )
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.limits import MOST_ERRORS
 from toolwright.core.text import brief, quantity
 from toolwright.web.answers import CALLER, INTERNAL, Answer, answer, caller_of, status_of, unfinished_bodies
 from toolwright.web.options import MAX_BODY, MAX_BODY_WITH_FILES, GatewayOptions
@@ -55,7 +55,7 @@ def answer_error(error: ToolwrightError) -> Answer:
     if isinstance(error, InvalidRequest | InvalidConfiguration):
         details: list[JSON] = [
             {name: brief(text, 500) for name, text in detail.items()}
-            for detail in error.details[:MOST_FAULTS]
+            for detail in error.details[:MOST_ERRORS]
         ]
         body["details"] = details
     if isinstance(error, TenvsRequired):
@@ -78,24 +78,24 @@ def internal() -> Answer:
     return answer({"error": error.message, "code": error.code}, INTERNAL)
 
 
-def add_fault_handlers(gateway: FastAPI) -> None:
+def add_error_handlers(gateway: FastAPI) -> None:
     """Answer the errors of routes and of the framework as `answer_error` does."""
 
-    async def of_core(_: Request, error: Exception) -> Answer:
+    async def core_error(_: Request, error: Exception) -> Answer:
         assert isinstance(error, ToolwrightError), "registered for it"
         return answer_error(error)
 
-    async def of_parameters(_: Request, error: Exception) -> Answer:
+    async def parameter_errors(_: Request, error: Exception) -> Answer:
         assert isinstance(error, RequestValidationError), "registered for it"
         return answer_error(invalid_value("request", error.errors(), skip=1))
 
-    async def of_framework(_: Request, error: Exception) -> Answer:
+    async def framework_error(_: Request, error: Exception) -> Answer:
         assert isinstance(error, HTTPException), "registered for it"
         return _framework_answer(error)
 
-    gateway.add_exception_handler(ToolwrightError, of_core)
-    gateway.add_exception_handler(RequestValidationError, of_parameters)
-    gateway.add_exception_handler(HTTPException, of_framework)
+    gateway.add_exception_handler(ToolwrightError, core_error)
+    gateway.add_exception_handler(RequestValidationError, parameter_errors)
+    gateway.add_exception_handler(HTTPException, framework_error)
 
 
 def _framework_answer(error: HTTPException) -> Answer:
@@ -278,9 +278,9 @@ class Cors(CORSMiddleware):
         response = super().preflight_response(request_headers)
         if response.status_code < 400:
             return response
-        kept = {name: value for name, value in response.headers.items() if not name.startswith("content-")}
+        headers = {name: value for name, value in response.headers.items() if not name.startswith("content-")}
         return answer(
-            {"error": bytes(response.body).decode(), "code": Forbidden.code}, response.status_code, kept
+            {"error": bytes(response.body).decode(), "code": Forbidden.code}, response.status_code, headers
         )
 
 

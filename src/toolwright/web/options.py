@@ -31,7 +31,7 @@ OpenPart: TypeAlias = Callable[[Any], GatewayPart]
 
 
 NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-"""FastAPI's own spans name queries, in which stream tokens and searched words stand; runs have spans of ours."""
+"""FastAPI's own spans are disabled, because they include queries with stream tokens. Runs have spans of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,8 +57,8 @@ async def _runtime(request: Request) -> Runtime:
     return serving_of(request).runtime
 
 
-Here = Annotated[Serving, Depends(_gateway_parts)]
+ServingDep = Annotated[Serving, Depends(_gateway_parts)]
 """The gateway's own parts."""
 
 AtWork = Annotated[Runtime, Depends(_runtime)]
-"""The runtime behind the gateway."""
+"""The runtime of the gateway."""

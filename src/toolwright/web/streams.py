@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from toolwright.core.errors import NotFound, Reset, StoreError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Event, EventType, Topic
-from toolwright.runtime.threads.events import Following
+from toolwright.runtime.threads.events import Subscription
 from toolwright.web.answers import Names, cut_off
 from toolwright.web.auth.access import Caller
 from toolwright.web.serving import Serving
@@ -32,17 +32,17 @@ async def no_longer_allowed(serving: Serving, caller: Caller) -> None:
     while await _is_registered(serving, caller.entity_id):
         patience = serving.options.keep_alive
         if caller.until is not None:
-            left = caller.until - serving.options.clock.now().timestamp()
-            if left <= 0:
+            remaining = caller.until - serving.options.clock.now().timestamp()
+            if remaining <= 0:
                 return
-            patience = min(patience, left)
+            patience = min(patience, remaining)
         await anyio.sleep(patience)
 
 
 async def _is_registered(serving: Serving, entity_id: str) -> bool:
     """Return whether the client is registered, or True while the journal is unavailable."""
     with suppress(StoreError):
-        return await serving.runtime.entities.human(entity_id) is not None
+        return await serving.runtime.entities.get_human(entity_id) is not None
     return True
 
 
@@ -100,7 +100,7 @@ class EventFilter:
 log = logging.getLogger("toolwright.web")
 
 KEEP_ALIVE = b": keep-alive\n\n"
-Follow: TypeAlias = Callable[[Topic, int | None], AbstractAsyncContextManager[Following]]
+Follow: TypeAlias = Callable[[Topic, int | None], AbstractAsyncContextManager[Subscription]]
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -142,7 +142,7 @@ class EventStream(StreamingResponse):
             first: list[bytes] = []
             try:
                 events = await stack.enter_async_context(self._follow(self._topic, self._after))
-            except Reset:
+            except Reset:  # the id is too old or unknown: the reader gets `reset`, then the events from now on
                 events = await stack.enter_async_context(self._follow(self._topic, None))
                 first.append(self._notice("reset"))
             begins: JSONObject = {} if events.start is None else {"after": str(events.start)}
@@ -150,8 +150,8 @@ class EventStream(StreamingResponse):
             await send(
                 {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             )
-            for made in first:
-                await _write(send, made)
+            for frame in first:
+                await _write(send, frame)
             with self._counted():
                 overrun = await self._go_on(events, receive, send)
             if overrun:
@@ -182,7 +182,7 @@ class EventStream(StreamingResponse):
         )
         cut_off(scope)
 
-    async def _go_on(self, events: Following, receive: Receive, send: Send) -> bool:
+    async def _go_on(self, events: Subscription, receive: Receive, send: Send) -> bool:
         """Send until the end. Return whether the reader lags too far."""
         overrun = False
 
@@ -215,13 +215,13 @@ class EventStream(StreamingResponse):
                     if self._topic.kind == "space" and self._eyes.is_hidden(self._topic.id):
                         self._over = True
                         return
-        except StoreError as error:
+        except StoreError as error:  # the reader reconnects with its last id
             log.info("The stream of the %s %s ended early: %s", self._topic.kind, self._topic.id, error)
 
     def _frame(self, event: Event) -> bytes:
         """Encode an event as an SSE frame. Frames are cached per audience unless they depend on the viewer."""
         presented = self._caller.presentation.event(event)
-        return self._frames.frame(event) if presented is event else self._frames.made(presented)
+        return self._frames.frame(event) if presented is event else self._frames.encode_event(presented)
 
     def _notice(self, type_: EventType, content: JSONObject | None = None) -> bytes:
         return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, content))

@@ -1,4 +1,4 @@
-"""Agents on the wire, with their minds, inboxes and MCP servers: their shapes, and their JSON."""
+"""Agents on the wire, with their state (goals, memories, plans), inboxes and MCP servers: shapes and JSON."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -19,7 +19,7 @@ from toolwright.core.threads.inbox import InboxEvent as InboxEventRow
 from toolwright.core.threads.inbox import InboxStatus, InboxType
 from toolwright.core.tools.mcp import McpCall
 from toolwright.core.tools.tool import Tool
-from toolwright.wire.shape import Absent, Also, JsonObject, Shape, spelt
+from toolwright.wire.shape import Absent, Also, JsonObject, Shape, wire_name
 
 
 class Agent(Shape, title="AgentShape"):
@@ -41,7 +41,7 @@ class Agent(Shape, title="AgentShape"):
 
 
 def agent_json(agent: AgentRow, config: JSONObject | None = None) -> JSONObject:
-    """`{id, agentId, entityId, name, description, type, openTo, homeTools, sharedMemory, config?}`.
+    """Render `{id, agentId, entityId, name, description, type, openTo, homeTools, sharedMemory, config?}`.
 
     `config` is there for an agent that was configured as JSON.
     """
@@ -69,7 +69,7 @@ class Goal(Shape, title="GoalShape"):
 
 
 def goal_json(goal: GoalRow) -> JSONObject:
-    """`{id, description, status, priority}`."""
+    """Render `{id, description, status, priority}`."""
     return {
         "id": goal.id,
         "description": goal.description,
@@ -79,22 +79,19 @@ def goal_json(goal: GoalRow) -> JSONObject:
 
 
 class Memory(Shape, title="MemoryShape"):
-    """Something that an agent remembers."""
+    """A memory of an agent: a text under a key."""
 
     key: str
     value: str
 
 
 def memory_json(memory: MemoryRow) -> JSONObject:
-    """`{key, value}`."""
+    """Render `{key, value}`."""
     return {"key": memory.key, "value": memory.value}
 
 
 class Plan(Shape, title="PlanShape"):
-    """A plan; `cron`, read in `timezone`, is present if it runs repeatedly.
-
-    The agent receives the instruction at `next_run_at`.
-    """
+    """A plan: the agent receives the instruction at `next_run_at`. `cron`, in `timezone`, is set if it is repeated."""
 
     id: str
     name: str
@@ -105,7 +102,7 @@ class Plan(Shape, title="PlanShape"):
 
 
 def plan_json(plan: PlanRow) -> JSONObject:
-    """`{id, name, instruction, nextRunAt, cron?, timezone?}`."""
+    """Render `{id, name, instruction, nextRunAt, cron?, timezone?}`."""
     fields: JSONObject = {
         "id": plan.id,
         "name": plan.name,
@@ -130,7 +127,7 @@ class Block(Shape, title="BlockShape"):
 
 
 def block_json(block: BlockRow) -> JSONObject:
-    """`{label, content, isShared, ownerId, updatedAt}`."""
+    """Render `{label, content, isShared, ownerId, updatedAt}`."""
     return {
         "label": block.label,
         "content": block.content,
@@ -150,7 +147,7 @@ class Passage(Shape, title="PassageShape"):
 
 
 def passage_json(passage: PassageRow) -> JSONObject:
-    """`{id, content, tags, createdAt}`."""
+    """Render `{id, content, tags, createdAt}`."""
     return {
         "id": passage.id,
         "content": passage.content,
@@ -167,27 +164,27 @@ class PromptSection(Shape):
 
 
 class SystemPrompt(Shape, title="PromptShape"):
-    """The system prompt of an agent, whole and in its parts."""
+    """The system prompt of an agent, as one text and by section."""
 
     prompt: str
     sections: tuple[PromptSection, ...]
 
 
 class InboxEvent(Shape, title="InboxEventShape"):
-    """An event of an inbox; `processing` while the run that reads it is open, `failed` once it is parked."""
+    """An event of an inbox: `processing` while the run that reads it is open, `failed` after its last attempt."""
 
     event_id: str
     type: InboxType
     status: InboxStatus
     attempts: int
     content: Annotated[
-        JsonObject, spelt("data"), Field(description="What came; its form depends on the type.")
+        JsonObject, wire_name("data"), Field(description="The event's content. Its form depends on the type.")
     ]
-    created_at: Annotated[datetime, spelt("timestamp")]
+    created_at: Annotated[datetime, wire_name("timestamp")]
 
 
 def inbox_json(event: InboxEventRow) -> JSONObject:
-    """`{eventId, type, status, attempts, data, timestamp}`."""
+    """Render `{eventId, type, status, attempts, data, timestamp}`."""
     return {
         "eventId": event.event_id,
         "type": event.type,
@@ -199,7 +196,7 @@ def inbox_json(event: InboxEventRow) -> JSONObject:
 
 
 class McpTool(Shape, title="McpToolShape"):
-    """A tool that the agent has of a server: the name that it calls it by, and the one that it has there."""
+    """A tool of a server: `name` is the name for the agent, `tool` the name at the server."""
 
     name: str
     tool: str
@@ -207,22 +204,22 @@ class McpTool(Shape, title="McpToolShape"):
     visible: bool = False
 
 
-class McpFault(Shape, title="McpFaultShape"):
-    """Something that is wrong with a server, or with one of its tools."""
+class McpServerError(Shape, title="McpFaultShape"):
+    """An error of a server, or of one of its tools."""
 
     tool: Absent[str] = None
     message: str
 
 
-class McpHeld(Shape, title="McpHeldShape"):
-    """A tool whose definition has changed since it was called first: the agent has it again once that is accepted."""
+class HeldBackTool(Shape, title="McpHeldShape"):
+    """A tool whose definition has changed since its first call. It is unavailable until the change is accepted."""
 
     tool: str
-    definition: Absent[JsonObject] = Field(None, description="What the server says of it now.")
+    definition: Absent[JsonObject] = Field(None, description="The server's current definition.")
 
 
 class McpPromptArgument(Shape, title="McpPromptArgumentShape"):
-    """An argument of a prompt: a text."""
+    """An argument of a prompt, which is text."""
 
     name: str
     description: Absent[str] = None
@@ -243,35 +240,35 @@ class McpServer(Shape, title="McpServerShape"):
     name: str
     transport: Literal["http", "sse", "stdio"]
     status: Literal["connecting", "ready", "down"]
-    protocol: Absent[str] = Field(None, description="The revision that is spoken.")
-    instructions: Absent[str] = Field(None, description="What the server says to the model.")
+    protocol: Absent[str] = Field(None, description="The revision of MCP in use.")
+    instructions: Absent[str] = Field(None, description="The server's instructions for the model.")
     tools: list[McpTool] = Field(default_factory=list[McpTool])
-    faults: list[McpFault] = Field(default_factory=list[McpFault])
-    held: list[McpHeld] = Field(default_factory=list[McpHeld])
+    faults: list[McpServerError] = Field(default_factory=list[McpServerError])
+    held: list[HeldBackTool] = Field(default_factory=list[HeldBackTool])
     prompts: list[McpPrompt] = Field(default_factory=list[McpPrompt])
 
 
 def mcp_server_json(state: McpServerState) -> JSONObject:
     """Render `{name, transport, status, protocol?, instructions?, tools, faults, held, prompts}`."""
-    told: list[JSON] = [_tool(each) for each in state.tools]
-    wrong: list[JSON] = [tool_fault_json(each.tool, each.message) for each in state.faults]
-    waiting: list[JSON] = [
+    tools: list[JSON] = [_tool(each) for each in state.tools]
+    errors: list[JSON] = [tool_fault_json(each.tool, each.message) for each in state.faults]
+    held: list[JSON] = [
         _without_none({"tool": each.tool, "definition": each.definition}) for each in state.held
     ]
     fields: JSONObject = {
         "name": state.name,
         "transport": state.transport,
         "status": state.status,
-        "tools": told,
-        "faults": wrong,
-        "held": waiting,
+        "tools": tools,
+        "faults": errors,
+        "held": held,
         "prompts": [_prompt(each) for each in state.prompts],
     }
     return {**fields, **_without_none({"protocol": state.protocol, "instructions": state.instructions})}
 
 
 def tool_fault_json(tool: str | None, message: str) -> JSONObject:
-    """`{message, tool?}`."""
+    """Render `{message, tool?}`."""
     return _without_none({"message": message, "tool": tool})
 
 
@@ -291,5 +288,10 @@ def _prompt(prompt: listing.McpPrompt) -> JSONObject:
 
 
 def _tool(tool: Tool) -> JSONObject:
-    there = tool.relation.tool if isinstance(tool.relation, McpCall) else tool.name
-    return {"name": tool.name, "tool": there, "description": tool.description, "visible": tool.visible}
+    name_at_server = tool.relation.tool if isinstance(tool.relation, McpCall) else tool.name
+    return {
+        "name": tool.name,
+        "tool": name_at_server,
+        "description": tool.description,
+        "visible": tool.visible,
+    }

@@ -1,4 +1,4 @@
-"""Tool calls and requests for values on the wire: their shapes, their JSON (API §3), and calls shown in a space."""
+"""Tool calls and requests for variables on the wire: shapes and JSON (API §3), and messages that show calls."""
 
 import json
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ from toolwright.core.threads.call import Call as CallRow
 from toolwright.core.threads.call import CallStatus
 from toolwright.wire.message import Reference
 from toolwright.wire.result import attachment_to_json, result_from_json, s3_result
-from toolwright.wire.shape import ABSENT, Absent, Json, JsonObject, Shape, documented, spelt, timestamp
+from toolwright.wire.shape import ABSENT, Absent, Json, JsonObject, Shape, documented_as, timestamp, wire_name
 
 
-def message_id_of(call_id: str) -> str:
-    """Return the id of the message that shows a call. It is derived from the call's, so that it is posted once."""
+def call_message_id(call_id: str) -> str:
+    """Return the id of the message that shows a call. It is derived from the call's id, so that it is posted once."""
     return f"msg_{call_id.removeprefix('call_')}"
 
 
-def call_shown_by(message_id: str) -> str:
-    """Return the id of the call that a message shows, or None: the inverse of `message_id_of`."""
+def shown_call_id(message_id: str) -> str:
+    """Return the id of the call that a message shows: the inverse of `call_message_id`."""
     return f"call_{message_id.removeprefix('msg_')}"
 
 
-def shown_call(
+def visible_call_message(
     call: CallRow,
     space_id: str,
     status: CallShown,
@@ -40,9 +40,10 @@ def shown_call(
     timed_out: bool = False,
     asks: bool = False,
 ) -> SpaceMessage:
-    """`metadata {type: "tool_call", toolCallId, toolName, args, result, status, timedOut?, approval?, runId}`.
+    """Return the message that shows a call in a space. It has no content, only metadata.
 
-    There is no content. `approval` is true while the call asks for an approval.
+    `metadata` is `{type: "tool_call", toolCallId, toolName, args, result, status, timedOut?, approval?, runId}`.
+    `approval` is true while the call waits for an approval.
     """
     metadata: JSONObject = {
         "type": "tool_call",
@@ -58,7 +59,7 @@ def shown_call(
     if asks:
         metadata["approval"] = True
     return SpaceMessage(
-        id=message_id_of(call.id),
+        id=call_message_id(call.id),
         space_id=space_id,
         entity_id=entity_id_of(call.agent or ""),
         role="assistant",
@@ -72,7 +73,7 @@ def arguments_json(text: str) -> JSON:
     """Return the arguments as JSON, or as the model's text if they are not JSON."""
     try:
         return json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # arguments of a model are recorded even if they are not JSON
         return text
 
 
@@ -94,21 +95,20 @@ def has_result_to_show(call: CallRow) -> bool:
 class Call(Shape, title="CallShape"):
     """A tool call.
 
-    While it waits for an `approval`, that is true, and `approval_terms {by, edit, reason}` are who may answer, and what
-    the answer may contain.
-    `result` is present once it has one, with its status and its files, and `resolved_at` is its time. A call that
-    another one has made, of a prompt tool or a handler, has that as its `parent_id`.
+    While it waits for an approval, `approval` is true, and `approval_terms {by, edit, reason}` say who may answer and
+    what the answer may contain. `result`, its status, its `attachments` and `resolved_at` are present after the call
+    has been resolved. `parent_id` is the call that has made this one, of a prompt tool or a handler.
     """
 
-    id: Annotated[str, spelt("callId")]
-    name: Annotated[str, spelt("toolName")]
+    id: Annotated[str, wire_name("callId")]
+    name: Annotated[str, wire_name("toolName")]
     args: Json
     status: CallStatus
     visible: bool
     space_id: str | None = None
-    thread_id: Annotated[str | None, documented(str)] = None
+    thread_id: Annotated[str | None, documented_as(str)] = None
     run_id: str
-    parent_id: Annotated[Absent[str], spelt("parentCallId")] = None
+    parent_id: Annotated[Absent[str], wire_name("parentCallId")] = None
     agent_entity_id: str | None = None
     created_at: datetime
     expires_at: datetime | None = None
@@ -116,16 +116,18 @@ class Call(Shape, title="CallShape"):
     approval: Absent[bool] = None
     approval_terms: Absent[JsonObject] = None
     result: Annotated[Json, ABSENT] = None
-    result_status: Annotated[Absent[Literal["success", "error"]], spelt("toolStatus")] = None
-    attachments: Annotated[tuple[Reference, ...], ABSENT, documented(list[dict[str, JsonValue]] | None)] = ()
+    result_status: Annotated[Absent[Literal["success", "error"]], wire_name("toolStatus")] = None
+    attachments: Annotated[
+        tuple[Reference, ...], ABSENT, documented_as(list[dict[str, JsonValue]] | None)
+    ] = ()
     resolved_at: Absent[datetime] = None
 
 
 class Offer(Shape):
-    """A call that a worker may claim; `args` are its arguments, `traceparent` the W3C trace context of its work."""
+    """A call that a worker may claim, with its arguments `args` and the W3C trace context `traceparent`."""
 
-    call_id: Annotated[str, spelt("toolCallId")]
-    name: Annotated[str, spelt("toolName")]
+    call_id: Annotated[str, wire_name("toolCallId")]
+    name: Annotated[str, wire_name("toolName")]
     args: Json
     run_id: str
     agent_entity_id: str | None = None
@@ -133,7 +135,7 @@ class Offer(Shape):
 
 
 def call_json(call: CallRow) -> JSONObject:
-    """Render a call for callers that may answer it; `result` and `resolvedAt` once there is one."""
+    """Render a call. `result` and `resolvedAt` are present after it has been resolved."""
     fields: JSONObject = {
         "callId": call.id,
         "toolName": call.name,
@@ -149,7 +151,7 @@ def call_json(call: CallRow) -> JSONObject:
         "expiresAt": timestamp(call.expires_at),
         "deadline": timestamp(call.deadline),
     }
-    if call.is_asked:
+    if call.awaits_approval:
         terms = terms_to_json(terms_from_json(call.terms))
         fields["approval"] = True
         fields["approvalTerms"] = {name: terms[name] for name in ("by", "edit", "reason")}
@@ -163,15 +165,15 @@ def call_json(call: CallRow) -> JSONObject:
 
 
 class RequiredVariable(Shape, title="VariableShape"):
-    """A value that is asked for."""
+    """A variable that a request asks for."""
 
     name: str
     type: Literal["text", "secret"]
     description: str = ""
 
 
-class VariablesWanted(Shape):
-    """An open request: what was asked for, and the names of it that have no value now."""
+class VariablesRequest(Shape, title="VariablesWanted"):
+    """An open request for variables: the requested ones, and the names of those without a value."""
 
     request_id: str
     agent_name: str
@@ -180,7 +182,7 @@ class VariablesWanted(Shape):
 
 
 class VariablesAnswered(Shape):
-    """A request that has all it asked for; the thread of the child that begins with it, if it was for one."""
+    """A fulfilled request for variables. `child_thread_id` is the child that it starts, if it was for a child."""
 
     request_id: str
     status: Literal["success"] = "success"
@@ -188,5 +190,5 @@ class VariablesAnswered(Shape):
 
 
 def required_json(variables: Sequence[Variable]) -> list[JSON]:
-    """`[{name, type, description}]`."""
+    """Render `[{name, type, description}]`."""
     return [{"name": each.name, "type": each.type, "description": each.description} for each in variables]

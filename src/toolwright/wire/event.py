@@ -1,4 +1,4 @@
-"""Events on the wire: their shape, and their JSON as it is recorded and as a follower reads it (API §4)."""
+"""Events on the wire: shape, JSON and size limit of the recorded events and of those sent to followers (API §4)."""
 
 from datetime import datetime
 from typing import Annotated
@@ -16,11 +16,11 @@ from toolwright.core.threads.run import Run, Usage
 from toolwright.wire.message import message_json
 from toolwright.wire.result import attachment_to_json, error_object
 from toolwright.wire.run import usage_json
-from toolwright.wire.shape import Absent, JsonObject, Shape, spelt
+from toolwright.wire.shape import Absent, JsonObject, Shape, wire_name
 
-MAX_PAYLOAD = 8 * 1024  # bytes; a larger payload is left out, and its ids say where the whole is
+MAX_PAYLOAD = 8 * 1024  # bytes; of a larger payload only the ids are kept, by which it can be fetched
 
-_KEPT = frozenset(
+_KEPT_FIELDS = frozenset(
     {
         "id",
         "seq",
@@ -36,12 +36,10 @@ _KEPT = frozenset(
         "parentCallId",
     }
 )
-SURELY_SMALL = (
-    400  # characters of text: below the limit however they are escaped, with all that goes with them
-)
-_LONGEST_KEPT = 50  # characters: however they are escaped, all that is kept together stays below the limit
-_FEW = 50  # items: counting more of them one by one takes longer than writing them
-_MANY = 2**62  # bytes: more than there are, for what is not counted
+SURELY_SMALL = 400  # characters of text: below the limit in any escaping, with the other fields of a payload
+_LONGEST_FIELD = 50  # characters of a kept field: below the limit in any escaping, with all other kept fields
+_FEW = 50  # items: estimating the size of more items takes longer than serializing them
+_MANY = 2**62  # bytes: the estimate for values that are not counted
 
 
 def bounded(draft: EventDraft) -> EventDraft:
@@ -61,12 +59,12 @@ def _bounded(payload: JSONObject) -> JSONObject:
 
 
 def message_event(message: Message) -> EventDraft:
-    """`message {message}`; of a large one only its id, role and place."""
+    """Return the event `message {message}`; of a large message only its id, role and position."""
     return LazyEventDraft("message", message_payload, message)
 
 
 def message_payload(message: Message) -> JSONObject:
-    """Render `{message}`; of a large one only its id, role and place."""
+    """Render `{message}`; of a large message only its id, role and position."""
     payload: JSONObject = {"message": message_json(message)}
     if message.stack is not None or message.attachments or len(message.calls) > 8:
         return _bounded(payload)
@@ -77,7 +75,7 @@ def message_payload(message: Message) -> JSONObject:
 
 
 def run_event(run: Run) -> EventDraft:
-    """`run.queued`, `run.started` and so on, by the run's status."""
+    """Return the event of the run's status: `run.queued`, `run.started` and so on."""
     status = "started" if run.status == "running" else run.status
     return LazyEventDraft(f"run.{status}", _run_payload, run)
 
@@ -95,7 +93,7 @@ def _run_payload(run: Run) -> JSONObject:
 
 
 def step_event(type_: EventType, number: int, usage: Usage | None = None) -> EventDraft:
-    """`step.started` and `step.done {stepNumber, usage?}`."""
+    """Return the event `step.started {stepNumber}` or `step.done {stepNumber, usage}`."""
     if usage is None:
         return EventDraft(type=type_, payload={"stepNumber": number})
     return LazyEventDraft(type_, _step_payload, number, usage)
@@ -106,9 +104,7 @@ def _step_payload(number: int, usage: Usage) -> JSONObject:
 
 
 def compacted_event(row: Compaction, measure: Measure, before: int, after: int) -> EventDraft:
-    """`context.compacted {number, cause, measure, summary, cut, cleared, bare, tokensBefore, tokensAfter,
-    parentCallId?}`.
-    """
+    """Return the event `context.compacted`, with the token counts before and after, and the call that it is within."""
     payload: JSONObject = {
         "number": row.number,
         "cause": row.cause,
@@ -128,13 +124,13 @@ def compacted_event(row: Compaction, measure: Measure, before: int, after: int) 
 def subagent_event(
     type_: EventType, reference: str, name: str | None, agent_id: str, status: str
 ) -> EventDraft:
-    """`subagent.created` and `subagent.finished {reference, name, agentId, status}`."""
+    """Return the event `subagent.created` or `subagent.finished {reference, name, agentId, status}`."""
     payload: JSONObject = {"reference": reference, "name": name, "agentId": agent_id, "status": status}
     return bounded(EventDraft(type=type_, payload=payload))
 
 
 def tool_event(type_: EventType, call_id: str, name: str, payload: JSONObject | None = None) -> EventDraft:
-    """`tool.started`, `tool.done {result}`, `tool.error {error}` of one call."""
+    """Return an event of a call, such as `tool.started` or `tool.waiting`, with its ids and the payload."""
     return LazyEventDraft(type_, _tool_payload, call_id, name, payload)
 
 
@@ -145,7 +141,7 @@ def _tool_payload(call_id: str, name: str, more: JSONObject | None) -> JSONObjec
 
 
 def mcp_held_event(server: str, tool: str) -> EventDraft:
-    """`tool.held`: a tool of an MCP server is held back, since its definition has changed."""
+    """Return the event `tool.held`: a tool of an MCP server is held back because its definition has changed."""
     return EventDraft(type="tool.held", payload={"serverName": server, "toolName": tool})
 
 
@@ -175,25 +171,25 @@ def live_event(
 
 
 class Event(Shape, title="EventShape"):
-    """An event; live ones have no `id` and `seq`.
+    """An event. Live events have no `id` and no `seq`.
 
-    `n` is its number; a live event is a delta, or progress.
+    `n` is the number of a recorded event. A live event is a delta of an answer, or progress of a call.
     """
 
     id: Absent[str] = None
-    n: Annotated[Absent[int], spelt("seq", "id")] = None
+    n: Annotated[Absent[int], wire_name("seq", "id")] = None
     type: str
-    at: Annotated[datetime, spelt("ts")]
+    at: Annotated[datetime, wire_name("ts")]
     thread_id: Absent[str] = None
     run_id: Absent[str] = None
     agent_entity_id: Absent[str] = None
     payload: Annotated[
-        JsonObject, spelt("data"), Field(description="What happened; its form depends on the type.")
+        JsonObject, wire_name("data"), Field(description="The event's payload. Its form depends on the type.")
     ]
 
 
 def event_json(event: EventRow, agent_entity_id: str | None = None) -> JSONObject:
-    """`{id?, type, ts, seq?, spaceId?, threadId?, runId?, agentEntityId?, data}`; live events have no id."""
+    """Render `{id?, type, ts, seq?, spaceId?, threadId?, runId?, agentEntityId?, data}`; live events have no id."""
     fields: JSONObject = {"type": event.type, "ts": event.at.isoformat()}
     if event.n is not None:
         fields["id"] = str(event.n)
@@ -229,16 +225,17 @@ def _is_longer(payload: JSONObject) -> bool:
 
 def _ids(payload: JSONObject) -> JSONObject:
     return {
-        name: value[:_LONGEST_KEPT] if isinstance(value, str) else value
+        name: value[:_LONGEST_FIELD] if isinstance(value, str) else value
         for name, value in payload.items()
-        if name in _KEPT and (isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**53))
+        if name in _KEPT_FIELDS
+        and (isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**53))
     }
 
 
 def _is_short(payload: JSONObject | None) -> bool:
-    """Return whether it is nothing, or one short value: most results are, and need no more looking at.
+    """Return whether the payload is None or one short value, as most results are. Saves the exact computation.
 
-    A byte of UTF-8 takes at most three of ASCII.
+    A byte of UTF-8 takes at most three bytes of ASCII-escaped JSON.
     """
     if payload is None:
         return True
@@ -256,7 +253,7 @@ def most_bytes(value: JSON) -> int:
     An ASCII character is escaped to at most 6 bytes, any other to at most 12 (a pair of surrogates).
     """
     most, within = 0, [value]
-    for part in within:  # which grows as it is gone through
+    for part in within:  # the list grows during the iteration
         most += 3
         if isinstance(part, str):
             most += len(part) * (6 if part.isascii() else 12)

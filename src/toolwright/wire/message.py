@@ -1,4 +1,4 @@
-"""Messages and files on the wire: their shapes, and their JSON (API §3) as services and as people are shown it."""
+"""Messages and files on the wire: shapes and JSON (API §3), as presented to services and to people."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from toolwright.core.threads.message import Message as MessageRow
 from toolwright.core.threads.message import Role
 from toolwright.core.value import changed
 from toolwright.wire.result import attachment_to_json, reference_from_json
-from toolwright.wire.shape import ABSENT, Absent, Shape, documented, spelt
+from toolwright.wire.shape import ABSENT, Absent, Shape, documented_as, wire_name
 
-Reference = Annotated[AttachmentRef, PlainValidator(reference_from_json), documented(dict[str, JsonValue])]
-"""A file of a thread, as messages and results name it."""
+Reference = Annotated[AttachmentRef, PlainValidator(reference_from_json), documented_as(dict[str, JsonValue])]
+"""A reference to a file of a thread, in messages and results."""
 
 
 class MessageCall(Shape, title="MessageCallShape"):
@@ -30,9 +30,10 @@ class MessageCall(Shape, title="MessageCallShape"):
 
 
 class Message(Shape, title="MessageShape"):
-    """A message; `seq` is its place in the thread, absent until it has one.
+    """A message of a thread. `seq` is its position, absent until a run has read it.
 
-    A message of a prompt tool is `within` its call. One that is `pinned` is never omitted from a request.
+    `within` is the id of the call of a prompt tool in which the message was written. A `pinned` message is never
+    omitted from a request to the model.
     """
 
     id: str
@@ -40,28 +41,30 @@ class Message(Shape, title="MessageShape"):
     content: str
     seq: Absent[int] = None
     run_id: Absent[str] = None
-    within: Annotated[Absent[str], spelt("parentCallId")] = None
+    within: Annotated[Absent[str], wire_name("parentCallId")] = None
     calls: Annotated[
-        tuple[MessageCall, ...], ABSENT, documented(list[MessageCall] | None), spelt("toolCalls")
+        tuple[MessageCall, ...], ABSENT, documented_as(list[MessageCall] | None), wire_name("toolCalls")
     ] = ()
-    call_id: Annotated[Absent[str], spelt("toolCallId")] = None
+    call_id: Annotated[Absent[str], wire_name("toolCallId")] = None
     tool_name: Absent[str] = None
-    status: Annotated[Absent[Literal["success", "error"]], spelt("toolStatus")] = None
-    attachments: Annotated[tuple[Reference, ...], ABSENT, documented(list[dict[str, JsonValue]] | None)] = ()
+    status: Annotated[Absent[Literal["success", "error"]], wire_name("toolStatus")] = None
+    attachments: Annotated[
+        tuple[Reference, ...], ABSENT, documented_as(list[dict[str, JsonValue]] | None)
+    ] = ()
     pinned: Annotated[bool, ABSENT] = False
     stack: Absent[str] = None
     created_at: datetime
 
 
 class Sent(Shape, title="MessageSent"):
-    """A message that was taken, and the run that reads it."""
+    """An accepted message, and the run that reads it."""
 
     message: Message
     run_id: str
 
 
 def message_json(message: MessageRow) -> JSONObject:
-    """`{id, seq, role, content, toolCalls?, toolCallId?, toolStatus?, attachments?, pinned?, stack?, createdAt}`."""
+    """Render a message, with its calls, the status of its call, its attachments and its stack if it has them."""
     fields: JSONObject = {"id": message.id, "role": message.role, "content": message.content}
     if message.seq is not None:
         fields["seq"] = message.seq
@@ -101,7 +104,7 @@ class File(Shape, title="FileShape"):
 
 
 def file_json(file: FileRow) -> JSONObject:
-    """`{path, name, mimeType, size, id, width?, height?, description?, createdAt}`."""
+    """Render `{path, name, mimeType, size, id, width?, height?, description?, createdAt}`."""
     fields = attachment_to_json(file.ref)
     del fields["type"]
     return {**fields, "createdAt": file.created_at.isoformat()}
@@ -109,9 +112,9 @@ def file_json(file: FileRow) -> JSONObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presentation:
-    """Presentation to readers of one kind.
+    """Presentation of messages and events to one kind of readers, services or people.
 
-    `event` gives the same object where an event holds nothing that they do not see.
+    `event` returns the same object if there is nothing to hide, so that its encoding can be shared.
     """
 
     message: Callable[[MessageRow], JSONObject]
@@ -132,12 +135,12 @@ def _event_without_stack(event: Event) -> Event:
     message = event.payload.get("message")
     if not isinstance(message, dict) or "stack" not in message:
         return event
-    bare: JSONObject = {name: value for name, value in message.items() if name != "stack"}
-    return changed(event, payload={**event.payload, "message": bare})
+    without_stack: JSONObject = {name: value for name, value in message.items() if name != "stack"}
+    return changed(event, payload={**event.payload, "message": without_stack})
 
 
 FOR_SERVICES = Presentation(message=message_json, event=_full_event)
-"""Services see all."""
+"""Services see everything."""
 
 FOR_PEOPLE = Presentation(message=_message_without_stack, event=_event_without_stack)
-"""People see no stacks: where the server's code lies is for services alone."""
+"""People see no stack traces, which reveal the server's code."""

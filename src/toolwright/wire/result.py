@@ -1,4 +1,4 @@
-"""Tool results as each of their consumers wants them (D2): models, frameworks, HTTP and MCP. All functions are pure."""
+"""Renderers of tool results for each consumer (D2): models, frameworks, HTTP and MCP. All functions are pure."""
 
 from typing import cast
 
@@ -87,9 +87,11 @@ def reference_from_json(written: JSONObject) -> AttachmentRef:
     try:
         read = attachment_from_json(written)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("this is not a reference to a file") from error
+        raise ValueError(
+            "this is not a reference to a file: path, name, mimeType, size and id are required"
+        ) from error
     if not isinstance(read, AttachmentRef):
-        raise ValueError("this is a file, not a reference to one")
+        raise ValueError("this is a file with its data, not a reference to a file")
     return read
 
 
@@ -128,7 +130,7 @@ def anthropic_block(call_id: str, result: ToolResult) -> JSONObject:
 
 
 def mcp_result(result: ToolResult) -> JSONObject:
-    """MCP's CallToolResult; `structuredContent` only where the result is an object."""
+    """Render MCP's `CallToolResult`. `structuredContent` is only present if the result is an object."""
     content: list[JSON] = [{"type": "text", "text": model_text(result)}]
     content += [_mcp_image(each) for each in result.attachments if _is_new_image(each)]
     written: JSONObject = {"content": content, "isError": result.status == "error"}
@@ -138,7 +140,7 @@ def mcp_result(result: ToolResult) -> JSONObject:
 
 
 def s3_result(result: ToolResult) -> JSON:
-    """S3's form: the value itself, as `{success, args}` of an internal tool, or `{"error": text}`."""
+    """Render S3's form: the result itself, such as `{success, args}` of an internal tool, or `{"error": text}`."""
     return clean_json(error_object(result) if result.status == "error" else result.result)
 
 
@@ -148,7 +150,7 @@ def s3_pending(call_id: str) -> JSONObject:
 
 
 def s4_result(result: ToolResult) -> JSONObject:
-    """S4's form: one text, and `is_error` for an error."""
+    """Render S4's form: one text, and `is_error` for an error."""
     written: JSONObject = {"content": [{"type": "text", "text": model_text(result)}]}
     if result.status == "error":
         written["is_error"] = True
@@ -164,12 +166,12 @@ def _mcp_image(attachment: Attachment | AttachmentRef) -> JSONObject:
     return {"type": "image", "data": data, "mimeType": attachment.mime_type}
 
 
-def shown_text(result: ToolResult) -> str:
+def text_with_files(result: ToolResult) -> str:
     """Return the text of a result for a model, with the names of its files other than images."""
     pictures = images(result)
-    named = [each.name for each in result.attachments if each not in pictures]
+    names = [each.name for each in result.attachments if each not in pictures]
     text = model_text(result)
-    return f"{text}\n\nFiles: {', '.join(named)}" if named else text
+    return f"{text}\n\nFiles: {', '.join(names)}" if names else text
 
 
 def images(result: ToolResult) -> list[Attachment]:

@@ -16,7 +16,16 @@ from toolwright.core.threads.run import Step as StepRow
 from toolwright.core.threads.run import Usage as UsageRow
 from toolwright.wire.call import arguments_json
 from toolwright.wire.message import Message as MessageShape
-from toolwright.wire.shape import Absent, BrokenItem, Json, JsonObject, Shape, documented, spelt, timestamp
+from toolwright.wire.shape import (
+    Absent,
+    BrokenItem,
+    Json,
+    JsonObject,
+    Shape,
+    documented_as,
+    timestamp,
+    wire_name,
+)
 from toolwright.wire.thread import Compaction, compaction_json
 
 
@@ -52,7 +61,7 @@ def usage_from_json(usage: JSONObject) -> UsageRow:
         raise ValueError("this is not a usage of tokens") from error
 
 
-_Usage = Annotated[UsageRow, PlainValidator(usage_from_json), documented(Usage)]
+_Usage = Annotated[UsageRow, PlainValidator(usage_from_json), documented_as(Usage)]
 
 
 class PromptContext(Shape):
@@ -71,7 +80,7 @@ class PromptContext(Shape):
 
 
 def context_json(sent: Sent) -> JSONObject:
-    """`{hash, compaction, version, tokens, counted, budget}`."""
+    """Render `{hash, compaction, version, tokens, counted, budget}`."""
     return {
         "hash": sent.hash,
         "compaction": sent.compaction,
@@ -83,7 +92,7 @@ def context_json(sent: Sent) -> JSONObject:
 
 
 class PromptTool(Shape):
-    """A tool as a model was offered it."""
+    """A tool, as it was offered to the model."""
 
     name: str
     description: str
@@ -91,7 +100,7 @@ class PromptTool(Shape):
 
 
 class PromptParts(Shape):
-    """Estimated tokens of a request by what they are."""
+    """Estimated tokens of a request, by part."""
 
     system: int = 0
     changing: int = 0
@@ -104,83 +113,80 @@ class PromptParts(Shape):
 class StepEntry(Shape):
     """A message of a step, or one call of an answer.
 
-    `arguments` are a call's; if they are not a JSON object, they are empty and `text` is what the model wrote. `status`
-    shows whether a call has failed.
+    `arguments` are those of a call. If they are not a JSON object, they are empty and `text` is the model's text.
+    `status` is that of a call's result.
     """
 
     type: Annotated[
         Literal[
             "system_message", "user_message", "assistant_message", "tool_call_message", "tool_return_message"
         ],
-        spelt("messageType"),
+        wire_name("messageType"),
     ]
     content: str
     tool_name: Absent[str] = None
-    call_id: Annotated[Absent[str], spelt("toolCallId")] = None
-    arguments: Annotated[Absent[JsonObject], spelt("toolInput")] = None
-    text: Annotated[Absent[str], spelt("toolInputText")] = None
-    status: Annotated[Absent[Literal["success", "error"]], spelt("toolStatus")] = None
+    call_id: Annotated[Absent[str], wire_name("toolCallId")] = None
+    arguments: Annotated[Absent[JsonObject], wire_name("toolInput")] = None
+    text: Annotated[Absent[str], wire_name("toolInputText")] = None
+    status: Annotated[Absent[Literal["success", "error"]], wire_name("toolStatus")] = None
     created_at: datetime
 
 
 class Step(Shape, title="StepShape"):
     """One model call and its tool calls.
 
-    `number` counts 1, 2, 3 … within the run. `context` is the record of the request; steps of before there were such
-    records have none.
+    `number` counts 1, 2, 3 … within the run. `context` is the record of the request, absent for steps of versions
+    without such records.
     """
 
-    number: Annotated[int, spelt("stepNumber")]
-    model: Annotated[str | None, spelt("modelId")] = None
+    number: Annotated[int, wire_name("stepNumber")]
+    model: Annotated[str | None, wire_name("modelId")] = None
     usage: _Usage | None = None
     context: Absent[PromptContext] = None
     messages: tuple[StepEntry, ...] = ()
 
 
 class ListedRun(Shape, title="RunShape"):
-    """A run; `waiting` says what a parked one waits for.
+    """A run. `waiting` is present while it is suspended, with the reason.
 
-    Of a run that a person may only know about, just what `RunProgress` has is there.
+    A person who does not own the run's thread gets only the fields of `RunProgress`.
     """
 
     id: str
-    agent: Annotated[str, spelt("agentId")]
-    thread_id: Annotated[str | None, documented(str)] = None
+    agent: Annotated[str, wire_name("agentId")]
+    thread_id: Annotated[str | None, documented_as(str)] = None
     status: RunStatus
     stop_reason: StopReason | None = None
     error: str | None = None
-    error_code: Annotated[Absent[str], spelt("error_code")] = None
+    error_code: Annotated[Absent[str], wire_name("error_code")] = None
     output: Json = None
     chain_depth: int = 0
     usage: _Usage = UsageRow()
     cost: float | None = None
-    created_at: Annotated[datetime | None, documented(datetime)] = None
+    created_at: Annotated[datetime | None, documented_as(datetime)] = None
     started_at: datetime | None = None
     completed_at: datetime | None = None
     waiting: Absent[JsonObject] = None
 
     @property
     def over(self) -> bool:
-        """Return whether the run has ended."""
+        """Return whether the run has finished."""
         return self.status in OVER
 
 
 class Run(ListedRun, title="RunWithSteps"):
-    """A run with its steps.
-
-    They come with a single run, not in lists.
-    """
+    """A run with its steps, which lists of runs do not include."""
 
     steps: tuple[Step, ...] = ()
     _broken: tuple[BrokenItem, ...] = PrivateAttr(())
 
     @property
     def broken(self) -> tuple[BrokenItem, ...]:
-        """Items that the steps could not show."""
+        """Rows of the steps that could not be read."""
         return self._broken
 
-    def lacking(self, broken: tuple[BrokenItem, ...]) -> "Run":
-        """Copy of the run whose steps could not show that."""
+    def with_broken(self, broken: tuple[BrokenItem, ...]) -> "Run":
+        """Return a copy of the run with the rows that could not be read."""
         run = self.model_copy()
         run._broken = broken
         return run
@@ -191,13 +197,13 @@ class RunProgress(Shape, title="RunStatusShape"):
 
     id: str
     status: RunStatus
-    agent: Annotated[str, spelt("agentId")]
+    agent: Annotated[str, wire_name("agentId")]
     started_at: datetime | None
     completed_at: datetime | None
 
 
 def run_json(run: RunRow) -> JSONObject:
-    """Return a run without its steps."""
+    """Render a run without its steps."""
     fields: JSONObject = {
         "id": run.id,
         "agentId": run.agent,
@@ -291,7 +297,7 @@ def _entries(message: Message) -> list[JSON]:
 
 
 def _input(text: str) -> JSONObject:
-    """Return a call's arguments as an object, and their text if they are none."""
+    """Return a call's arguments as an object, or an empty object and their text if they are not an object."""
     arguments = arguments_json(text)
     return (
         {"toolInput": arguments} if isinstance(arguments, dict) else {"toolInput": {}, "toolInputText": text}
@@ -300,7 +306,7 @@ def _input(text: str) -> JSONObject:
 
 def _count(value: JSON) -> int:
     if type(value) is not int:
-        raise TypeError("a count is a whole number")
+        raise TypeError("a count must be a whole number")
     return value
 
 
@@ -310,14 +316,14 @@ PARTS = ("system", "changing", "tools", "summary", "messages", "results")
 class SentPrompt(Shape, title="SentPromptShape"):
     """The request that a model answered with the message `message_id`.
 
-    A step from before such records has no `context` and no contents. `exact` is true if `messages` match the hash of
-    those sent. `changing` is the end of the system text, which changes from step to step. The system text and the tools
-    are shown only to services: for a person they are null.
+    A step recorded by a version without such records has no `context` and no contents. `exact` is true if `messages`
+    match the hash of those sent. `changing` is the end of the system text, which changes from step to step. The system
+    text and the tools are only shown to services; for a person they are null.
     """
 
-    step: Annotated[int, spelt("stepNumber")]
+    step: Annotated[int, wire_name("stepNumber")]
     message_id: str | None = None
-    within: Annotated[Absent[str], spelt("parentCallId")] = None
+    within: Annotated[Absent[str], wire_name("parentCallId")] = None
     prompt: Absent[str] = None
     side: Absent[Side] = None
     exact: bool = False
@@ -332,9 +338,12 @@ class SentPrompt(Shape, title="SentPromptShape"):
 
 
 def sent_prompt_json(
-    prompt: SentPromptRow, message: Callable[[Message], JSONObject], *, whole: bool = True
+    prompt: SentPromptRow, message: Callable[[Message], JSONObject], *, include_contents: bool = True
 ) -> JSONObject:
-    """Render a sent prompt with its messages rendered by `message`; the system text and tools only if `whole`."""
+    """Render a sent prompt, with each message rendered by `message`.
+
+    The system text and the tools are only included if `include_contents`.
+    """
     fields: JSONObject = {"stepNumber": prompt.step, "messageId": prompt.message_id}
     if prompt.within is not None:
         fields["parentCallId"] = prompt.within
@@ -342,7 +351,7 @@ def sent_prompt_json(
         fields["prompt"] = prompt.by
     if prompt.side is not None:
         fields["side"] = prompt.side
-    is_shown = whole and prompt.sent is not None
+    is_included = include_contents and prompt.sent is not None
     messages: list[JSON] = [message(each) for each in prompt.messages]
     return {
         **fields,
@@ -350,9 +359,9 @@ def sent_prompt_json(
         "context": None if prompt.sent is None else context_json(prompt.sent),
         "parts": {name: prompt.parts.get(name, 0) for name in PARTS},
         "compaction": None if prompt.compaction is None else compaction_json(prompt.compaction),
-        "system": prompt.system if is_shown else None,
-        "changing": prompt.changing if is_shown else None,
-        "tools": [*prompt.tools] if is_shown else None,
+        "system": prompt.system if is_included else None,
+        "changing": prompt.changing if is_included else None,
+        "tools": [*prompt.tools] if is_included else None,
         "messages": messages,
         "createdAt": prompt.created_at.isoformat(),
     }

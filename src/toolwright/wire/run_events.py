@@ -1,4 +1,4 @@
-"""Events of the wire as values of a run: deltas joined, calls with their results."""
+"""Converter from wire events to the values of `tw.stream`: text deltas, calls with their results, steps."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol, cast
@@ -27,7 +27,7 @@ _ENDS = frozenset(f"run.{status}" for status in OVER)
 
 @value
 class RecordedCall:
-    """A call as the journal has it, for an event that was too large to hold it; no `result` while it has none."""
+    """A call read from the journal, for an event that is too large to contain it. `result` is None while it is open."""
 
     name: str
     arguments: JSON
@@ -35,7 +35,7 @@ class RecordedCall:
 
 
 class RunRecords(Protocol):
-    """The records that events only name."""
+    """Source of the records that events only refer to."""
 
     async def call(self, call_id: str) -> RecordedCall:
         """Return the call. Raises `NotFound`."""
@@ -51,45 +51,45 @@ class RunRecords(Protocol):
 
 
 class RunEvents:
-    """Converts the events of one thread, or of one run, to values: pass each to `of`, in order.
+    """Converts the events of one thread, or of one run, to values. Pass each event to `values`, in order.
 
-    The texts of all `TextDelta` of an answer together are the answer: missed parts are taken from the whole message. An
-    answer that the model restarts, since it broke off, is repeated.
+    The texts of all `TextDelta` of an answer, joined, are the answer: missed parts are taken from the complete message.
+    An answer that the model restarts after an interruption is yielded again from its beginning.
     """
 
     def __init__(self, records: RunRecords) -> None:
         self._records = records
         self._stream = ""
-        self._text = ""  # of the answer that is being generated, as far as it was told
-        self._arguments: dict[str, JSON] = {}  # of calls that have not begun
-        self._begun: set[str] = set()
-        self._asked_for: set[str] = set()  # calls that wait for an approval, as was told
+        self._text = ""  # the yielded part of the answer in progress
+        self._arguments: dict[str, JSON] = {}  # by call id, of calls that have not started
+        self._started_calls: set[str] = set()
+        self._reported_approvals: set[str] = set()  # calls whose wait for an approval was yielded
 
     async def values(
         self, thread_id: str, run_id: str | None, type_: str, payload: JSONObject
     ) -> AsyncGenerator[RunEvent]:
-        """Return the values of one event: none for most types, several if events were missed."""
+        """Yield the values of one event: none for most types, several if events were missed."""
         match type_:
             case "message.delta":
-                delta = self._grown(payload)
+                delta = self._new_text(payload)
                 if delta:
                     yield TextDelta(delta)
             case "message":
-                rest = await self._whole(thread_id, cast("JSONObject", payload["message"]))
-                if rest:
-                    yield TextDelta(rest)
+                missed = await self._remaining_text(thread_id, cast("JSONObject", payload["message"]))
+                if missed:
+                    yield TextDelta(missed)
             case "tool.started":
                 yield await self._started(payload)
             case "tool.progress":
                 yield _progress(payload)
             case "tool.done" | "tool.error":
-                if payload["toolCallId"] not in self._begun:
+                if payload["toolCallId"] not in self._started_calls:
                     yield await self._started(payload)
                 yield await self._done(type_, payload)
             case "tool.waiting":
-                yield await self._asked(payload)
+                yield await self._approval_needed(payload)
             case "tool.approved":
-                self._arguments.pop(str(payload["toolCallId"]), None)  # perhaps it was approved with others
+                self._arguments.pop(str(payload["toolCallId"]), None)  # they might have been edited
             case "run.waiting":
                 for waiting in await self._waiting(payload):
                     yield waiting
@@ -97,26 +97,26 @@ class RunEvents:
                 yield StepDone(_number(payload), _usage(payload))
             case _ if type_ in _ENDS and run_id is not None:
                 self._arguments.clear()
-                self._begun.clear()
-                self._asked_for.clear()
+                self._started_calls.clear()
+                self._reported_approvals.clear()
                 result = await self._records.result(run_id)
-                if type_ == f"run.{result.status}":  # else it is open again, or has ended otherwise since
+                if type_ == f"run.{result.status}":  # otherwise the run was retried since this event
                     yield RunDone(result)
             case _:
                 pass
 
-    def _grown(self, payload: JSONObject) -> str:
-        """Return the new part of an answer that is being generated."""
+    def _new_text(self, payload: JSONObject) -> str:
+        """Return the new part of the answer in progress."""
         stream, text, delta = payload.get("streamId"), payload.get("text"), str(payload.get("delta", ""))
         if stream != self._stream:
             self._stream, self._text = str(stream), ""
-        if isinstance(text, str):  # otherwise it is long, and only the new part was sent
+        if isinstance(text, str):  # otherwise the answer is long, and the event has only the new part
             delta = text.removeprefix(self._text) if text.startswith(self._text) else delta
         self._text += delta
         return delta
 
-    async def _whole(self, thread_id: str, message: JSONObject) -> str:
-        """Return the rest of a complete answer that was not yielded yet."""
+    async def _remaining_text(self, thread_id: str, message: JSONObject) -> str:
+        """Return the part of a complete answer that was not yielded yet."""
         if message.get("role") != "assistant" or "parentCallId" in message:
             return ""
         for each in cast("list[JSONObject]", message.get("toolCalls", [])):
@@ -124,21 +124,21 @@ class RunEvents:
         content, seq = message.get("content"), message.get("seq")
         if not isinstance(content, str):
             content = await self._records.text(thread_id, seq) if isinstance(seq, int) else ""
-        told, self._text, self._stream = self._text, "", ""
-        return content.removeprefix(told) if content.startswith(told) else ""
+        yielded, self._text, self._stream = self._text, "", ""
+        return content.removeprefix(yielded) if content.startswith(yielded) else ""
 
     async def _started(self, payload: JSONObject) -> CallStarted:
         call_id, name = str(payload["toolCallId"]), str(payload["toolName"])
-        self._begun.add(call_id)
+        self._started_calls.add(call_id)
         if call_id in self._arguments:
             return CallStarted(call_id, name, self._arguments.pop(call_id))
-        call = await self._records.call(call_id)  # made by another call, or by a long answer
+        call = await self._records.call(call_id)  # a nested call, or its message was too large
         return CallStarted(call_id, call.name, call.arguments)
 
-    async def _asked(self, payload: JSONObject) -> CallWaiting:
+    async def _approval_needed(self, payload: JSONObject) -> CallWaiting:
         """Return the value for a call that waits for an approval before it starts."""
         call_id, name = str(payload["toolCallId"]), str(payload["toolName"])
-        self._asked_for.add(call_id)
+        self._reported_approvals.add(call_id)
         if call_id not in self._arguments:
             call = await self._records.call(call_id)
             name, self._arguments[call_id] = call.name, call.arguments
@@ -149,7 +149,7 @@ class RunEvents:
         result = None if payload.get("truncated") else _result(type_, payload)
         if result is None:
             call = await self._records.call(call_id)
-            name, result = call.name, call.result or ToolResult.fail("The result no longer exists.")
+            name, result = call.name, call.result or ToolResult.fail("The result of this call was deleted.")
         return CallDone(call_id, name, result)
 
     async def _waiting(self, payload: JSONObject) -> list[CallWaiting]:
@@ -157,10 +157,10 @@ class RunEvents:
         call_ids = waiting.get("callIds") if isinstance(waiting, dict) else None
         if not isinstance(waiting, dict) or not isinstance(call_ids, list):
             return []
-        if waiting.get("reason") == "approval":  # which was told as the call was asked for
+        if waiting.get("reason") == "approval":  # tool.waiting has yielded it
             return []
-        untold = [str(each) for each in call_ids if each not in self._asked_for]
-        calls = [(each, await self._records.call(each)) for each in untold]
+        unreported = [str(each) for each in call_ids if each not in self._reported_approvals]
+        calls = [(each, await self._records.call(each)) for each in unreported]
         reason = str(waiting.get("reason"))
         return [CallWaiting(call_id, call.name, call.arguments, reason) for call_id, call in calls]
 
@@ -178,7 +178,7 @@ def _progress(payload: JSONObject) -> CallProgress:
 def _result(type_: str, payload: JSONObject) -> ToolResult | None:
     """Return the result in the event, or None."""
     if type_ == "tool.error":
-        return failure_of(payload)
+        return error_result(payload)
     if "result" not in payload:
         return None
     attachments = cast("list[JSONObject]", payload.get("attachments", []))
@@ -189,8 +189,8 @@ def _result(type_: str, payload: JSONObject) -> ToolResult | None:
 _IDS = frozenset({"streamId", "toolCallId", "toolName", "error", "error_code"})
 
 
-def failure_of(payload: JSONObject) -> ToolResult:
-    """Return the result whose error an event holds, without its stack."""
+def error_result(payload: JSONObject) -> ToolResult:
+    """Return the error result in an event, without its stack."""
     code, more = payload.get("error_code"), {name: each for name, each in payload.items() if name not in _IDS}
     return ToolResult.fail(
         str(payload.get("error", "The tool failed.")),
@@ -208,5 +208,5 @@ def _usage(payload: JSONObject) -> Usage:
     usage = payload.get("usage")
     try:
         return usage_from_json(usage) if isinstance(usage, dict) else Usage()
-    except ValueError:
+    except ValueError:  # an event of a newer version must not end the stream
         return Usage()

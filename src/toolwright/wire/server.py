@@ -1,4 +1,4 @@
-"""The server itself on the wire: its health, and the tokens that open its streams (API §3)."""
+"""Health and stream tokens of the server on the wire (API §3)."""
 
 from datetime import datetime
 from typing import Literal
@@ -7,9 +7,9 @@ from toolwright.wire.shape import Absent, Shape
 
 
 class Health(Shape, title="HealthShape"):
-    """State of the server: whether it can work.
+    """Health of the server.
 
-    `error` is the reason why it cannot. `warning` is set if no living process executes runs while requests are served.
+    `error` is the reason for `unavailable`. `warning` is set if requests are served, but no process executes runs.
     """
 
     status: Literal["ok", "unavailable"]
@@ -19,10 +19,7 @@ class Health(Shape, title="HealthShape"):
 
 
 class StreamToken(Shape, title="StreamTokenShape"):
-    """A token that opens one stream.
-
-    It is given as `?token=`, until it expires.
-    """
+    """A token that opens one stream, as `?token=`, until it expires."""
 
     token: str
     expires_at: datetime

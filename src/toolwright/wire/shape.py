@@ -1,4 +1,4 @@
-"""Shapes on the wire: classes that clients read and the OpenAPI document describes, read from JSON."""
+"""Wire shapes: base class of the answers that clients read and the OpenAPI document describes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Also:
-    """Another name under which the wire shows the same field."""
+    """Marker of a field that the wire also has under another name."""
 
     name: str
 
 
 ABSENT = object()
-"""The mark of a field that the wire leaves out where there is nothing to show. All others are always there."""
+"""Marker of a field that the wire omits if it has no value. All other fields are always present."""
 
 Absent: TypeAlias = Annotated[T | None, ABSENT]
 
@@ -67,10 +67,10 @@ def _describe(schema: dict[str, Any], shape: type[BaseModel]) -> None:
 
 
 class Shape(BaseModel):
-    """A part of an answer: camelCase, never to be changed; fields that are not known yet are passed over.
+    """Immutable part of an answer, camelCase on the wire. Unknown fields, of newer servers, are ignored.
 
-    A default is for a client whose server is older than the field. The document takes the first paragraph of the
-    docstring, and the `title` as its name.
+    A default is for a client whose server is older than the field. The OpenAPI document uses the first paragraph of the
+    docstring as the description, and `title` as the name.
     """
 
     model_config = ConfigDict(
@@ -84,13 +84,13 @@ class Shape(BaseModel):
     )
 
 
-def spelt(name: str, *older: str) -> Any:  # what pydantic gives for a field
+def wire_name(name: str, *older: str) -> Any:  # the type of pydantic's Field()
     """Return a field with that name on the wire; older servers' names are accepted in answers."""
     return Field(validation_alias=AliasChoices(name, *older), serialization_alias=name)
 
 
-def documented(kind: Any) -> PlainSerializer:  # a type, as pydantic takes it
-    """Return the mark of a field that the document describes as that type, and a client reads in its own way."""
+def documented_as(kind: Any) -> PlainSerializer:  # any type that pydantic supports
+    """Return the marker of a field that the OpenAPI document describes as `kind`, whatever the client reads it as."""
     return PlainSerializer(_same, return_type=kind)
 
 
@@ -100,7 +100,7 @@ def _same(value: object) -> object:
 
 @dataclass(frozen=True, eq=False)
 class _ReadAs:
-    """Reads a field by that schema, without validating parsed JSON again."""
+    """Marker of a field that is read by `schema`, without validating parsed JSON again."""
 
     schema: CoreSchema
 
@@ -112,9 +112,9 @@ if TYPE_CHECKING:
     Json: TypeAlias = JSON
     JsonObject: TypeAlias = JSONObject
 else:  # without the recursion: pydantic would look for `JSON` in the module of each shape
-    Json = Annotated[object, _ReadAs(core_schema.any_schema()), documented(JsonValue)]
+    Json = Annotated[object, _ReadAs(core_schema.any_schema()), documented_as(JsonValue)]
     JsonObject = Annotated[
-        dict, _ReadAs(core_schema.is_instance_schema(dict)), documented(dict[str, JsonValue])
+        dict, _ReadAs(core_schema.is_instance_schema(dict)), documented_as(dict[str, JsonValue])
     ]
 
 
@@ -127,21 +127,21 @@ Path = tuple[int | str, ...]
 
 
 def read(kind: type[T], answer: JSON) -> T:
-    """`answer` as a value of that kind; fields that are not known are passed over. Raises `BadAnswer`."""
+    """Return the answer as a value of that shape. Unknown fields are ignored. Raises `BadAnswer`."""
     try:
         return _adapter(kind).validate_python(answer)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        raise _unreadable(kind, fault["loc"], fault["msg"]) from None
+        details = error.errors(include_url=False, include_input=False)[0]
+        raise _unreadable(kind, details["loc"], details["msg"]) from None
 
 
 def read_field(kind: type[T], answer: JSON, name: str) -> T:
-    """Return one field of an answer as a value of that kind: `{"thread": {…}}`."""
+    """Return one field of an answer, such as `thread` of `{"thread": {…}}`, as a value of that shape."""
     return read(kind, _field(answer, name))
 
 
 class BrokenItem(Shape, title="BrokenShape"):
-    """A row of the journal that belongs into this list and cannot be read: which column, and why."""
+    """A row of the journal that belongs to this list and cannot be read, with the invalid column and the error."""
 
     id: str
     column: str
@@ -149,9 +149,9 @@ class BrokenItem(Shape, title="BrokenShape"):
 
 
 class Items(list[T]):
-    """The items of a list; `broken` are those that could not be read.
+    """The items of a list. `broken` are the rows that could not be read.
 
-    `more` is true if the page ended early, since its items are large: others may follow after the last one.
+    `more` is true if the page ended early because its items are large: further items can follow the last one.
     """
 
     def __init__(
@@ -165,16 +165,16 @@ class Items(list[T]):
 def read_list(kind: type[T], answer: JSON, name: str) -> Items[T]:
     """Read a list of an answer, with its broken items: `{"threads": […], "broken"?: […]}`."""
     more = isinstance(answer, dict) and answer.get("more") is True
-    return Items(_each(kind, _field(answer, name), name), read_broken(answer), more=more)
+    return Items(_read_items(kind, _field(answer, name), name), read_broken(answer), more=more)
 
 
 def read_broken(answer: JSON) -> tuple[BrokenItem, ...]:
     """Return the broken items of an answer, if it has any."""
     broken = answer.get("broken") if isinstance(answer, dict) else None
-    return tuple(_each(BrokenItem, broken or [], "broken"))
+    return tuple(_read_items(BrokenItem, broken or [], "broken"))
 
 
-def _each(kind: type[T], items: JSON, name: str) -> list[T]:
+def _read_items(kind: type[T], items: JSON, name: str) -> list[T]:
     if not isinstance(items, list):
         raise BadAnswer(f"The server's answer has no list {name!r}.")
     return [read(kind, item) for item in items]

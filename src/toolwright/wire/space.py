@@ -18,7 +18,7 @@ from toolwright.wire.shape import Also, JsonObject, Shape, timestamp
 
 
 class Entity(Shape, title="EntityShape"):
-    """An entity; agents have no timestamps.
+    """A participant of spaces, a person or an agent. Agents have no timestamps.
 
     They are declared in code.
     """
@@ -33,7 +33,7 @@ class Entity(Shape, title="EntityShape"):
 
 
 def entity_json(entity: EntityRow) -> JSONObject:
-    """`{id, type, externalId, displayName, metadata, createdAt, updatedAt}`."""
+    """Render `{id, type, externalId, displayName, metadata, createdAt, updatedAt}`."""
     return {
         "id": entity.id,
         "type": entity.type,
@@ -46,10 +46,7 @@ def entity_json(entity: EntityRow) -> JSONObject:
 
 
 class FrontEnd(Shape, title="ClientShape"):
-    """A registered front-end.
-
-    The wire calls it a client.
-    """
+    """A client registration: a front-end of a person or an agent. The wire calls it a client."""
 
     id: str
     entity_id: str
@@ -59,7 +56,7 @@ class FrontEnd(Shape, title="ClientShape"):
 
 
 def client_json(front_end: FrontEndRow) -> JSONObject:
-    """`{id, entityId, name, metadata, createdAt}`."""
+    """Render `{id, entityId, name, metadata, createdAt}`."""
     return {
         "id": front_end.id,
         "entityId": front_end.entity_id,
@@ -87,7 +84,7 @@ class Space(Shape, title="SpaceShape"):
 
 
 def space_json(space: SpaceRow) -> JSONObject:
-    """`{id, name, kind, description, metadata, delivery, seq, createdAt, updatedAt}`."""
+    """Render `{id, name, kind, description, metadata, delivery, seq, createdAt, updatedAt}`."""
     return {
         "id": space.id,
         "name": space.name,
@@ -116,7 +113,7 @@ class Member(Shape, title="MemberShape"):
 
 
 def member_json(member: MemberRow, entity: EntityRow | None) -> JSONObject:
-    """`{spaceId, smartSpaceId, entityId, role, readSeq, joinedAt, entity}`; `entity` is null once it is deleted."""
+    """Render a member with its entity, which is null if it was deleted, as in API §3."""
     return {
         "spaceId": member.space_id,
         "smartSpaceId": member.space_id,
@@ -129,14 +126,14 @@ def member_json(member: MemberRow, entity: EntityRow | None) -> JSONObject:
 
 
 class Reaction(Shape, title="EmojiShape"):
-    """A reaction as its message carries it."""
+    """A reaction, as part of its message."""
 
     emoji: str
     entity_id: str
 
 
 class MessageReaction(Shape, title="ReactionShape"):
-    """A reaction."""
+    """A reaction to a message."""
 
     message_id: str
     entity_id: str
@@ -145,7 +142,7 @@ class MessageReaction(Shape, title="ReactionShape"):
 
 
 def reaction_json(reaction: ReactionRow) -> JSONObject:
-    """`{messageId, entityId, emoji, createdAt}`."""
+    """Render `{messageId, entityId, emoji, createdAt}`."""
     return {
         "messageId": reaction.message_id,
         "entityId": reaction.entity_id,
@@ -155,7 +152,7 @@ def reaction_json(reaction: ReactionRow) -> JSONObject:
 
 
 class SpaceMessage(Shape, title="SpaceMessageShape"):
-    """A message in a space; that of a visible call has `metadata.type` `tool_call`.
+    """A message in a space. A message that shows a visible call has `metadata.type` `tool_call`.
 
     `seq` is its position (1, 2, 3 …).
     """
@@ -181,7 +178,7 @@ class WokenRun(Shape, title="RunOfMessage"):
     agent_entity_id: str
 
 
-class Spoken(Shape):
+class PostedMessage(Shape, title="Spoken"):
     """A posted message, and the runs that read it."""
 
     message: SpaceMessage
@@ -191,7 +188,7 @@ class Spoken(Shape):
 def space_message_json(
     message: SpaceMessageRow, entity: EntityRow | None, reactions: Iterable[ReactionRow] = ()
 ) -> JSONObject:
-    """`{id, seq, spaceId, smartSpaceId, entityId, role, content, metadata, parentMessageId, reactions, …, entity}`."""
+    """Render a message with its author and reactions, as in API §3."""
     reaction_list: list[JSON] = [{"emoji": each.emoji, "entityId": each.entity_id} for each in reactions]
     return {
         "id": message.id,
@@ -213,7 +210,7 @@ def space_message_json(
 def message_event(
     message: SpaceMessageRow, entity: EntityRow | None, stream_id: str | None = None
 ) -> EventDraft:
-    """`space.message {message, streamId?}`."""
+    """Return the event `space.message {message, streamId?}`."""
     payload: JSONObject = {"message": space_message_json(message, entity)}
     if stream_id is not None:
         payload["streamId"] = stream_id
@@ -223,24 +220,24 @@ def message_event(
 def edited_event(
     message: SpaceMessageRow, entity: EntityRow | None, reactions: Iterable[ReactionRow]
 ) -> EventDraft:
-    """`message_updated {message}`."""
+    """Return the event `message_updated {message}`."""
     payload: JSONObject = {"message": space_message_json(message, entity, reactions)}
     return bounded(EventDraft(type="message_updated", payload=payload))
 
 
-def joined_event(entity_id: str, role: str) -> EventDraft:
-    """`member_added {entityId, role}`."""
+def member_added_event(entity_id: str, role: str) -> EventDraft:
+    """Return the event `member_added {entityId, role}`."""
     return space_event("member_added", entityId=entity_id, role=role)
 
 
-def left_event(entity_id: str) -> EventDraft:
-    """`member_removed {entityId}`."""
+def member_removed_event(entity_id: str) -> EventDraft:
+    """Return the event `member_removed {entityId}`."""
     return space_event("member_removed", entityId=entity_id)
 
 
-def space_event(type_: EventType, **said: JSON) -> EventDraft:
-    """`message_deleted {messageId}`, `reaction_added {messageId, entityId, emoji}` and the like."""
-    return EventDraft(type=type_, payload={**said})
+def space_event(type_: EventType, **payload: JSON) -> EventDraft:
+    """Return an event of a space, such as `message_deleted {messageId}`, with the keywords as its payload."""
+    return EventDraft(type=type_, payload={**payload})
 
 
 _S4_NAMES = {

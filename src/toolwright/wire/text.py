@@ -20,12 +20,12 @@ _UNCLEAN = re.compile(
 )  # in JSON
 _LINE_END = re.compile("[\u2028\u2029]")
 _LINE_ENDS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # that JSON leaves as they are, and that end a line
-_SEEMING = re.compile(r"(?:agent|inbox|plan|service|subagent|tool result|you)\b")
+_LABEL = re.compile(r"(?:agent|inbox|plan|service|subagent|tool result|you)\b")
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters that show nothing
 
 
 def plain_line(text: str) -> str:
-    """Return the text, clean, on one line."""
+    """Return the text on one line, without control and tag characters."""
     return " ".join(clean_text(text).split())
 
 
@@ -34,27 +34,27 @@ def speaker_name(name: str) -> str:
     return plain_line(name.replace("[", "(").replace("]", ")"))
 
 
-def seen_name(name: str) -> str:
+def comparable_name(name: str) -> str:
     """Return the name normalized for comparison: without case, letter widths and invisible characters."""
     folded = unicodedata.normalize("NFKC", speaker_name(name)).casefold()
-    return "".join([each for each in folded if not _is_unseen(each)]).strip()
+    return "".join([each for each in folded if not _is_invisible(each)]).strip()
 
 
-def _is_unseen(letter: str) -> bool:
+def _is_invisible(letter: str) -> bool:
     return unicodedata.category(letter) == "Cf" or "\ufe00" <= letter <= "\ufe0f" or letter in _BLANK
 
 
 def is_title(name: str) -> bool:
-    """Return whether a name is one line that is shown as it is written: with something to see, in its own direction."""
-    return one_line(name) and name == clean_text(name) and bool(seen_name(name))
+    """Return whether a name is one visible line without control characters, also those of text direction."""
+    return one_line(name) and name == clean_text(name) and bool(comparable_name(name))
 
 
-def seems_more(name: str) -> bool:
+def is_misleading(name: str) -> bool:
     """Return whether a name in front of a message can be misread: as an id, a new line or nothing visible."""
-    seen = seen_name(name)
-    if not seen or seen != unicodedata.normalize("NFC", speaker_name(name)).casefold():
+    comparable = comparable_name(name)
+    if not comparable or comparable != unicodedata.normalize("NFC", speaker_name(name)).casefold():
         return True
-    return _SEEMING.match(seen) is not None or any(mark in seen for mark in '()"')
+    return _LABEL.match(comparable) is not None or any(mark in comparable for mark in '()"')
 
 
 def clean_json(value: JSON) -> JSON:
@@ -66,25 +66,25 @@ def clean_json(value: JSON) -> JSON:
     if isinstance(value, dict):
         cleaned: dict[str, JSON] = {}
         for key, item in value.items():
-            cleaned[_free(clean_text(key), key, value, cleaned)] = clean_json(item)
+            cleaned[_free_key(clean_text(key), key, value, cleaned)] = clean_json(item)
         return cleaned
     return value
 
 
-def _free(name: str, key: str, value: Container[str], cleaned: Container[str]) -> str:
+def _free_key(name: str, key: str, value: Container[str], cleaned: Container[str]) -> str:
     """Return the name of a key without invisible characters, numbered if another key has that name."""
-    free, number = name, 2
-    while free in cleaned or (free != key and free in value):
-        free = f"{name} ({number})"
+    candidate, number = name, 2
+    while candidate in cleaned or (candidate != key and candidate in value):
+        candidate = f"{name} ({number})"
         number += 1
-    return free
+    return candidate
 
 
 def readable(value: JSON) -> str:
-    """Compact JSON text for a model: clean, on one line, and with letters as they are."""
+    """Render compact JSON text for a model: one line, without control characters, letters not escaped."""
     try:
         text = to_json(value).decode()
-    except PydanticSerializationError:  # half a character
+    except PydanticSerializationError:  # a lone surrogate
         text = _encode(value)
     if (
         text.isascii() and "\\" not in text and "\x7f" not in text
@@ -96,12 +96,12 @@ def readable(value: JSON) -> str:
 
 
 def partial_json(text: str) -> JSON:
-    """Parse an incomplete JSON text as far as possible. Null for an unreadable text or a value such as 1e999."""
+    """Parse an incomplete JSON text as far as possible. Return None for invalid JSON or a value such as 1e999."""
     if not text:
         return {}
     try:
         value: JSON = from_json(text, allow_inf_nan=False, allow_partial="trailing-strings")
         dumps(value)
-    except (ValueError, TypeError, InvalidJSON):  # a TypeError for half a character
+    except (ValueError, TypeError, InvalidJSON):  # a TypeError for a lone surrogate
         return None
     return value

@@ -8,19 +8,19 @@ from toolwright.core.threads.compaction import Cause
 from toolwright.core.threads.compaction import Compaction as CompactionRow
 from toolwright.core.threads.run import Side
 from toolwright.core.threads.thread import Thread as ThreadRow
-from toolwright.wire.shape import Absent, Shape, spelt
+from toolwright.wire.shape import Absent, Shape, wire_name
 
 
 class Thread(Shape, title="ThreadShape"):
-    """A thread; `running` while a run is open in it, `terminated` permanently; `activeAgentId` answers since a handoff.
+    """A thread: `running` while a run is open in it, `terminated` permanently. `activeAgentId` is set by a handoff.
 
-    `agent` is the agent's id, `active_agent` that of the agent which answers since it was handed over.
+    `agent` is the id of the thread's agent, `active_agent` that of the agent that answers since a handoff.
     """
 
     id: str
-    agent: Annotated[str, spelt("agentId")]
-    active_agent: Annotated[str | None, spelt("activeAgentId")] = None
-    parent_id: Annotated[str | None, spelt("parentThreadId")] = None
+    agent: Annotated[str, wire_name("agentId")]
+    active_agent: Annotated[str | None, wire_name("activeAgentId")] = None
+    parent_id: Annotated[str | None, wire_name("parentThreadId")] = None
     name: str | None = None
     user_id: str | None = None
     tags: tuple[str, ...] = ()
@@ -29,9 +29,9 @@ class Thread(Shape, title="ThreadShape"):
 
 
 def thread_json(thread: ThreadRow) -> JSONObject:
-    """Return a thread; `status` is `running` while a run is open in it, and `terminated` once none can be any more.
+    """Render a thread. `status` is `running` while a run is open in it, and `terminated` if no run can start in it.
 
-    `activeAgentId` is the agent that answers since it was handed over, null while that is its own.
+    `activeAgentId` is the agent that answers since a handoff, null without a handoff.
     """
     return {
         "id": thread.id,
@@ -47,7 +47,7 @@ def thread_json(thread: ThreadRow) -> JSONObject:
 
 
 class Child(Thread, title="ChildShape"):
-    """A thread that another one has made; `reference` is what that one calls it by."""
+    """A child thread. `reference` is its name for the parent."""
 
     reference: str
     child_status: Literal["running", "idle", "terminated", "failed"]
@@ -70,7 +70,7 @@ class Compaction(Shape, title="CompactionShape"):
 
     number: int
     side: Absent[Side] = None
-    within: Annotated[Absent[str], spelt("parentCallId")] = None
+    within: Annotated[Absent[str], wire_name("parentCallId")] = None
     cause: Cause
     cut: int
     cleared: int
@@ -80,18 +80,18 @@ class Compaction(Shape, title="CompactionShape"):
     summary: str | None
     covers: int
     omitted: int
-    model: Annotated[str | None, spelt("modelId")] = None
+    model: Annotated[str | None, wire_name("modelId")] = None
     version: int = 1
     cost: float | None = None
     budget: int | None = None
     edited_by: str | None = None
     run_id: str | None = None
-    step: Annotated[int | None, spelt("stepNumber")] = None
+    step: Annotated[int | None, wire_name("stepNumber")] = None
     created_at: datetime
 
 
 def compaction_json(row: CompactionRow) -> JSONObject:
-    """`{number, side?, parentCallId?, cause, cut, cleared, bare, kept, text, summary, covers, omitted, modelId,
+    """Render `{number, side?, parentCallId?, cause, cut, cleared, bare, kept, text, summary, covers, omitted, modelId,
     version, cost, budget, editedBy, runId, stepNumber, createdAt}`.
     """
     which: JSONObject = {"side": row.side} if row.side else {}

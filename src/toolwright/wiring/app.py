@@ -53,7 +53,7 @@ def checked_lifespan(lifespan: Lifespan | None) -> Lifespan | None:
         raise DefinitionError("App: the lifespan must be the function itself. Leave out its ().")
     if not callable(lifespan) or inspect.iscoroutinefunction(lifespan) or not takes_one(lifespan):
         raise DefinitionError(
-            "App: the lifespan must be a function of the app that gives an async context manager, not "
+            "App: the lifespan must be a function that takes the app and returns an async context manager, not "
             f"{brief_value(lifespan)}."
         )
     return lifespan
@@ -132,9 +132,9 @@ class App:
                 raise DefinitionError(
                     f"App: mcp_server names the prompt {name!r}, which the app does not declare in prompts."
                 )
-        known = {each.name for each in offered.resources}
-        known |= prompts.keys() if offered.prompts is None else offered.prompts
-        for name in sorted(offered.names - known):
+        uris = {each.name for each in offered.resources}
+        uris |= prompts.keys() if offered.prompts is None else offered.prompts
+        for name in sorted(offered.names - uris):
             if name not in self.catalog.app_tools.tools:
                 raise DefinitionError(
                     f"App: mcp_server names the tool {name!r}, which the app does not have."
@@ -147,9 +147,9 @@ class App:
                 f"with_model needs a name such as 'openai:gpt-5' or a model object, not {model!r}."
             )
         check_model("with_model: the model", model)
-        made = copy(self)
-        made.model = model
-        return made
+        app = copy(self)
+        app.model = model
+        return app
 
     @contextmanager
     def override(self, dependency: Function, other: Function) -> Generator[None]:
@@ -218,8 +218,8 @@ def _checked(embedder: Embedder | None) -> Embedder | None:
     is_name = isinstance(name, str) and name != "" and one_line(name) and not unwritable(name)
     if not is_name or not callable(getattr(embedder, "embed", None)):
         raise DefinitionError(
-            "App: the embedder must be an object with a name and `async def embed(texts)`; one of a provider is "
-            "named by the setting TOOLWRIGHT_EMBEDDER."
+            "App: the embedder must be an object with a name and `async def embed(texts)`. To use the "
+            "embedder of a provider, set TOOLWRIGHT_EMBEDDER."
         )
     return embedder
 
@@ -230,9 +230,9 @@ def _servers(mcp: object) -> list[McpServer]:
     from toolwright.core.mcp.config import declared_servers  # noqa: PLC0415 - few apps have them
 
     servers = declared_servers(mcp, "App")
-    named = next((each for each in servers if isinstance(each, str)), None)
-    if named is not None:
-        raise DefinitionError(f"App: mcp names the server {named!r}. An app needs configurations, not names.")
+    name = next((each for each in servers if isinstance(each, str)), None)
+    if name is not None:
+        raise DefinitionError(f"App: mcp must contain configurations of servers, not the name {name!r}.")
     return [each for each in servers if isinstance(each, McpServer)]
 
 

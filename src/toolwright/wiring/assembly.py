@@ -248,8 +248,8 @@ def _semantics(parts: Parts) -> "Semantics | None":
     if parts.embedder is None:
         return None
     module = import_module("toolwright.runtime.agents.semantics")  # by name: few apps have an embedder
-    made: Semantics = module.Semantics(parts.store, parts.embedder, parts.clock, parts.new_id)
-    return made
+    semantics: Semantics = module.Semantics(parts.store, parts.embedder, parts.clock, parts.new_id)
+    return semantics
 
 
 def _equipment(store: Store, spaces: Spaces, speech: Speech, semantics: "Semantics | None") -> BuiltinTools:
@@ -320,7 +320,7 @@ def _drainer(
     subagents = Subagents(shared.services, shared.agents, shared.child_start, settings.max_subagent_depth)
     delegates = Delegates(shared.catalog, shared.agents, shared.request_agents, subagents)
     executors: Mapping[Kind, Executor] = {"agent": subagents, "delegate": delegates, **parts.executors}
-    calls = Calls(parts.instants, keeper)
+    calls = Calls(parts.inline_executors, keeper)
     handlers = Handlers(executors, parts.bus, keeper, environment, store, parts.sandbox, parts.abort_grace)
     model_answers, windows = shared.model_answers, shared.model_answers.windows
     nested = Nested(store, windows.with_reader)

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.agents.config import Fault, Form, Identity, length_faults, read_agent
+from toolwright.core.agents.config import ErrorDetail, Form, Identity, length_errors, read_agent
 from toolwright.core.errors import (
     AlreadyExists,
     DefinitionError,
@@ -55,7 +55,7 @@ def find_app(target: str | None) -> App:
     if DEFAULT_FILE.is_file():
         return load_app("app:app")
     raise DefinitionError(
-        "No app was named: give --app MODULE:APP, set TOOLWRIGHT_APP, or go to a folder with an app.py."
+        "No app is configured. Pass --app MODULE:APP, set TOOLWRIGHT_APP, or change to a folder with an app.py."
     )
 
 
@@ -93,7 +93,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _broken(name: str, error: BaseException) -> DefinitionError:
-    """Return the error of a module's own fault: where it is and what it says, without the frames of others."""
+    """Return the error that a module raised, with the place in its own code."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -111,19 +111,19 @@ def _broken(name: str, error: BaseException) -> DefinitionError:
 
 
 def _app_in(module: ModuleType, path: str) -> App:
-    found: object = module
+    value: object = module
     for name in path.split("."):
-        if not hasattr(found, name):
+        if not hasattr(value, name):
             raise DefinitionError(f"The module {module.__name__!r} has no {path!r}.{_hint(module, path)}")
-        found = getattr(found, name)
-    if isinstance(found, Agent):
-        return App(agents=[found])
-    if not isinstance(found, App):
+        value = getattr(value, name)
+    if isinstance(value, Agent):
+        return App(agents=[value])
+    if not isinstance(value, App):
         raise DefinitionError(
-            f"'{module.__name__}:{path}' is neither a tw.App nor a tw.Agent but of the type {type(found).__name__!r}."
+            f"'{module.__name__}:{path}' is neither a tw.App nor a tw.Agent but of the type {type(value).__name__!r}."
             f"{_hint(module, path)}"
         )
-    return found
+    return value
 
 
 def _hint(module: ModuleType, path: str) -> str:
@@ -132,7 +132,7 @@ def _hint(module: ModuleType, path: str) -> str:
     return f" Did you mean '{module.__name__}:{close[0]}'?" if close else ""
 
 
-Words = Annotated[str, Field(min_length=1)]
+NonEmptyText = Annotated[str, Field(min_length=1)]
 
 
 def _line(text: str) -> str:
@@ -148,7 +148,7 @@ def _space_id(text: str) -> str:
         raise ValueError(error.details[0]["message"]) from error
 
 
-Name = Annotated[Words, Field(max_length=LONGEST_NAME), AfterValidator(_line)]
+Name = Annotated[NonEmptyText, Field(max_length=LONGEST_NAME), AfterValidator(_line)]
 
 
 class AgentEntry(Form):
@@ -160,10 +160,10 @@ class AgentEntry(Form):
 
 
 class EntityEntry(Form):
-    """Somebody, known by the `externalId`."""
+    """A person, identified by the `externalId`."""
 
     type: Literal["human"]
-    external_id: Annotated[Words, Field(max_length=LONGEST_EXTERNAL_ID)]
+    external_id: Annotated[NonEmptyText, Field(max_length=LONGEST_EXTERNAL_ID)]
     display_name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_line)] | None = None
 
 
@@ -174,7 +174,7 @@ class SpaceEntry(Form):
     name: Name
     kind: SpaceKind = "private"
     delivery: DeliveryOrder = "all"
-    members: list[Words] = Field(default_factory=list[Words])
+    members: list[NonEmptyText] = Field(default_factory=list[NonEmptyText])
 
     @property
     def key(self) -> str:
@@ -193,12 +193,12 @@ class ConfigFile(Form):
 def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
     """Read the file. Raises `DefinitionError`, one line that names every fault by its path."""
     try:
-        given: object = json.loads(
+        content: object = json.loads(
             path.read_text(encoding="utf-8-sig"), parse_constant=_constant, object_pairs_hook=_once
         )
-        refuse_halves(cast("JSON", given))  # as it was parsed
+        refuse_halves(cast("JSON", content))  # as it was parsed
     except HalfCharacter as error:
-        raise file_error(path, [_fault(error.path, HALF)]) from None
+        raise file_error(path, [_error_at(error.path, HALF)]) from None
     except OSError as error:
         raise DefinitionError(sentence(f"{str(path)!r} cannot be read: {error.strerror}")) from error
     except UnicodeDecodeError as error:
@@ -206,42 +206,44 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
     except (ValueError, RecursionError) as error:
         raise DefinitionError(sentence(f"{str(path)!r} is not valid JSON: {error}")) from error
     try:
-        found = ConfigFile.model_validate(given)
+        file = ConfigFile.model_validate(content)
     except ValidationError as error:
-        raise file_error(path, [_fault(each["loc"], form_error(each)) for each in error.errors()]) from None
-    found, unread = _with_apis(found, path.parent)
-    errors = [*_twice(found), *(unread or _agent_faults(found.agents, tools)), *_crowded(found.spaces)]
+        raise file_error(
+            path, [_error_at(each["loc"], form_error(each)) for each in error.errors()]
+        ) from None
+    file, unread = _with_apis(file, path.parent)
+    errors = [*_twice(file), *(unread or _agent_errors(file.agents, tools)), *_crowded(file.spaces)]
     if errors:
         raise file_error(path, errors)
-    return found
+    return file
 
 
-def file_error(path: Path, errors: Sequence[Fault]) -> DefinitionError:
+def file_error(path: Path, errors: Sequence[ErrorDetail]) -> DefinitionError:
     """Return all errors as one line."""
-    said = "; ".join(f"{error['path']} {error['message']}".strip().rstrip(".") for error in errors)
-    return DefinitionError(sentence(f"{path.name}: {' '.join(said.split())}"))
+    problems = "; ".join(f"{error['path']} {error['message']}".strip().rstrip(".") for error in errors)
+    return DefinitionError(sentence(f"{path.name}: {' '.join(problems.split())}"))
 
 
-def _agent_faults(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fault]:
-    errors: list[Fault] = []
+def _agent_errors(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[ErrorDetail]:
+    errors: list[ErrorDetail] = []
     for number, entry in enumerate(entries):
-        found = length_faults(entry.config)
+        details = length_errors(entry.config)
         try:
             read_agent(entry.config, Identity(name=entry.name), tools, trusted=True)
         except InvalidConfiguration as error:
-            found += error.details
+            details += error.details
         place = f"agents.{number}.config"
         errors += [
-            {"path": f"{place}.{fault['path']}".rstrip("."), "message": fault["message"]} for fault in found
+            {"path": f"{place}.{each['path']}".rstrip("."), "message": each["message"]} for each in details
         ]
     return errors
 
 
-def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]]:
+def _with_apis(file: ConfigFile, folder: Path) -> tuple[ConfigFile, list[ErrorDetail]]:
     """Return the file with the tools of the OpenAPI documents that its agents name, and the errors of these."""
     agents: list[AgentEntry] = []
-    errors: list[Fault] = []
-    for number, entry in enumerate(found.agents):
+    errors: list[ErrorDetail] = []
+    for number, entry in enumerate(file.agents):
         try:
             config = cast(
                 "dict[str, JsonValue]", with_apis_of_file(entry.config, folder)
@@ -252,44 +254,44 @@ def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]
             errors += [
                 {"path": f"{place}.{each['path']}", "message": each["message"]} for each in error.details
             ]
-    return (found, errors) if errors else (found.model_copy(update={"agents": agents}), [])
+    return (file, errors) if errors else (file.model_copy(update={"agents": agents}), [])
 
 
-def _crowded(spaces: Sequence[SpaceEntry]) -> list[Fault]:
+def _crowded(spaces: Sequence[SpaceEntry]) -> list[ErrorDetail]:
     return [
-        {"path": f"spaces.{number}.members", "message": f"must be {DM_MEMBERS} at most in a dm"}
+        {"path": f"spaces.{number}.members", "message": f"must have at most {DM_MEMBERS} members in a dm"}
         for number, space in enumerate(spaces)
         if space.kind == "dm" and len(set(space.members)) > DM_MEMBERS
     ]
 
 
-def _twice(found: ConfigFile) -> list[Fault]:
+def _twice(file: ConfigFile) -> list[ErrorDetail]:
     return [
-        *_repeated("agents", "name", [entry.name for entry in found.agents]),
-        *_repeated("entities", "externalId", [entry.external_id for entry in found.entities]),
-        *_repeated("spaces", "id", [entry.key for entry in found.spaces]),
+        *_repeated("agents", "name", [entry.name for entry in file.agents]),
+        *_repeated("entities", "externalId", [entry.external_id for entry in file.entities]),
+        *_repeated("spaces", "id", [entry.key for entry in file.spaces]),
     ]
 
 
-def _repeated(noun: str, what: str, given: Iterable[str]) -> list[Fault]:
+def _repeated(noun: str, what: str, names: Iterable[str]) -> list[ErrorDetail]:
     seen: set[str] = set()
-    errors: list[Fault] = []
-    for number, name in enumerate(given):
+    errors: list[ErrorDetail] = []
+    for number, name in enumerate(names):
         if name in seen:
-            errors.append({"path": f"{noun}.{number}.{what}", "message": f"is given twice: {name!r}"})
+            errors.append({"path": f"{noun}.{number}.{what}", "message": f"is a duplicate: {name!r}"})
         seen.add(name)
     return errors
 
 
-def _fault(path: tuple[int | str, ...], message: str) -> Fault:
+def _error_at(path: tuple[int | str, ...], message: str) -> ErrorDetail:
     return {"path": ".".join(map(str, path)) or "The file", "message": message}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:  # JSON as it is parsed
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name is given twice in one object")
-    return found
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        raise ValueError("an object has a duplicate key")
+    return result
 
 
 def _constant(name: str) -> NoReturn:
@@ -334,9 +336,9 @@ def _agents(config: ConfigFile) -> Iterator[Agent]:
 
 
 async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
-    """Bring the journal to what the file says. Raises `DefinitionError` with the path of what cannot be.
+    """Apply the file to the journal. Raises `DefinitionError` with the path of an entry that cannot be applied.
 
-    Spaces are looked at before anything is written: a member that is nobody changes nothing.
+    Spaces are validated before anything is written, so an unknown member changes nothing.
     """
     place = ""
     try:
@@ -348,8 +350,8 @@ async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
             await runtime.agents.save(agent.name, agent.config, agent.description, trusted=True)
         for number, person in enumerate(config.entities):
             place = f"entities.{number}"
-            known = await runtime.entities.named(person.external_id)
-            if known is None or known.display_name != person.display_name:
+            entity = await runtime.entities.get_by_external_id(person.external_id)
+            if entity is None or entity.display_name != person.display_name:
                 await runtime.entities.create(
                     external_id=person.external_id, display_name=person.display_name
                 )
@@ -395,4 +397,4 @@ async def _find_space(entry: SpaceEntry, runtime: Runtime) -> Space | None:
 
 async def _member(name: str, runtime: Runtime) -> Entity:
     """Return the person with that external id, or the agent of that name."""
-    return await runtime.entities.named(name) or await runtime.entities.find(name)
+    return await runtime.entities.get_by_external_id(name) or await runtime.entities.find(name)

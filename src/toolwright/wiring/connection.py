@@ -30,42 +30,42 @@ class Connections:
     if that has its share, otherwise of the address with the most. Without an idle one the new connection is closed.
     """
 
-    def __init__(self, most: int, most_of_address: int) -> None:
+    def __init__(self, most: int, most_per_address: int) -> None:
         self._most = most
-        self._most_of_address = most_of_address
+        self._most_per_address = most_per_address
         self._by_address: dict[str, OrderedDict[Connection, None]] = {}
         self._count = 0
-        self._said = -LOG_EVERY
+        self._logged_at = -LOG_EVERY
 
     def add(self, connection: "Connection") -> bool:
         """Count a new connection; False if it has to be closed."""
-        own = self._by_address.setdefault(connection.address, OrderedDict())
+        connections = self._by_address.setdefault(connection.address, OrderedDict())
         crowded: OrderedDict[Connection, None] | None = None
-        if len(own) >= self._most_of_address:
-            crowded = own
+        if len(connections) >= self._most_per_address:
+            crowded = connections
         elif self._count >= self._most:
             crowded = max(self._by_address.values(), key=len)
         if crowded is not None and not self._close_idle(crowded):
             return False
-        own = self._by_address.setdefault(connection.address, OrderedDict())
-        own[connection] = None
+        connections = self._by_address.setdefault(connection.address, OrderedDict())
+        connections[connection] = None
         self._count += 1
         return True
 
     def use(self, connection: "Connection") -> None:
         """Note that a request has come: the connection is now the last one to be closed."""
-        own = self._by_address.get(connection.address)
-        if own is not None and connection in own:
-            own.move_to_end(connection)
+        connections = self._by_address.get(connection.address)
+        if connections is not None and connection in connections:
+            connections.move_to_end(connection)
 
     def remove(self, connection: "Connection") -> None:
         """Forget a connection that is closed, or has become a web socket."""
-        own = self._by_address.get(connection.address)
-        if own is None or connection not in own:
+        connections = self._by_address.get(connection.address)
+        if connections is None or connection not in connections:
             return
-        del own[connection]
+        del connections[connection]
         self._count -= 1
-        if not own:
+        if not connections:
             del self._by_address[connection.address]
 
     def _close_idle(self, connections: "OrderedDict[Connection, None]") -> bool:
@@ -80,8 +80,8 @@ class Connections:
 
     def _warn(self, count: int, one: "Connection | None") -> None:
         now = monotonic()
-        if now - self._said >= LOG_EVERY:
-            self._said = now
+        if now - self._logged_at >= LOG_EVERY:
+            self._logged_at = now
             log.warning(
                 "%d connections are open, %d of them from %s: idle ones are closed, others are refused.",
                 self._count,
@@ -131,7 +131,7 @@ class Connection(H11Protocol):
     def pause_writing(self) -> None:
         """Pause writing until the client reads, within a timeout."""
         super().pause_writing()
-        self._look_later()
+        self._schedule_check()
 
     def resume_writing(self) -> None:
         """Resume writing after the client has read."""
@@ -157,11 +157,11 @@ class Connection(H11Protocol):
     @property
     def is_idle(self) -> bool:
         """Return whether no request is in progress."""
-        begun = self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]  # None at first
-        return not begun
+        is_responding = self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]  # None at first
+        return not is_responding
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP as all errors are."""
+        """Answer a request that is not valid HTTP with an error in the usual form."""
         refusal = answer({"error": msg, "code": InvalidRequest.code}, 400, {"connection": "close"})
         head = h11.Response(status_code=400, headers=refusal.raw_headers, reason=b"Bad Request")
         for event in (head, h11.Data(data=bytes(refusal.body)), h11.EndOfMessage()):
@@ -179,13 +179,13 @@ class Connection(H11Protocol):
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         self.transport.abort()
 
-    def _look_later(self) -> None:
+    def _schedule_check(self) -> None:
         waiting = self.transport.get_write_buffer_size()
-        self._stuck = self.loop.call_later(self._write_grace, self._look_whether_read, waiting)
+        self._stuck = self.loop.call_later(self._write_grace, self._check_read, waiting)
 
-    def _look_whether_read(self, waiting: int) -> None:
+    def _check_read(self, waiting: int) -> None:
         if waiting - self.transport.get_write_buffer_size() >= LEAST_READ:
-            self._look_later()
+            self._schedule_check()
             return
         self._stuck = None
         log.info("A client at %s does not read its response and is disconnected.", self.address or "-")

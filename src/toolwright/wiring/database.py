@@ -41,19 +41,19 @@ async def revision(settings: Settings, *, locks: bool = False) -> str | None:
     process `locks` it and reaches it through a connection pooler.
     """
     path = settings.sqlite_path
-    found: tuple[str | None, str | None] = HEAD, None  # of a journal in memory
+    revisions: tuple[str | None, str | None] = HEAD, None  # of a journal in memory
     if path is not None:
-        found = await asyncio.to_thread(_sqlite_revision, path)
+        revisions = await asyncio.to_thread(_sqlite_revision, path)
     elif not _in_memory(settings):
-        found = await _postgres("opening").postgres_revision(settings.database_url, locks=locks)
-    is_current(*found)
-    return found[0]
+        revisions = await _postgres("opening").postgres_revision(settings.database_url, locks=locks)
+    is_current(*revisions)
+    return revisions[0]
 
 
 async def upgrade(settings: Settings) -> str:
     """Bring the database to the newest revision and return it; an SQLite file is made if need be.
 
-    One that a newer version has migrated is left as it is.
+    A database migrated by a newer version is unchanged.
     """
     path = settings.sqlite_path
     if path is not None:
@@ -63,14 +63,14 @@ async def upgrade(settings: Settings) -> str:
     return await revision(settings) or HEAD
 
 
-def remains_usable(found: str) -> bool:
+def remains_usable(revision: str) -> bool:
     """Return whether processes of the version at that revision can use the database once it is upgraded."""
-    return found >= LEAST
+    return revision >= LEAST
 
 
-def steps(found: str | None) -> list[tuple[str, str]]:
+def steps(revision: str | None) -> list[tuple[str, str]]:
     """Return the migrations that a database at this revision needs, each with a sentence about what it brings."""
-    return steps_after(found)
+    return steps_after(revision)
 
 
 async def shrinkable(settings: Settings) -> str | None:
@@ -83,17 +83,17 @@ async def shrinkable(settings: Settings) -> str | None:
         return None
     size, free = path.stat().st_size, shutil.disk_usage(path.parent).free
     if free < 3 * size:
-        return f"It cannot shrink yet: rewriting it needs {3 * size} bytes on the disk, and {free} are free."
+        return f"The file cannot shrink yet: rewriting it needs {3 * size} bytes on the disk, but only {free} are free."
     lock = FileLock(path)
     if not await lock.acquire():
-        return f"It cannot shrink yet: {_holder(path)} serves it. Stop the server and upgrade again."
+        return f"The file cannot shrink yet: {_holder(path)} serves it. Stop the server and upgrade again."
     try:
         await asyncio.to_thread(make_shrinkable, path)
     except sqlite3.Error as error:
-        return sentence(f"It cannot shrink yet: {error}")
+        return sentence(f"The file cannot shrink yet: {error}")
     finally:
         await lock.release()
-    return "It was rewritten: from now on it shrinks when much was deleted."
+    return "The file was rewritten. From now on it shrinks after large deletions."
 
 
 async def executors(settings: Settings) -> str | None:
@@ -102,12 +102,12 @@ async def executors(settings: Settings) -> str | None:
     if _in_memory(settings) or (path is not None and not beside(path, "lock").exists()):
         return None
     if path is None:
-        seen = await _postgres("lock").look_for_executors(settings.database_url)
-        if seen.nodes:
-            verb = "executes" if seen.nodes == 1 else "execute"
-            return f"{quantity(seen.nodes, 'node')} of a cluster {verb} the runs"
+        executors_seen = await _postgres("lock").look_for_executors(settings.database_url)
+        if executors_seen.nodes:
+            verb = "executes" if executors_seen.nodes == 1 else "execute"
+            return f"{quantity(executors_seen.nodes, 'node')} of a cluster {verb} the runs"
         alone = "another process executes the runs" if settings.cluster is None else ALONE
-        return alone if seen.is_locked else None
+        return alone if executors_seen.is_locked else None
     lock = FileLock(path)
     if await lock.acquire():
         await lock.release()

@@ -173,7 +173,7 @@ class CodeSandbox:
 
     def _sandbox(self, module: str, name: str) -> Sandbox:
         try:
-            made: Sandbox = getattr(self._load(module), name)(self._limits)
+            sandbox: Sandbox = getattr(self._load(module), name)(self._limits)
         except (ImportError, FileNotFoundError) as error:
             raise missing_extra("Running code", "sandbox", error) from error
-        return made
+        return sandbox

@@ -30,7 +30,7 @@ from toolwright.web.options import GatewayOptions, OpenPart
 from toolwright.wiring.app import App
 from toolwright.wiring.connection import HEAD_GRACE, WRITE_GRACE, Connection, Connections
 from toolwright.wiring.lazy import NamedModels, open_console, open_mcp
-from toolwright.wiring.parts import clock_of, warn_of_agents
+from toolwright.wiring.parts import clock_of, warn_about_agents
 from toolwright.wiring.settings import Settings
 
 if sys.platform == "win32":
@@ -83,9 +83,9 @@ def raise_file_limit() -> None:
     if resource is None:  # there is no such limit on Windows
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def connections() -> Connections:
@@ -99,9 +99,10 @@ def connections() -> Connections:
 
 
 def gateway(app: App, settings: Settings) -> FastAPI:
-    """Return the app as an ASGI application, for a server of your choice; its runtime lives as long as that runs.
+    """Return the HTTP API of `toolwright serve` as an ASGI application, for a server of your choice.
 
-    Open streams end on SIGINT and SIGTERM, also where the server waits for its connections before it stops.
+    Its lifespan opens the runtime of the app. Open streams end on SIGINT and SIGTERM, even if the server waits for its
+    connections before it stops.
     """
     return open_gateway(lambda: app.runtime(settings), _options(app, settings))
 
@@ -142,7 +143,7 @@ async def serve(
 async def _watching_agents(runtime: Runtime, settings: Settings) -> AsyncGenerator[None]:
     """Log the agents that cannot run, in the background."""
     models = NamedModels()
-    task = asyncio.create_task(warn_of_agents(runtime, models, settings.model))
+    task = asyncio.create_task(warn_about_agents(runtime, models, settings.model))
     try:
         yield
     finally:
@@ -227,8 +228,8 @@ def url_of(listener: socket.socket) -> str:
     if listener.family == socket.AF_UNIX:
         return f"unix:{listener.getsockname()}"
     host, port = str(listener.getsockname()[0]), int(listener.getsockname()[1])
-    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read here, not bound
-    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+    shown_host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read here, not bound
+    return f"http://[{shown_host}]:{port}" if ":" in shown_host else f"http://{shown_host}:{port}"
 
 
 def _options(app: App, settings: Settings) -> GatewayOptions:
@@ -254,7 +255,7 @@ def _mcp(app: App) -> OpenPart:
 
 
 def _scripts(settings: Settings) -> frozenset[str] | None:
-    """Return the scripted models that callers can name: the operator's, or None for any if there are no keys."""
+    """Return any free port if every caller is on this machine, or the port that the operator has chosen."""
     return frozenset({settings.model or ""}) if settings.keyed else None
 
 

@@ -32,7 +32,7 @@ class NamedModels:
 
     async def __call__(self, model: object) -> Model:
         if isinstance(model, str):
-            return await self._named(model)
+            return await self._cached_model(model)
         if hasattr(model, "respond"):
             return cast("Model", model)  # it has our one method
         return self._wrap(model)
@@ -41,15 +41,15 @@ class NamedModels:
         """Close the models' connections."""
         await self._resolver.aclose()
 
-    async def _named(self, name: str) -> Model:
-        known = self._models.get(name)
-        if known is None:
+    async def _cached_model(self, name: str) -> Model:
+        cached = self._models.get(name)
+        if cached is None:
             async with self._making:
-                known = self._models[name] = await asyncio.to_thread(self._resolver.resolve, name)
-        return known
+                cached = self._models[name] = await asyncio.to_thread(self._resolver.resolve, name)
+        return cached
 
     def _wrap(self, model: object) -> Model:
-        """Return a model object of pydantic-ai, kept beside its wrapping so that its id stays its own."""
+        """Return the wrapper of a pydantic-ai model. The model is kept with it, so that its id is not reused."""
         if id(model) not in self._wrapped:
             adapter = import_module("toolwright.adapters.models.providers.model")
             self._wrapped[id(model)] = (model, adapter.PydanticAIModel(model))
@@ -101,5 +101,5 @@ def open_embedder(name: str) -> "OpenAIEmbedder":
         raise ModelRefused(f"The embedder {name!r} has no key: set the environment variable {KEY}.")
     module = import_module("toolwright.adapters.models.embeddings")  # by name: few apps have an embedder
     base_url = os.environ.get(BASE_URL, "").strip() or OPENAI
-    made: OpenAIEmbedder = module.OpenAIEmbedder(name.partition(":")[2], key=key, base_url=base_url)
-    return made
+    embedder: OpenAIEmbedder = module.OpenAIEmbedder(name.partition(":")[2], key=key, base_url=base_url)
+    return embedder

@@ -23,7 +23,7 @@ from toolwright.adapters.motor.leases import LeaseMotor
 from toolwright.adapters.store.locks import FileLock, NeverLock, NoLock, beside
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.system import ClusterClock, SystemClock, new_id
-from toolwright.core.broken_rows import broken_of
+from toolwright.core.broken_rows import broken_rows
 from toolwright.core.dependencies.scope import Overrides
 from toolwright.core.errors import (
     DISTRIBUTION,
@@ -47,7 +47,7 @@ from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.openapi import ReadApi
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import INSTANTS, Instant
+from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor
 from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.executors import CodeSandbox, HttpTools, LazyMcp, api_reader
@@ -87,7 +87,7 @@ class Parts:
     executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
     embedder: Embedder | None = None
     close: Sequence[Callable[[], Awaitable[None]]] = ()
-    instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
+    inline_executors: Mapping[Kind, InlineExecutor] = field(default_factory=lambda: INLINE_EXECUTORS)
     telemetry: Telemetry | None = None
     outage: Outage | None = None  # that the motor tells of too; else one of the runtime's own
     lifespan: object = None  # what the app's lifespan has yielded
@@ -145,7 +145,7 @@ async def open_parts(
     if make_motor is not None:
         motor = make_motor(store, clock)
     else:
-        check = partial(_check_nodes, settings, store, cipher.keys, files, clock, known=marker)
+        check = partial(_check_nodes, settings, store, cipher.keys, files, clock, known_digest=marker)
         motor = _motor(settings, store, clock, lock, outage, cluster, cipher, marker, check)
     models, functions = models_of(model), FunctionExecutor(overrides=overrides)
     http_tools, mcp = HttpTools(settings, telemetry), LazyMcp(settings)
@@ -207,15 +207,15 @@ def _nats_relay(servers: str, database_url: str) -> Any:  # by name: it needs an
     )
 
 
-async def broker_fault(settings: Settings) -> str | None:
+async def broker_error(settings: Settings) -> str | None:
     """Return why the cluster's NATS servers cannot be reached, or None if one answers or there are none."""
     if settings.cluster is None or settings.cluster == "postgres":
         return None
     try:
-        fault: str | None = await _nats_relay(settings.cluster, settings.database_url).fault()
+        relay_error: str | None = await _nats_relay(settings.cluster, settings.database_url).fault()
     except MissingExtra as error:
         return error.message
-    return fault
+    return relay_error
 
 
 def _motor(
@@ -270,7 +270,7 @@ async def worker_warning(
         return IDLE
     if settings.cluster is None:
         return None
-    return next(iter(await node_faults(await _living(store, clock), keys, files)), None)
+    return next(iter(await node_errors(await _living(store, clock), keys, files)), None)
 
 
 async def _living(store: Store, clock: Clock) -> list[Node]:
@@ -279,10 +279,10 @@ async def _living(store: Store, clock: Clock) -> list[Node]:
 
 
 def warn_without_work(settings: Settings) -> None:
-    """Log that this process executes no runs, and which one does."""
+    """Log that this process executes no runs, and why."""
     if not settings.work:
         log.warning(
-            "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on the database do."
+            "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on this database do."
         )
     elif settings.cluster is None:  # a node says by itself why it cannot join
         log.warning(
@@ -296,7 +296,7 @@ async def _check_key(settings: Settings, store: Store) -> None:
     if file is None or file.exists():
         return
     sealed = await store.sealed_otherwise("", 1)
-    if sealed or broken_of(sealed):
+    if sealed or broken_rows(sealed):
         await store.close()
         raise CannotUnseal(
             f"The journal contains secrets, but their key file {str(file)!r} does not exist. Restore it, or set "
@@ -310,7 +310,7 @@ def _cluster_clock(database_url: str) -> ClusterClock:
 
 
 def clock_of(settings: Settings) -> Clock:
-    """Return the clock of the settings' runtime: one that its gateway goes by as well."""
+    """Return the clock that the settings' runtime and its gateway share."""
     return SystemClock() if settings.cluster is None else _cluster_clock(settings.database_url)
 
 
@@ -320,19 +320,19 @@ async def _check_nodes(
     keys: Sequence[str],
     files: Files,
     clock: Clock,
-    own: str = "",
+    own_id: str = "",
     *,
-    known: str = "",
+    known_digest: str = "",
 ) -> str:
     """Return the digest of bytes by which a node shows its files: those of the living nodes, or new ones.
 
     The bytes of the digest `known` are in this process's files. Raises `DefinitionError` if this process, which is the
     node `own` if it has joined, cannot run beside the living nodes.
     """
-    living = [node for node in await _living(store, clock) if node.id != own]
-    for fault in await node_faults(living, keys, files, known):
-        raise DefinitionError(fault)
-    if own or not settings.work:  # once
+    living = [node for node in await _living(store, clock) if node.id != own_id]
+    for reason in await node_errors(living, keys, files, known_digest):
+        raise DefinitionError(reason)
+    if own_id or not settings.work:  # once
         for note in node_notes(living, settings):
             log.warning("%s", note)
     marker = next((node.files for node in living if node.files), "")
@@ -345,38 +345,38 @@ async def _check_nodes(
         return ""
 
 
-async def node_faults(
-    living: Sequence[Node], keys: Sequence[str], files: Files, known: str = ""
+async def node_errors(
+    living: Sequence[Node], keys: Sequence[str], files: Files, known_digest: str = ""
 ) -> list[str]:
     """Return why a process with these keys and files cannot run beside the living nodes, a sentence for each reason.
 
     The files have the bytes of the digest `known`.
     """
     errors: list[str] = []
-    markers = [*{node.files for node in living} - {"", known}]
-    found = dict(
+    markers = [*{node.files for node in living} - {"", known_digest}]
+    has_files = dict(
         zip(markers, await asyncio.gather(*[_has_file(files, each) for each in markers]), strict=True)
     )
     for node in living:
         theirs = node.keys.split(",") if node.keys else []
         if theirs and theirs[0] not in keys:
             errors.append(
-                f"The node {node.id} seals secrets with an encryption key that this process does not have: set the "
+                f"The node {node.id} encrypts secrets with a key that this process does not have. Set the "
                 "same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
             )
         elif keys and not theirs:
             errors.append(
-                f"The node {node.id} has no encryption keys, and this process seals secrets with one, which that node "
-                "could not read: set the same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
+                f"The node {node.id} has no encryption keys, so it cannot decrypt the secrets of this process. Set the "
+                "same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
             )
         elif keys and keys[0] not in theirs:
             errors.append(
-                f"This process seals secrets with an encryption key that the node {node.id} does not have: give it to "
-                "all processes of the cluster as the second of TOOLWRIGHT_ENCRYPTION_KEYS before it becomes the first."
+                f"This process encrypts secrets with a key that the node {node.id} does not have. Add the key to all "
+                "processes of the cluster as the second of TOOLWRIGHT_ENCRYPTION_KEYS before you make it the first."
             )
-        if not found.get(node.files, True):
+        if not has_files.get(node.files, True):
             errors.append(
-                f"The files of the node {node.id} are not those of this process: set the same TOOLWRIGHT_FILES_URL at "
+                f"The node {node.id} does not share the files of this process. Set the same TOOLWRIGHT_FILES_URL at "
                 "all processes of the cluster, s3://… or a folder that they share."
             )
     return errors
@@ -385,7 +385,7 @@ async def node_faults(
 def alike(settings: Settings) -> str:
     """Return the settings that all processes of a cluster should have alike, as a node shows them.
 
-    Of the secret keys these are two bytes of a digest, which tell nothing of them.
+    The secret keys are represented by two bytes of a digest, which reveal nothing.
     """
     broker = "postgres" if settings.cluster == "postgres" else "nats"
     secrets = sha256("\0".join(sorted(settings.secret_keys)).encode()).hexdigest()[:4]
@@ -393,20 +393,20 @@ def alike(settings: Settings) -> str:
 
 
 def node_notes(living: Sequence[Node], settings: Settings) -> list[str]:
-    """Return in what the living nodes are set otherwise than this process: it works, but not all that it could."""
+    """Return the settings in which living nodes differ from this process, and the limitations that follow."""
     notes: dict[str, str] = {}
-    own = alike(settings).split(",")
+    own_settings = alike(settings).split(",")
     for node in living:
         broker, _, secrets = node.alike.partition(",")
-        if broker and broker != own[0]:
+        if broker and broker != own_settings[0]:
             notes["broker"] = (
-                f"The node {node.id} sends its messages to other processes by {broker}, this process by {own[0]}: live "
-                "text and wakes do not reach the other at once. Set the same TOOLWRIGHT_CLUSTER at all processes."
+                f"The node {node.id} sends messages to other processes by {broker}, this process by {own_settings[0]}. "
+                "Streamed text and wake-ups are delayed between them. Set the same TOOLWRIGHT_CLUSTER at all processes."
             )
-        if secrets and secrets != own[1]:
+        if secrets and secrets != own_settings[1]:
             notes["secrets"] = (
-                f"The node {node.id} has other secret keys than this process: tokens of streams and sign-ins of one "
-                "are refused at the other. Set the same TOOLWRIGHT_SECRET_KEYS at all processes."
+                f"The node {node.id} has other secret keys than this process. Each rejects stream tokens and sign-ins "
+                "of the other. Set the same TOOLWRIGHT_SECRET_KEYS at all processes."
             )
     return [*notes.values()]
 
@@ -444,10 +444,10 @@ def cipher_of(settings: Settings) -> Cipher:
         "toolwright.adapters.cipher.fernet"
     )  # by name: cryptography takes its time to load
     file = key_file(settings)
-    made: Cipher = (
+    cipher: Cipher = (
         fernet.FernetCipher(settings.encryption_keys) if file is None else fernet.KeyFileCipher(file)
     )
-    return made
+    return cipher
 
 
 def key_file(settings: Settings) -> Path | None:
@@ -457,7 +457,7 @@ def key_file(settings: Settings) -> Path | None:
 
 
 def check_exists(database: Path) -> None:
-    """Raise `NotFound` if there is no such database yet, where making an empty one would help nobody."""
+    """Raise `NotFound` if the database does not exist, for commands to which an empty one is of no use."""
     if not database.is_file():
         raise NotFound(f"There is no database {str(database)!r}: name it in TOOLWRIGHT_DATABASE_URL.")
 
@@ -487,21 +487,21 @@ async def open_journal(
     return store, locks.PostgresLock(url)
 
 
-PAGE, MOST_TOLD = 500, 20  # agents
+PAGE, MOST_LOGGED = 500, 20  # agents
 
 
-async def warn_of_agents(runtime: Runtime, models: Models, default_model: str | None) -> None:
+async def warn_about_agents(runtime: Runtime, models: Models, default_model: str | None) -> None:
     """Log why an agent could not run: it has no model, or one that cannot be made. No model is asked anything.
 
     It takes seconds where libraries of providers are loaded, which the first runs need not do then.
     """
     count = 0
-    async for said in _unusable(runtime, models, default_model):
+    async for problem in _unusable(runtime, models, default_model):
         count += 1
-        if count <= MOST_TOLD:
-            log.warning(said)
-    if count > MOST_TOLD:
-        log.warning("%s more agents cannot run because their models cannot be used.", count - MOST_TOLD)
+        if count <= MOST_LOGGED:
+            log.warning(problem)
+    if count > MOST_LOGGED:
+        log.warning("%s more agents cannot run because their models cannot be used.", count - MOST_LOGGED)
 
 
 async def _unusable(runtime: Runtime, models: Models, default_model: str | None) -> AsyncGenerator[str]:
@@ -521,12 +521,12 @@ async def _unusable(runtime: Runtime, models: Models, default_model: str | None)
                 yield f"The agent {agent.name!r} has no model: name one in its prompt, or set TOOLWRIGHT_MODEL."
             elif isinstance(model, str):
                 if model not in errors:
-                    errors[model] = await _fault(model, models)
-                if (fault := errors[model]) is not None:
-                    yield f"The agent {agent.name!r} cannot run: {fault}"
+                    errors[model] = await _model_error(model, models)
+                if (reason := errors[model]) is not None:
+                    yield f"The agent {agent.name!r} cannot run: {reason}"
 
 
-async def _fault(model: str, models: Models) -> str | None:
+async def _model_error(model: str, models: Models) -> str | None:
     try:
         await models(model)
     except ToolwrightError as error:

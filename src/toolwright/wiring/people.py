@@ -2,17 +2,23 @@
 
 from toolwright.core.ports import Clock
 from toolwright.web.auth.access import TokenVerifier
-from toolwright.web.auth.person_tokens import ProviderKeys, SharedSecret, SignedByProvider, Wanted, over_http
+from toolwright.web.auth.person_tokens import (
+    ExpectedClaims,
+    ProviderKeys,
+    SharedSecret,
+    SignedByProvider,
+    over_http,
+)
 from toolwright.wiring.settings import Settings
 
 
 def verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
     """Return the verifier of tokens of a shared secret, or of an identity provider."""
-    wanted = Wanted(
+    expected = ExpectedClaims(
         claim=settings.jwt_entity_claim, audience=settings.jwt_audience, issuer=settings.jwt_issuer
     )
     if settings.jwt_secret is not None:
-        return SharedSecret(settings.jwt_secret, wanted, clock)
+        return SharedSecret(settings.jwt_secret, expected, clock)
     if settings.jwt_jwks_url is not None:
-        return SignedByProvider(ProviderKeys(over_http(settings.jwt_jwks_url), clock), wanted, clock)
+        return SignedByProvider(ProviderKeys(over_http(settings.jwt_jwks_url), clock), expected, clock)
     return None

@@ -54,21 +54,21 @@ def file_variable(setting: str) -> str:
 def setting_errors(error: ValidationError, settings: Sequence[str]) -> str:
     """Faults, a sentence for each setting; never with its value, which may be a secret."""
     return " ".join(
-        _sentence(fault["loc"], fault["type"], form_error(fault), settings) for fault in error.errors()
+        _sentence(each["loc"], each["type"], form_error(each), settings) for each in error.errors()
     )
 
 
 def warning(environment: Iterable[str], settings: Sequence[str]) -> str | None:
     """Return a sentence with the unknown variables of our prefix, or None."""
-    known = [variable(name) for name in (*settings, *_ELSEWHERE)]
-    known += [file_variable(name) for name in settings if name in SECRETS]
+    known_names = [variable(name) for name in (*settings, *_ELSEWHERE)]
+    known_names += [file_variable(name) for name in settings if name in SECRETS]
     unknown = sorted(
-        name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known
+        name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known_names
     )
     if not unknown:
         return None
-    named = ", ".join(name + _nearest_name(name.upper(), known, len(PREFIX)) for name in unknown)
-    return sentence(f"No setting is called so, and nothing reads it: {named}")
+    listed = ", ".join(name + _nearest_name(name.upper(), known_names, len(PREFIX)) for name in unknown)
+    return sentence(f"Unknown settings are ignored: {listed}")
 
 
 def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: Sequence[str]) -> str:
@@ -78,9 +78,9 @@ def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: S
     return sentence(f"The setting {variable(name)} is not valid: {message[:1].lower()}{message[1:]}")
 
 
-def _nearest_name(name: str, known: Sequence[str], same: int = 0) -> str:
+def _nearest_name(name: str, known_names: Sequence[str], same: int = 0) -> str:
     """Return the most similar known name, as a hint; the first `same` characters are common to all."""
-    close = get_close_matches(name[same:], [each[same:] for each in known], n=1)
+    close = get_close_matches(name[same:], [each[same:] for each in known_names], n=1)
     return f" (did you mean {name[:same]}{close[0]}?)" if close else ""
 
 
@@ -98,20 +98,20 @@ _ORIGIN = re.compile(
 )  # as browsers send it
 Names = Annotated[tuple[str, ...], NoDecode]
 SECRETS = ("database_url", "encryption_keys", "secret_keys", "jwt_secret", "sentry_dsn")
-"""Settings that hold a secret: each can stand in a file instead, which `TOOLWRIGHT_<NAME>_FILE` names."""
+"""Settings that hold a secret. Each can be read from a file, which `TOOLWRIGHT_<NAME>_FILE` names."""
 _LARGEST_SECRET = 64 * 1024  # bytes of such a file
 
 
 class _SecretFiles(PydanticBaseSettingsSource):
-    """Values of settings that stand in files, as Docker and Kubernetes mount secrets."""
+    """Settings source: values read from files, as Docker and Kubernetes mount secrets."""
 
     def __call__(self) -> dict[str, Any]:  # the values of settings, which are validated afterwards
         """Read the files that the environment names, but for settings given in Python."""
         environment = {name.upper(): each for name, each in os.environ.items()}
-        named = {name: environment.get(file_variable(name), "").strip() for name in SECRETS}
+        paths = {name: environment.get(file_variable(name), "").strip() for name in SECRETS}
         return {
             name: _secret_in(Path(path), name, environment)
-            for name, path in named.items()
+            for name, path in paths.items()
             if path and name not in self.current_state
         }
 
@@ -135,7 +135,7 @@ def _secret_in(path: Path, setting: str, environment: Mapping[str, str]) -> str:
             content = file.read(_LARGEST_SECRET + 1)
         text = content.decode().rstrip("\r\n")
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise DefinitionError(sentence(f"{name}: the file {str(path)!r} cannot be read: {reason}")) from None
     if len(content) > _LARGEST_SECRET or not text.strip():
         size = "larger than 64 KiB" if text.strip() else "empty"
@@ -145,15 +145,15 @@ def _secret_in(path: Path, setting: str, environment: Mapping[str, str]) -> str:
 
 def _by_name(cls: type[S]) -> type[S]:
     """Refuse values without a name, which pydantic-settings takes for something else."""
-    made = cls.__init__
+    signature = cls.__init__
 
-    @wraps(made)
-    def init(self: S, *given: object, **named: Any) -> None:  # whatever the caller gave
-        if given:
+    @wraps(signature)
+    def init(self: S, *values: object, **named: Any) -> None:  # whatever the caller gave
+        if values:
             raise DefinitionError(
                 "Settings must be given by name, as in tw.Settings(database_url='sqlite:///journal.db')."
             )
-        made(self, **named)
+        signature(self, **named)
 
     setattr(cls, "__init__", init)  # noqa: B010 - pyright rejects an assignment
     return cls
@@ -161,31 +161,68 @@ def _by_name(cls: type[S]) -> type[S]:
 
 @_by_name
 class Settings(BaseSettings):
-    """Settings of a process. Lists are comma-separated in the environment.
+    """Settings of a process: keyword arguments, or environment variables with the prefix `TOOLWRIGHT_`.
 
-    `database_url` is `sqlite:///PATH`, `postgresql://…` or `memory://`. With a `cluster` several processes execute
-    the runs of one Postgres database, but for those that do no `work`; they send each other messages by NATS servers
-    (`nats://…`), or by that database alone (`postgres`). Other processes reach this one at `node_url`. `files_url` is
-    a folder, `s3://…` or `memory://`, and without it a folder beside the database. `encryption_keys` are Fernet keys,
-    the first one encrypts; without them an SQLite journal makes a key file of its own. Without any keys every caller
-    from this machine has all rights, and the server listens on no other. A secret key has all rights, or is given as
-    `name(scope)=key` with the scope `metrics`, `read` or `all`. People need one of the `public_keys`, and a token
-    signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`; tokens
-    of another `jwt_audience` or `jwt_issuer` than the given one are refused. `http_allow` are hosts, hosts with a
-    port and networks that HTTP tools from outside may reach although they are private. Limits are in bytes;
-    `context_tokens` is the most tokens of a request to a model, by default what the model takes, and `summary_model`
-    writes the summaries of long conversations, by default the agent's own.
-    `embedder`, as in `openai:text-embedding-3-small`, lets agents search their passages by meaning too.
-    `max_body` None is 10 MiB, and 36 MiB where attachments or an agent may come. `docs` shows `/docs` and
-    `/openapi.json` to whoever may call, `open` to everybody; `mcp_server` offers the app's tools to MCP hosts at
-    `/mcp`, `console` the console in the browser at `/console`.
-    Spans and exceptions of tools go to `sentry_dsn`; with `trace_content`
-    spans hold arguments and results, without secrets. `log` is the least level that the commands log, `log_format` how.
-    `retain_events` and `retain_runs` are durations such as `30d`, `12h` or seconds, None (`forever` in the environment)
-    forever: older events are deleted, and threads in which the last run ended longer ago. `max_outage` is how
-    long a run waits for a model that is not available: 10 minutes, and not at all with a journal in memory, if it is
-    None.
-    Raises `DefinitionError`, which names each invalid setting.
+    A keyword argument overrides the variable. In the environment lists are comma-separated, durations are texts such as
+    `30d`, `12h`, `10m` or a number of seconds, and an empty variable means the default. Raises `DefinitionError`, which
+    names each invalid setting.
+
+    Attributes:
+        database_url: The journal: `sqlite:///PATH`, `postgresql://…` or `memory://`. Default:
+            `sqlite:///toolwright.db`.
+        database_connections: Maximum number of connections to Postgres, 2 or more, half of them for reads. Default: 20.
+        cluster: How the processes that execute the runs of one Postgres database send each other messages: `postgres`
+            (by that database), or the URLs of NATS servers (`nats://…`). Default: None, one process executes all runs.
+        node_url: `http(s)://` address at which other processes of the cluster reach this one. Default: None.
+        work: Whether the process executes runs. If False, it only serves requests. Default: True.
+        files_url: The file store: a folder, `file:///PATH`, `s3://BUCKET/PREFIX` or `memory://`. Default: None, which
+            is a folder next to an SQLite database, `toolwright.files` with Postgres, memory with `memory://`.
+        encryption_keys: Fernet keys for secrets. The first encrypts, all decrypt. Default: none; an SQLite journal then
+            creates a key file, and one on Postgres rejects secrets.
+        secret_keys: Keys of services, 16 characters or more: `KEY` with all rights, or `name(scope)=KEY` with the scope
+            `metrics`, `read` or `all`. Default: none. Without any keys every caller on this machine has all rights, and
+            the server listens on no other address.
+        public_keys: Keys of applications that people use; people's tokens must be verifiable. Default: none.
+        jwt_secret: Secret that people's tokens are signed with (HS256), 32 bytes or more. Default: None.
+        jwt_jwks_url: `https://` URL of the public keys that people's tokens are signed with, instead of `jwt_secret`.
+            Default: None.
+        jwt_entity_claim: The claim that has a person's external id. Default: `sub`.
+        jwt_audience: Required audience (`aud`) of tokens. Default: None, any.
+        jwt_issuer: Required issuer (`iss`) of tokens. Default: None, any.
+        cors_origins: Origins of web pages that may call the server, or `*` alone. Default: none.
+        model: Model of the prompts that name none, such as `openai:gpt-5`. Default: None.
+        embedder: Model that embeds passages, so that agents also find them by meaning, such as
+            `openai:text-embedding-3-small`. Default: None, search by keywords only.
+        max_steps: Maximum number of model calls in a run, unless its side sets `max_steps`. Default: 50.
+        context_tokens: Maximum number of tokens of a request to a model, 1,000 or more. Default: None, what the model
+            takes.
+        summary_model: Model that writes the summaries of long conversations. Default: None, the agent's own.
+        max_outage: How long a run waits for an unavailable model; 0 fails at once. Default: None, which is 10 minutes,
+            or 0 with a journal in memory.
+        max_chain_depth: How often in a row agents may wake each other with messages. Default: 3.
+        max_subagent_depth: How deep agents may call agents that run in threads of their own. Default: 8.
+        max_body: Maximum size of a request's body in bytes. Default: 10 MiB, and 36 MiB for
+            messages and agents.
+        max_nesting: Maximum number of levels of objects and lists in a request's body, 4 to 64. Default: 64.
+        max_json_values: Maximum number of JSON values in a request's body and in the answer to an HTTP tool, 100 to
+            1,000,000. Default: 100,000.
+        max_attachment: Maximum size of one file in bytes. Default: 25 MiB.
+        max_result_text: Maximum size in bytes of a result that a model is sent, 1,024 or more. A longer result is
+            stored whole in a file. Default: 256 KiB.
+        max_http_answer: Maximum size of the answer to an HTTP tool in bytes. Default: 1 MiB.
+        http_allow: Hosts, hosts with a port and networks (`10.1.0.0/16`) that HTTP tools and MCP servers configured
+            from outside may reach although they are private. Default: none.
+        docs: Whether `/docs` and `/openapi.json` are served: True to callers with a key, `open` to everyone, False not
+            at all. Default: True.
+        mcp_server: Whether `/mcp` offers the app's tools to MCP hosts. Default: False.
+        console: Whether the console is at `/console`. Default: False.
+        concurrency: Maximum number of runs executed at once, 1 or more. Default: 1,000.
+        sentry_dsn: Where spans and exceptions of tools are sent. Default: None.
+        trace_content: Whether spans contain arguments and results of calls, redacted. Default: False.
+        log: Minimum level of the commands' logs: `debug`, `info`, `warning` or `error`. Default: `warning`.
+        log_format: Format of the logs: `text`, or `json` with one object per line. Default: `text`.
+        retain_events: How long events are kept; None (`forever` in the environment) without end. Default: 7 days.
+        retain_runs: How long a thread is kept after its last run has ended. Default: None, without end.
     """
 
     model_config = SettingsConfigDict(
@@ -249,16 +286,16 @@ class Settings(BaseSettings):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_one_line(cls, given: Any, handler: ModelWrapValidatorHandler["Settings"]) -> "Settings":
+    def _in_one_line(cls, values: Any, handler: ModelWrapValidatorHandler["Settings"]) -> "Settings":
         """Validate the settings. Errors are raised as our own, so that no value is shown: it can be a secret."""
         try:
-            return handler(given)
+            return handler(values)
         except ValidationError as error:
             raise DefinitionError(setting_errors(error, list(cls.model_fields))) from None
 
     @property
     def executes_in_cluster(self) -> bool:
-        """Return whether the process executes runs beside others."""
+        """Return whether the process is one of several that execute runs."""
         return self.cluster is not None and self.work
 
     @property
@@ -268,25 +305,25 @@ class Settings(BaseSettings):
 
     @field_validator("cluster", "work")
     @classmethod
-    def _on_a_shared_database(cls, given: Any, info: ValidationInfo) -> Any:
+    def _on_a_shared_database(cls, value: Any, info: ValidationInfo) -> Any:
         url = str(info.data.get("database_url", ""))
-        if info.field_name == "cluster" and given is not None:
-            servers = [each.strip() for each in str(given).split(",")]
-            if given != "postgres" and not all(each.startswith(("nats://", "tls://")) for each in servers):
+        if info.field_name == "cluster" and value is not None:
+            servers = [each.strip() for each in str(value).split(",")]
+            if value != "postgres" and not all(each.startswith(("nats://", "tls://")) for each in servers):
                 raise ValueError(
                     "must be postgres, or URLs of NATS servers (nats://host:4222), separated by commas"
                 )
-            if given != "postgres" and not all(map(_names_host, servers)):
+            if value != "postgres" and not all(map(_names_host, servers)):
                 raise ValueError(
                     "each NATS server needs a host, and a port from 1 to 65535 if it has one, as in nats://host:4222"
                 )
-        if info.field_name == "cluster" and given is not None and not url.startswith("postgres"):
+        if info.field_name == "cluster" and value is not None and not url.startswith("postgres"):
             raise ValueError(
                 "A cluster needs a Postgres database: set TOOLWRIGHT_DATABASE_URL to postgresql://…"
             )
-        if given is False and url.startswith(MEMORY):
+        if value is False and url.startswith(MEMORY):
             raise ValueError("A process without work needs a shared database: set TOOLWRIGHT_DATABASE_URL")
-        return given
+        return value
 
     @field_validator("node_url")
     @classmethod
@@ -371,7 +408,7 @@ class Settings(BaseSettings):
         if value is None:
             return None
         if info.data.get("jwt_secret") is not None:
-            raise ValueError("give jwt_secret or jwt_jwks_url, not both: a token is verified in one way")
+            raise ValueError("set either jwt_secret or jwt_jwks_url, not both")
         if not _is_safe(value):
             raise ValueError(
                 f"the URL must begin with https:// (http:// on this machine only), not {value!r}"
@@ -381,19 +418,19 @@ class Settings(BaseSettings):
     @field_validator("public_keys")
     @classmethod
     def _complete(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        given = info.data
-        if not {"jwt_secret", "jwt_jwks_url"} <= set(given):  # one of them is invalid, which is said already
+        valid = info.data
+        if not {"jwt_secret", "jwt_jwks_url"} <= set(valid):  # one of them is invalid, which is said already
             return value
-        verified = given["jwt_secret"] is not None or given["jwt_jwks_url"] is not None
+        verified = valid["jwt_secret"] is not None or valid["jwt_jwks_url"] is not None
         if value and not verified:
             raise ValueError(
-                "people's tokens must be verified: with public_keys give jwt_secret or jwt_jwks_url"
+                "public_keys require a way to verify people's tokens: set jwt_secret or jwt_jwks_url"
             )
         if verified and not value:
             raise ValueError(
-                "jwt_secret and jwt_jwks_url are for people, who need one of the public_keys: give some"
+                "jwt_secret and jwt_jwks_url have no effect without public_keys: set public_keys"
             )
-        if set(value) & {ServiceKey.read(entry).key for entry in given.get("secret_keys", ())}:
+        if set(value) & {ServiceKey.read(entry).key for entry in valid.get("secret_keys", ())}:
             raise ValueError("a public key must not be a secret key too: its holder would have all rights")
         return value
 
@@ -401,14 +438,14 @@ class Settings(BaseSettings):
     @classmethod
     def _check_database_url(cls, value: str) -> str:
         if ":memory:" in value:
-            raise ValueError("a journal in memory is memory://")
+            raise ValueError("an in-memory journal must be written as memory://")
         if not value.startswith(("sqlite:///", "postgresql://", "postgres://", MEMORY)):
             raise ValueError(
                 f"database_url must begin with sqlite:/// (and a path), postgresql:// or memory://, not {value!r}"
             )
         if value.startswith("postgres") and not _has_ports(value):
             raise ValueError(
-                "the port of a Postgres server is a number from 1 to 65535; in a user name and a password write the "
+                "the port of a Postgres server must be a number from 1 to 65535; in a user name or password, write the "
                 "characters / ? # @ : as %2F %3F %23 %40 %3A"
             )
         return value
@@ -433,8 +470,8 @@ class Settings(BaseSettings):
             return value
         if value.strip() == "0":
             return timedelta(0)
-        found = read_duration(value)
-        return timedelta.max if found is None else found
+        duration = read_duration(value)
+        return timedelta.max if duration is None else duration
 
     @field_validator("log", "log_format", mode="before")
     @classmethod
@@ -447,8 +484,7 @@ class Settings(BaseSettings):
     def _embedder(cls, value: str | None) -> str | None:
         if value and not _EMBEDDER.fullmatch(value):
             raise ValueError(
-                f"an embedder is a provider, which is openai, and its model, as in "
-                f"openai:text-embedding-3-small, not {value!r}"
+                f"the embedder must be a model of openai, as in openai:text-embedding-3-small, not {value!r}"
             )
         return value or None
 
@@ -457,11 +493,11 @@ class Settings(BaseSettings):
     def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for origin in value:
             if origin == "*" and len(value) > 1:
-                raise ValueError("* allows every origin: give it alone, or leave it out")
+                raise ValueError("* allows every origin: use it alone, or leave it out")
             if origin != "*" and not (_ORIGIN.fullmatch(origin) and _names_host(origin)):
                 raise ValueError(
-                    f"an origin is a scheme and a host, as in https://shop.example or http://localhost:5173, without "
-                    f"a path, not {origin!r}"
+                    f"an origin must be a scheme and a host, as in https://shop.example or http://localhost:5173, "
+                    f"without a path, not {origin!r}"
                 )
         return value
 
@@ -523,7 +559,7 @@ def _has_ports(url: str) -> bool:
 
 
 def _is_safe(url: str) -> bool:
-    """Return whether nobody between can put their own keys into the answer."""
+    """Return whether the URL is protected against replaced keys: HTTPS, or this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -540,9 +576,9 @@ FOREVER = "forever"
 
 
 def read_duration(text: str) -> timedelta | None:
-    """Return the duration that a text says (`30d`, `12h`, `90m`, `45s` or seconds), None for `forever`.
+    """Parse a duration (`30d`, `12h`, `90m`, `45s` or seconds). Returns None for `forever`.
 
-    Raises `ValueError`, which says what a duration looks like.
+    Raises `ValueError` with examples of durations.
     """
     if text.strip().lower() == FOREVER:
         return None
@@ -550,7 +586,7 @@ def read_duration(text: str) -> timedelta | None:
     seconds = 0 if written is None else int(written[1]) * _SECONDS[written[2]]
     if not 0 < seconds <= _MOST:
         raise ValueError(
-            f"must be a duration such as 30d, 12h, 90m or 3600 (seconds), of 100 years at most, or {FOREVER}, "
+            f"must be a duration such as 30d, 12h, 90m or 3600 (seconds), up to 100 years, or {FOREVER}, "
             f"not {brief(repr(text), 100)}"
         )
     return timedelta(seconds=seconds)

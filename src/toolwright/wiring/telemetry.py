@@ -37,12 +37,12 @@ class TelemetryChoice:
         if _is_true(environment.get("OTEL_SDK_DISABLED")):
             return cls(disabled=True)
         sentry_dsn = settings.sentry_dsn or environment.get("SENTRY_DSN") or None
-        named = [_named(signal, environment) for signal in ("TRACES", "METRICS")]
+        exporters = [_exporter_names(signal, environment) for signal in ("TRACES", "METRICS")]
         return cls(
             traces=_exporters("TRACES", environment),
             metrics=_exporters("METRICS", environment),
             sentry_dsn=sentry_dsn,
-            implied=sentry_dsn is None and not any(name != _NONE for names in named for name in names),
+            implied=sentry_dsn is None and not any(name != _NONE for names in exporters for name in names),
             content=settings.trace_content or _is_true(environment.get(_CONTENT)),
         )
 
@@ -52,14 +52,14 @@ class TelemetryChoice:
 
 def _exporters(signal: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names of the signal's exporters: those that are listed, or `otlp` if there is an endpoint."""
-    named = _named(signal, environment)
-    if named:
-        return tuple([name for name in named if name != _NONE])
+    exporter = _exporter_names(signal, environment)
+    if exporter:
+        return tuple([name for name in exporter if name != _NONE])
     endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
     return ("otlp",) if any(environment.get(each) for each in endpoints) else ()
 
 
-def _named(signal: str, environment: Mapping[str, str]) -> list[str]:
+def _exporter_names(signal: str, environment: Mapping[str, str]) -> list[str]:
     listed = environment.get(f"OTEL_{signal}_EXPORTER", "").lower().split(",")
     return [name for name in dict.fromkeys(map(str.strip, listed)) if name]
 
@@ -82,7 +82,7 @@ def open_telemetry(
     extra is missing, the log warns once.
     """
     choice = TelemetryChoice.read(settings, os.environ if environment is None else environment)
-    if choice.disabled or not (choice or _set_up()):
+    if choice.disabled or not (choice or _is_set_up()):
         return None
     try:
         providers = load("toolwright.adapters.telemetry.telemetry")  # by name: it needs the extra
@@ -97,7 +97,7 @@ def open_telemetry(
         )
     except ModuleNotFoundError as error:
         if choice.implied:
-            _warn_of_missing_extra()
+            _warn_about_missing_extra()
             return None
         extra = "sentry" if choice.sentry_dsn is not None else "telemetry"
         raise missing_extra("Telemetry", extra, error) from error
@@ -105,7 +105,7 @@ def open_telemetry(
 
 
 @cache
-def _warn_of_missing_extra() -> None:
+def _warn_about_missing_extra() -> None:
     """Warn once per process: the endpoint may be set for all programs of this host."""
     log.warning(
         "An OTLP endpoint is set, but opentelemetry-sdk is not installed, so nothing is exported: %s, or set "
@@ -114,8 +114,8 @@ def _warn_of_missing_extra() -> None:
     )
 
 
-def _set_up() -> bool:
-    """Return whether the program has set OpenTelemetry up itself; what is not loaded it has not."""
+def _is_set_up() -> bool:
+    """Return whether the program has configured OpenTelemetry itself. If the API is not imported, it has not."""
     signals = {
         "trace": ("get_tracer_provider", "TracerProvider"),
         "metrics": ("get_meter_provider", "MeterProvider"),

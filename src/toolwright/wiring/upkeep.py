@@ -33,8 +33,8 @@ from toolwright.wiring.parts import Parts, check_exists, file_store, key_file, o
 from toolwright.wiring.settings import MEMORY, Settings
 
 POSTGRES = (
-    "A journal on Postgres is backed up by its own tools: copy it with pg_dump, and with it the files ({files}) and "
-    "TOOLWRIGHT_ENCRYPTION_KEYS, without which its secrets cannot be read."
+    "This command cannot back up a journal on Postgres. Use pg_dump, and also copy the files ({files}) and "
+    "TOOLWRIGHT_ENCRYPTION_KEYS, without which the secrets cannot be decrypted."
 )
 _PARTS = ("-wal", "-shm", "-journal", ".lock", ".migrate.lock", ".key", ".files", ".partial")
 
@@ -50,14 +50,14 @@ class Backup:
 
 
 async def back_up(settings: Settings, target: Path, *, force: bool) -> Backup:
-    """Copy the settings' journal to `target`. What is there is replaced only with `force`.
+    """Copy the settings' journal to `target`. An existing backup is replaced only with `force`.
 
     Raises `InvalidRequest` for a journal that is no file, `AlreadyExists` for what is in the way, `StoreError` for what
     cannot be read or written.
     """
     source = _source(settings)
     _check_target(source, target, force=force)
-    _check_journal_is_kept(settings, source, target)
+    _check_not_in_use(settings, source, target)
     try:
         with _partial(target) as partial:
             return await _copy(settings, source, target, partial)
@@ -77,7 +77,7 @@ def _source(settings: Settings) -> Path:
     return path
 
 
-def _check_journal_is_kept(settings: Settings, source: Path, target: Path) -> None:
+def _check_not_in_use(settings: Settings, source: Path, target: Path) -> None:
     """Refuse a target that SQLite, a server, or the file store takes for a part of the journal itself."""
     place, database = target.resolve(), source.resolve()
     folder = None if settings.files_folder is None else settings.files_folder.resolve()
@@ -92,9 +92,9 @@ def _check_target(source: Path, target: Path, *, force: bool) -> None:
     if not target.parent.is_dir():
         raise InvalidRequest(f"The backup {str(target)!r} cannot be created: its folder does not exist.")
     if target.is_dir():
-        raise InvalidRequest(f"The backup {str(target)!r} is a folder: name a file.")
+        raise InvalidRequest(f"The backup {str(target)!r} is a folder. Name a file.")
     if target.resolve() == source.resolve():
-        raise InvalidRequest("The backup would be the database itself: name another file.")
+        raise InvalidRequest("The backup cannot be written to the database itself. Name another file.")
     unfinished = beside(target, "partial").exists()  # what was moved before the end of its process is ours
     in_the_way = [each for each in (target, beside(target, "files"), beside(target, "key")) if each.exists()]
     if in_the_way and not force and (target.exists() or not unfinished):
@@ -111,8 +111,8 @@ def _partial(target: Path) -> Generator[Path]:
     opened = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for left in folder.iterdir():
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        for entry in folder.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         try:
             yield folder
         finally:
@@ -126,15 +126,15 @@ def _partial(target: Path) -> Generator[Path]:
 
 
 async def _copy(settings: Settings, source: Path, target: Path, partial: Path) -> Backup:
-    """Copy files before the database and again after it, so that every file it names is copied."""
-    kept, placed = file_store(settings), beside(target, "files")
+    """Return files come before the database and after it: what it names was there at one of these moments."""
+    files, placed = file_store(settings), beside(target, "files")
     folder = str(placed if placed.is_dir() else partial / "files")
     copies = _Copies(file_store(settings.model_copy(update={"files_url": folder})))
-    await copies.add(kept)
+    await copies.add(files)
     database = partial / "database"
     await asyncio.to_thread(copy_database, source, database)
-    await copies.add(kept)
-    await kept.close()
+    await copies.add(files)
+    await files.close()
     key = key_file(settings)
     has_key = key is not None and await asyncio.to_thread(_copy_key, key, partial / "key")
     size = database.stat().st_size
@@ -151,13 +151,13 @@ class _Copies:
         self.seen: set[str] = set()
         self.damaged: set[str] = set()
 
-    async def add(self, kept: Files) -> None:
+    async def add(self, files: Files) -> None:
         """Copy all files that are there now; those that are deleted meanwhile are not missed."""
-        async for digest in kept.digests():
+        async for digest in files.digests():
             if digest in self.seen:
                 continue
             with suppress(NotFound):
-                if await self._copies.put(await kept.get(digest)) != digest:
+                if await self._copies.put(await files.get(digest)) != digest:
                     self.damaged.add(digest)
                 self.seen.add(digest)
 
@@ -185,7 +185,7 @@ def _write_key(path: Path, content: bytes) -> None:
 
 
 async def _place(target: Path, partial: Path, *, has_key: bool) -> None:
-    """Move the parts to their places, the database last. One that is there must be nobody's who serves it."""
+    """Move the parts to their places, the database last. An existing database must not be in use."""
     lock, was_there = FileLock(target), beside(target, "lock").exists()
     if not await lock.acquire():
         raise AlreadyExists(f"A process is serving {str(target)!r}. Stop it, or name another file.")

@@ -19,7 +19,7 @@ from toolwright.core.spaces.tool_ui import ToolUI
 from toolwright.core.value import changed
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ScriptedModel
-from toolwright.web.auth.person_tokens import SharedSecret, Wanted
+from toolwright.web.auth.person_tokens import ExpectedClaims, SharedSecret
 from toolwright.web.console.console import Console
 
 HOUR = 3_600
@@ -116,7 +116,7 @@ async def house(
     """The app at work in memory, with its console; without keys everybody on this machine is a service."""
     clock = ManualClock()
     if keyed:
-        people = SharedSecret(SECRET, Wanted(claim="sub"), clock)
+        people = SharedSecret(SECRET, ExpectedClaims(claim="sub"), clock)
         options |= {"secret_keys": (KEY,), "public_keys": ("pk",), "verify_token": people}
     console = partial(Console, tool_uis=tool_uis)
     async with (

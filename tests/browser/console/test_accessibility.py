@@ -53,7 +53,7 @@ async def test_no_view_has_a_serious_finding_nor_is_wider_than_a_phone(
         for path in (await views(made))[part::PARTS]:
             await page.goto(f"{made.url}{path}")
             await expect(page.locator("main#view h1")).to_be_visible()
-            await expect(page.get_by_role("heading", name="Not here")).to_have_count(0)
+            await expect(page.get_by_role("heading", name="Not found")).to_have_count(0)
             if faults := await findings(page):
                 found[path] = faults
             await page.set_viewport_size({"width": 390, "height": 780})

@@ -11,7 +11,7 @@ from tests.browser.console.rig import House, house
 from toolwright.core.agents.mind import GoalChange
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse, ToolDefinition
-from toolwright.core.schemas.provider_forms import ToolFault
+from toolwright.core.schemas.provider_forms import ToolError
 from toolwright.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
@@ -95,9 +95,9 @@ async def test_a_block_is_edited_and_shared_with_another_agent(context: BrowserC
         await page.get_by_role("button", name="Save").click()
         await expect(page.locator(".item", has_text="house")).to_contain_text("Rooms 1 to 14.")
         await expect(page.get_by_role("dialog")).to_have_count(0)
-        await page.get_by_role("button", name="Let another agent read it").click()
+        await page.get_by_role("button", name="Share with an agent").click()
         await page.get_by_role("dialog").get_by_label("Agent, by name or id").fill("porter")
-        await page.get_by_role("button", name="Share").click()
+        await page.get_by_role("button", name="Share", exact=True).click()
         await expect(page.locator(".item", has_text="house")).to_contain_text("shared")
         [block] = await made.rt.blocks.list("porter")
         assert block.content == "Rooms 1 to 14."
@@ -142,11 +142,11 @@ async def test_goals_memories_and_plans_are_set_and_what_is_faulty_says_why(cont
         await page.get_by_role("link", name="Plans").click()
         await page.get_by_role("button", name="New plan").click()
         await page.get_by_role("dialog").get_by_label("Name").fill("Morning")
-        await page.get_by_role("dialog").get_by_label("What the agent is told").fill("Greet all.")
-        await page.get_by_role("dialog").get_by_label("Again and again").fill("every day")
+        await page.get_by_role("dialog").get_by_label("Instruction to the agent").fill("Greet all.")
+        await page.get_by_role("dialog").get_by_label("Repeatedly").fill("every day")
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("alert").filter(has_text="every day")).to_be_visible()
-        await page.get_by_role("dialog").get_by_label("Again and again").fill("0 9 * * *")
+        await page.get_by_role("dialog").get_by_label("Repeatedly").fill("0 9 * * *")
         await page.get_by_role("button", name="Save").click()
         await expect(page.locator(".list")).to_contain_text("0 9 * * * UTC")
         [plan] = await made.rt.minds.plans("concierge")
@@ -157,7 +157,7 @@ async def test_a_failed_event_is_tried_again_and_its_status_is_followed(context:
     model = Careless()
     async with house(app(), model=model) as made:
         page = await page_of(made, context, "inbox", "porter")
-        await expect(page.get_by_text("Nothing has come")).to_be_visible()
+        await expect(page.get_by_text("No events")).to_be_visible()
         await made.rt.inboxes.trigger("porter", "till", {"table": 7})
         row = page.locator(".list > .item")
         await expect(row).to_contain_text("failed")
@@ -176,7 +176,7 @@ async def test_a_service_wakes_an_agent_with_a_payload(context: BrowserContext) 
         await page.get_by_role("dialog").get_by_label("Service").fill("till")
         await page.get_by_role("dialog").get_by_label("Payload").fill('{"table": 7}')
         await page.get_by_role("dialog").get_by_role("button", name="Trigger").click()
-        await expect(page.get_by_text("It is woken.")).to_be_visible()
+        await expect(page.get_by_text("Triggered.")).to_be_visible()
         await page.get_by_role("link", name="Inbox").click()
         await page.get_by_text("Data").click()
         await expect(page.locator(".folded")).to_contain_text('"table": 7')
@@ -215,7 +215,7 @@ async def test_a_saved_configuration_keeps_the_values_that_are_not_shown(context
         editor = page.get_by_label("Configuration as JSON")
         await editor.fill((await editor.input_value()).replace("You rhyme.", "You rhyme well."))
         await page.get_by_role("button", name="Save configuration").press("Enter")
-        await expect(page.get_by_text("Saved: the next run has it.")).to_be_visible()
+        await expect(page.get_by_text("Saved. The next run uses it.")).to_be_visible()
         active = await made.rt.agents.active("poet")
         assert active.system == "You rhyme well."
         values = {name: var.value for layer in active.env for name, var in layer.items()}
@@ -240,9 +240,9 @@ async def test_an_agent_is_configured_and_deleted_here(context: BrowserContext) 
 class Picky(Careless):
     """A model that is not offered every tool."""
 
-    def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolFault]:
+    def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
         return [
-            ToolFault(tool=tool.name, message="Its form is refused.")
+            ToolError(tool=tool.name, message="Its form is refused.")
             for tool in tools
             if tool.name == "search"
         ]
@@ -280,7 +280,7 @@ async def test_the_prompt_is_shown_as_if_the_agent_were_in_a_space(context: Brow
         await made.rt.spaces.add_member("lobby", "concierge")
         page = await page_of(made, context, "prompt")
         await expect(page.locator(".code").first).to_contain_text("You help guests.")
-        await page.get_by_label("As if it were in").click()
+        await page.get_by_label("Preview in").click()
         await page.get_by_role("option", name="Lobby").click()
         await expect(page.locator("#view")).to_contain_text("lobby")
 
@@ -304,7 +304,7 @@ async def test_a_person_gets_none_of_these_views(context: BrowserContext, path: 
     async with house(app()) as made:
         await made.person("ada")
         page = await made.enter(context, path, person="ada")
-        await expect(page.get_by_role("heading", name="Not here")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Not found")).to_be_visible()
         await expect(page.locator("#view")).not_to_contain_text("concierge")
 
 
@@ -313,7 +313,7 @@ async def test_what_an_agent_keeps_for_a_person_is_shown_under_their_name(contex
         ada = await made.rt.entities.create(external_id="ada-7", display_name=f"Ada {HOSTILE}")
         await made.rt.minds.set_goals("concierge", [GoalChange(description="Own goal")])
         page = await page_of(made, context)
-        await expect(page.get_by_text("people in a space with it")).to_be_visible()
+        await expect(page.get_by_text("members of a space with the agent")).to_be_visible()
         page = await page_of(made, context, "mind")
         await expect(page.get_by_role("navigation", name="Owner")).to_have_count(0)
         await made.rt.minds.set_goals("concierge", [GoalChange(description="Her goal")], user_id=ada.id)
@@ -324,8 +324,8 @@ async def test_what_an_agent_keeps_for_a_person_is_shown_under_their_name(contex
         await owners.get_by_role("link", name="Ada").click()
         await expect(page.get_by_text("Her goal")).to_be_visible()
         await expect(page.get_by_text("Own goal")).to_have_count(0)
-        await page.get_by_role("button", name="Give this goal up").click()
-        await page.get_by_role("dialog").get_by_role("button", name="Give up").click()
+        await page.get_by_role("button", name="Delete this goal").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await expect(page.get_by_text("Her goal")).to_have_count(0)
         assert list(await made.rt.minds.goals("concierge", user_id=ada.id)) == []
         assert len(await made.rt.minds.goals("concierge")) == 1

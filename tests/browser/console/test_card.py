@@ -76,7 +76,7 @@ async def test_arguments_that_stream_are_drawn_now_and_then_and_at_last_whole(
 async def test_a_chart_grows_while_its_arguments_stream(context: BrowserContext) -> None:
     async def play(stage: Stage, page: Page) -> None:
         stage.card.stream({"streamId": "call_9", "toolName": "renderChart"})
-        await expect(page.get_by_text("The chart comes …")).to_be_visible()
+        await expect(page.get_by_text("Loading the chart …")).to_be_visible()
         stage.card.stream(streamed("renderChart", type="bar", labels=["Mon"], data=[3]))
         await expect(page.locator(".chart svg text", has_text="Mon")).to_be_visible()
         stage.card.stream(streamed("renderChart", type="bar", labels=["Mon", "Tue"], data=[3, 4]))

@@ -100,7 +100,7 @@ async def test_a_chart_is_drawn_and_can_be_read_as_a_table(context: BrowserConte
         await expect(
             drawn.get_by_role("img", name="Chart: Visitors").locator("svg text", has_text="Tue")
         ).to_be_visible()
-        await drawn.get_by_text("As a table").click()
+        await drawn.get_by_text("Show as a table").click()
         await expect(drawn.get_by_role("row").nth(2)).to_have_text("Tue56.5")
 
 
@@ -150,7 +150,7 @@ async def test_an_answer_that_nothing_else_takes_is_text_or_json_or_a_failure(
         for name, entered, button in (
             ("lookUp", '{"found": [1]}', "Answer"),
             ("weigh", "two kilos", "Answer"),
-            ("fetchIt", "It is gone.", "Report a failure"),
+            ("fetchIt", "It is gone.", "Report an error"),
         ):
             await card(page, name).get_by_label("Result: text, or JSON").fill(entered)
             await card(page, name).get_by_role("button", name=button).click()
@@ -172,8 +172,8 @@ async def test_a_call_is_approved_with_other_arguments(context: BrowserContext) 
     async with asked(("refund", {"order": "A7", "amount": 900}), tools=[refund]) as opened:
         page = await opened.enter(context, "/pending", person="ada")
         asks = card(page, "refund")
-        await expect(asks.locator(".badge")).to_have_text("waits for an approval")
-        await asks.get_by_role("button", name="Change the arguments").click()
+        await expect(asks.locator(".badge")).to_have_text("waiting for approval")
+        await asks.get_by_role("button", name="Edit the arguments").click()
         await asks.get_by_label("amount").fill("much")
         await asks.get_by_role("button", name="Approve").click()
         await expect(asks.get_by_text("must be a whole number")).to_be_visible()
@@ -192,8 +192,8 @@ async def test_a_refusal_brings_its_reason(context: BrowserContext) -> None:
     async with asked(("refund", {"order": "A7"}), tools=[refund]) as opened:
         page = await opened.enter(context, "/pending", person="ada")
         asks = card(page, "refund")
-        await expect(asks.get_by_role("button", name="Change the arguments")).to_be_hidden()
-        await asks.get_by_label("Reason (you may leave it out)").fill("too much")
+        await expect(asks.get_by_role("button", name="Edit the arguments")).to_be_hidden()
+        await asks.get_by_label("Reason (optional)").fill("too much")
         await asks.get_by_role("button", name="Refuse").click()
         await expect(asks.locator(".error")).to_have_text("The call was not approved: too much")
 

@@ -23,7 +23,7 @@ async def test_a_page_whose_server_is_gone_says_so_and_goes_on_when_it_is_back(
         async with served(rt, clock=clock, secret_keys=(KEY,), console=Console) as port:
             made = House(rt, port, clock)
             page = await made.enter(context, "/spaces/trip")
-            await expect(page.get_by_text("Nothing was said here yet.")).to_be_visible()
+            await expect(page.get_by_text("No messages yet.")).to_be_visible()
         await expect(page.locator("#popup")).to_contain_text("Connection lost")
         await expect(page.locator("#popup")).to_be_visible()
         await rt.spaces.say(space.id, bob, "You were away.")

@@ -25,7 +25,7 @@ async def test_a_summary_is_edited_and_removed_a_message_pinned_and_the_prompt_s
             run_id = (await made.rt.threads.send(thread.id, f"{HOSTILE} {number} " + "word " * 100)).id
             await made.rt.runs.wait(run_id, 20)
         page = await made.enter(context, f"/threads/{thread.id}", person="ada")
-        await page.get_by_text("The model is shown a shorter conversation").click()
+        await page.get_by_text("The model receives a shortened conversation").click()
         await expect(page.get_by_text("SUMMARY of what was said.")).to_be_visible()
         await page.get_by_role("button", name="Edit the summary").click()
         await page.get_by_role("dialog").get_by_role("textbox").fill(f"Tea. {HOSTILE}")
@@ -39,10 +39,10 @@ async def test_a_summary_is_edited_and_removed_a_message_pinned_and_the_prompt_s
         [pinned] = [each for each in await made.rt.threads.messages(thread.id, 500) if each.pinned]
         assert HOSTILE in pinned.content
 
-        await page.get_by_text("The model is shown a shorter conversation").click()
+        await page.get_by_text("The model receives a shortened conversation").click()
         await page.get_by_role("button", name="Remove the summary").click()
         await page.get_by_role("button", name="Remove", exact=True).click()
-        await expect(page.get_by_text("The model is shown a shorter conversation")).to_have_count(0)
+        await expect(page.get_by_text("The model receives a shortened conversation")).to_have_count(0)
         assert (await made.rt.threads.compactions(thread.id))[-1].cause == "removed"
 
         await page.goto(f"{made.url}/runs/{run_id}?tab=prompts")

@@ -14,7 +14,7 @@ from toolwright.testing import ScriptedModel
 from toolwright.web.console.pages.pending import PAGE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
-NOBODY = "Nothing waits for anybody."
+NOBODY = "Nothing is pending."
 SECRET = "s3cret-of-the-tests"
 
 
@@ -83,7 +83,7 @@ async def test_a_call_that_comes_appears_with_who_may_answer_it(context: Browser
         await expect(page.get_by_text(NOBODY)).to_be_visible()
         await opened.rt.spaces.say("trip", ada, "Go")
         await expect(card(page, "confirmAction")).to_be_visible()
-        await expect(page.get_by_text("answered by everybody in Trip to Tokyo")).to_be_visible()
+        await expect(page.get_by_text("answered by anyone in Trip to Tokyo")).to_be_visible()
         await expect(page.get_by_text(NOBODY)).to_have_count(0)
 
 
@@ -98,7 +98,7 @@ async def test_a_person_sees_a_call_that_waits_for_a_service_and_cannot_answer_i
     async with asked(("refund", {"order": "A7"}), tools=[refund]) as opened:
         page = await opened.enter(context, "/pending", person="ada")
         await expect(page.get_by_text("answered by a service")).to_be_visible()
-        await expect(page.get_by_text("It waits for somebody else’s answer.")).to_be_visible()
+        await expect(page.get_by_text("Waiting for another person’s answer.")).to_be_visible()
         until = page.locator("time[data-until]")
         await expect(until).to_have_text(re.compile(r"^· Answer until (\d+ \w+, |\w+ \d+, )?\d\d:\d\d$"))
         await expect(card(page, "refund").get_by_role("button")).to_have_count(0)
@@ -147,13 +147,13 @@ async def test_missing_values_of_a_run_are_given_and_never_shown(context: Browse
         thread = await opened.rt.threads.create("guide")
         run = await opened.rt.threads.send(thread.id, "Go")
         page = await opened.enter(context, "/pending")
-        await expect(page.get_by_text("guide goes on once they are given")).to_be_visible()
+        await expect(page.get_by_text("guide continues once they are set")).to_be_visible()
         await expect(page.get_by_label("API_KEY")).to_have_attribute("type", "password")
         await page.get_by_label("API_KEY").fill(SECRET)
-        await page.get_by_role("button", name="Give").click()
-        await expect(page.get_by_text("There already:")).to_be_visible()
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_text("Already set:")).to_be_visible()
         await page.get_by_label("CITY").fill("Tokyo")
-        await page.get_by_role("button", name="Give").click()
+        await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_text(NOBODY)).to_be_visible()
         assert (await opened.rt.runs.wait(run.id, 10)).status == "completed"
         assert SECRET not in await page.content()
@@ -168,10 +168,10 @@ async def test_typed_text_stays_when_another_value_is_given_elsewhere(context: B
         [request] = await opened.rt.requests.list(thread.id)
         with pytest.raises(VariablesRequired):
             await opened.rt.requests.answer(thread.id, request.id, {"UNIT": "K"})
-        await expect(page.get_by_text("There already:")).to_be_visible()
+        await expect(page.get_by_text("Already set:")).to_be_visible()
         await expect(page.get_by_label("UNIT")).to_have_count(0)
         await expect(page.get_by_label("CITY")).to_have_value("Tokyo")
-        await page.get_by_role("button", name="Give").click()
+        await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_text(NOBODY)).to_be_visible()
         assert (await opened.rt.runs.wait(run.id, 10)).status == "completed"
 
@@ -215,8 +215,8 @@ async def test_a_long_list_has_pages(context: BrowserContext) -> None:
     async with asked(*made) as opened:
         page = await opened.enter(context, "/pending")
         await expect(page.locator(".call")).to_have_count(PAGE)
-        await page.get_by_role("link", name="Later ones").click()
+        await page.get_by_role("link", name="Next page").click()
         await expect(page.locator(".call")).to_have_count(3)
         await expect(page.get_by_text(f"Question {PAGE + 2}?")).to_be_visible()
-        await page.get_by_role("link", name="To the oldest").click()
+        await page.get_by_role("link", name="First page").click()
         await expect(page.get_by_text("Question 0?")).to_be_visible()

@@ -24,7 +24,7 @@ async def test_a_person_is_made_renamed_and_deleted(context: BrowserContext) -> 
         await page.get_by_role("dialog").get_by_label("Name").fill("Ada L.")
         await page.get_by_role("button", name="Save").click()
         await expect(row).to_contain_text("Ada L.")
-        assert (await made.rt.entities.named("ada@example.org")) is not None
+        assert (await made.rt.entities.get_by_external_id("ada@example.org")) is not None
         await page.get_by_role("button", name="Delete Ada L.").click()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await expect(page.get_by_text("No people yet")).to_be_visible()
@@ -36,14 +36,14 @@ async def test_a_value_is_set_for_a_person_and_never_shown_again(context: Browse
         page = await made.enter(context, "/people")
         await page.get_by_role("button", name="Values of Ada").click()
         dialog = page.get_by_role("dialog")
-        await dialog.get_by_label("Name of the value").fill("MAIL_TOKEN")
+        await dialog.get_by_label("Name of the variable").fill("MAIL_TOKEN")
         await dialog.locator("input[type=password]").fill("token-of-ada-77")
         await dialog.get_by_role("button", name="Set").click()
         await expect(dialog.locator(".item")).to_contain_text("MAIL_TOKEN")
         assert await made.rt.entities.env(ada) == {"MAIL_TOKEN": "secret"}
         assert "token-of-ada-77" not in await page.content()
         await expect(dialog.locator("input[type=password]")).to_have_value("")
-        await dialog.get_by_role("button", name="Take MAIL_TOKEN away").click()
+        await dialog.get_by_role("button", name="Delete MAIL_TOKEN").click()
         await expect(dialog.locator(".item")).to_have_count(0)
         assert await made.rt.entities.env(ada) == {}
 

@@ -89,7 +89,7 @@ async def test_what_an_agent_says_is_seen_while_it_is_written_and_leads_to_its_r
         ada = await made.enter(context, "/spaces/trip", person="ada")
         await say(ada, WISH)
         await expect(ada.locator("article.streaming .prose")).to_have_text("It is clear in Tokyo")
-        await expect(ada.get_by_text("host is at work …")).to_be_visible()
+        await expect(ada.get_by_text("host is working …")).to_be_visible()
         await ada.reload()
         await expect(said(ada, WISH)).to_be_visible()
         model.release.set()
@@ -97,7 +97,7 @@ async def test_what_an_agent_says_is_seen_while_it_is_written_and_leads_to_its_r
         await expect(ada.locator("article.streaming")).to_have_count(0)
         await expect(said(ada, text)).to_have_count(1)
         await expect(said(ada, text).locator(".badge")).to_have_text("agent")
-        await expect(ada.get_by_text("host is at work …")).to_have_count(0)
+        await expect(ada.get_by_text("host is working …")).to_have_count(0)
 
 
 async def test_a_call_is_drawn_while_its_arguments_are_written_and_answered_by_a_member(
@@ -135,6 +135,7 @@ async def test_a_message_is_edited_and_deleted_by_its_author_alone(context: Brow
         await expect(said(bob, "Wednesday").get_by_label("Edit")).to_have_count(0)
         await said(ada, "Wednesday").hover()
         await said(ada, "Wednesday").get_by_label("Edit").click()
+        await expect(ada.get_by_label("Message", exact=True)).to_have_value("Wednesday")
         await say(ada, "Thursday")
         await expect(said(bob, "Thursday")).to_contain_text("edited")
         await expect(said(bob, "Wednesday")).to_have_count(0)
@@ -254,7 +255,7 @@ async def test_who_is_no_member_finds_no_space(context: BrowserContext) -> None:
     async with trip() as made:
         await made.person("eve")
         eve = await made.enter(context, "/spaces/trip", person="eve")
-        await expect(eve.get_by_role("heading", name="Not here")).to_be_visible()
+        await expect(eve.get_by_role("heading", name="Not found")).to_be_visible()
         await expect(eve.get_by_text("There is no space 'trip'.")).to_be_visible()
         await expect(eve.locator("article.message")).to_have_count(0)
 
@@ -275,11 +276,11 @@ async def test_a_service_makes_a_space_takes_people_in_and_speaks_for_them(conte
         page = await made.enter(context)
         await page.get_by_role("button", name="New space").click()
         await page.get_by_label("Name").fill("Office")
-        await page.get_by_role("button", name="Make it").click()
+        await page.get_by_role("button", name="Create").click()
         await expect(page.get_by_role("heading", name="Office")).to_be_visible()
         await expect(page.get_by_text("A service speaks for somebody")).to_be_visible()
         await page.get_by_role("button", name="Members").click()
-        await page.get_by_label("Somebody else").click()
+        await page.get_by_label("Add a person or agent").click()
         await page.get_by_role("option", name="Ada").click()
         await page.get_by_role("button", name="Add", exact=True).click()
         await expect(page.locator(".guest", has_text="Ada")).to_be_visible()
@@ -290,7 +291,7 @@ async def test_a_service_makes_a_space_takes_people_in_and_speaks_for_them(conte
         await say(page, "Hello from Ada")
         await expect(said(page, "Hello from Ada").locator(".who")).to_have_text("Ada")
         await page.get_by_role("button", name="Members").click()
-        await page.get_by_label("Take Ada out").click()
+        await page.get_by_label("Remove Ada").click()
         await expect(page.locator(".guest")).to_have_count(0)
 
 
@@ -327,7 +328,7 @@ async def test_what_changes_while_earlier_messages_are_drawn_is_not_missed(conte
 async def test_a_flood_of_messages_is_read_and_not_drawn_one_by_one(context: BrowserContext) -> None:
     async with trip() as made:
         ada = await made.enter(context, "/spaces/trip", person="ada")
-        await expect(ada.get_by_text("Nothing was said here yet.")).to_be_visible()
+        await expect(ada.get_by_text("No messages yet.")).to_be_visible()
         bob = made.people["bob"]
         await asyncio.gather(*[made.rt.spaces.say("trip", bob, f"flood {n}.") for n in range(600)])
         [newest] = await made.rt.spaces.messages("trip", 1)

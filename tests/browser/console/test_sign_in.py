@@ -14,7 +14,7 @@ from tests.browser.console.rig import HOUR, KEY, House, house
 from tests.client.rig import served
 from tests.web.signing import SECRET
 from toolwright.testing import ScriptedModel
-from toolwright.web.auth.person_tokens import SharedSecret, Wanted
+from toolwright.web.auth.person_tokens import ExpectedClaims, SharedSecret
 from toolwright.web.console import visit
 from toolwright.web.console.console import Console
 from toolwright.web.console.sign_in import COOKIE
@@ -79,7 +79,7 @@ async def test_a_session_that_is_over_leads_back_to_where_one_was(context: Brows
 async def test_whatever_is_pressed_once_a_session_is_over_leads_to_the_sign_in(
     context: BrowserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visit, "LOOK_AGAIN", HOUR)  # it is the button that finds out
+    monkeypatch.setattr(visit, "POLL_INTERVAL", HOUR)  # it is the button that finds out
     async with house(tw.App()) as made:
         ada = await made.person("ada")
         await made.rt.spaces.create("Trip to Tokyo", id="trip", kind="public")
@@ -113,7 +113,7 @@ async def test_who_has_signed_out_sees_nothing_more_in_a_window_that_stays_open(
 @asynccontextmanager
 async def second_server(made: House) -> AsyncGenerator[httpx.AsyncClient]:
     """Another server of the same journal, which remembers nothing of the first one's sessions."""
-    people = SharedSecret(SECRET, Wanted(claim="sub"), made.clock)
+    people = SharedSecret(SECRET, ExpectedClaims(claim="sub"), made.clock)
     options: dict[str, Any] = {"secret_keys": (KEY,), "public_keys": ("pk",), "verify_token": people}
     async with (
         served(made.rt, clock=made.clock, console=partial(Console, tool_uis=()), **options) as port,
@@ -190,7 +190,7 @@ async def test_a_link_signs_in_once(context: BrowserContext) -> None:
         assert "link=" not in page.url
         await context.clear_cookies()
         await page.goto(f"{made.origin}{link}")
-        await expect(page.get_by_role("alert")).to_contain_text("This link was used")
+        await expect(page.get_by_role("alert")).to_contain_text("This link was already used")
 
 
 HTML = {"accept": "text/html"}

@@ -140,7 +140,7 @@ async def test_a_message_that_is_not_taken_stays_in_the_field(context: BrowserCo
     async with talking([{"text": "Yes."}]) as made:
         thread = await made.rt.threads.create("guide")
         page = await made.enter(context, f"/threads/{thread.id}")
-        await expect(page.get_by_text("Nothing was said here yet.")).to_be_visible()
+        await expect(page.get_by_text("No messages yet.")).to_be_visible()
         await made.rt.threads.delete(thread.id)
         await say(page, "Are you there?")
         await expect(page.get_by_text("There is no thread")).to_be_visible()
@@ -196,7 +196,7 @@ async def test_a_file_may_be_as_large_as_one_sent_over_http_and_one_that_is_larg
         kind = "application/octet-stream"
         await choose([{"name": "large.bin", "mimeType": kind, "buffer": b"x" * 500_000}])
         await expect(page.locator(".compose .badge")).to_have_text("large.bin · 500 KB")
-        await page.get_by_label("Leave out large.bin").click()
+        await page.get_by_label("Remove large.bin").click()
         await expect(page.locator(".compose .badge")).to_have_count(0)
         await choose([{"name": "larger.bin", "mimeType": kind, "buffer": b"x" * 1_200_000}])
         await expect(page.get_by_text("A file may have at most")).to_be_visible()
@@ -247,7 +247,7 @@ async def test_a_long_thread_is_read_by_pages_and_never_drawn_whole(context: Bro
         await expect(rows).to_have_count(200)
         await expect(said(page, "Number 1000.")).to_have_count(0)
         await say(page, "One more.")
-        await page.get_by_role("button", name="New messages: show them").click()
+        await page.get_by_role("button", name="Show new messages").click()
         await expect(said(page, "One more.")).to_have_count(1)
         await expect(said(page, "Number 1000.")).to_be_visible()
         await expect(rows).to_have_count(50)
@@ -291,11 +291,11 @@ async def test_a_person_begins_a_thread_of_their_own(context: BrowserContext) ->
         page = await made.enter(context, "/threads", person="ada")
         await page.get_by_role("button", name="New thread").click()
         await page.get_by_role("dialog").get_by_label("Agent").fill("nobody")
-        await page.get_by_role("button", name="Begin").click()
+        await page.get_by_role("button", name="Start").click()
         await expect(page.get_by_text("There is no agent 'nobody'.")).to_be_visible()
         await page.get_by_role("dialog").get_by_label("Agent").fill("guide")
         await page.get_by_label("First message").fill("Hello")
-        await page.get_by_role("button", name="Begin").click()
+        await page.get_by_role("button", name="Start").click()
         await expect(said(page, "Welcome.")).to_be_visible()
         [thread] = await made.rt.threads.list()
         assert thread.user_id == ada
@@ -310,13 +310,13 @@ async def test_a_value_is_set_and_never_shown(context: BrowserContext) -> None:
         await page.reload()
         await page.get_by_label("Name").fill("API_KEY")
         await page.get_by_label("Value").fill("a-very-secret-value")
-        await page.get_by_role("button", name="Set it").click()
+        await page.get_by_role("button", name="Set value").click()
         await expect(page.locator(".item", has_text="API_KEY")).to_contain_text("secret")
         assert await made.rt.threads.env(thread.id) == {"API_KEY": "secret"}
         assert frames
         assert "a-very-secret-value" not in "".join(frames) + await page.content()
-        await page.get_by_role("button", name="Take away").click()
-        await expect(page.get_by_text("No values were set in this thread.")).to_be_visible()
+        await page.get_by_role("button", name="Delete value").click()
+        await expect(page.get_by_text("No values in this thread.")).to_be_visible()
 
 
 async def test_a_person_may_not_set_what_the_agent_does_not_take_from_them(context: BrowserContext) -> None:
@@ -325,11 +325,11 @@ async def test_a_person_may_not_set_what_the_agent_does_not_take_from_them(conte
         page = await made.enter(context, f"/threads/{thread.id}?tab=values", person="ada")
         await page.get_by_label("Name").fill("API_KEY")
         await page.get_by_label("Value").fill("x")
-        await page.get_by_role("button", name="Set it").click()
+        await page.get_by_role("button", name="Set value").click()
         await expect(page.get_by_text("You may not set 'API_KEY'")).to_be_visible()
         await page.get_by_label("Name").fill("CITY")
         await page.get_by_label("Value").fill("Tokyo")
-        await page.get_by_role("button", name="Set it").click()
+        await page.get_by_role("button", name="Set value").click()
         await expect(page.locator(".item", has_text="CITY")).to_be_visible()
         assert [*await made.rt.threads.env(thread.id)] == ["CITY"]
 
@@ -340,12 +340,12 @@ async def test_a_thread_at_work_is_deleted_only_with_what_is_at_work_in_it(conte
         await made.rt.threads.send(thread.id, "Which way?")
         page = await made.enter(context, f"/threads/{thread.id}")
         await page.get_by_role("button", name="Delete", exact=True).click()
-        await page.get_by_role("button", name="Delete it").click()
+        await page.get_by_role("button", name="Delete thread").click()
         await expect(page.locator(".q-notification.bg-negative")).to_be_visible()
         await page.get_by_text("Cancel its runs in progress first").click()
-        await page.get_by_role("button", name="Delete it").click()
+        await page.get_by_role("button", name="Delete thread").click()
         await expect(page.get_by_role("heading", name="Threads", exact=True)).to_be_visible()
-        await expect(page.get_by_text("There are no threads here yet.")).to_be_visible()
+        await expect(page.get_by_text("No threads yet.")).to_be_visible()
         assert await made.rt.threads.list() == []
 
 
@@ -509,7 +509,7 @@ async def test_a_run_that_waits_for_an_approval_says_so_and_its_thread_is_listed
         await expect(page.locator(f"[data-thread={thread.id}] .badge")).to_have_text("waiting")
         await page.goto(f"{made.url}/runs/{run.id}")
         await expect(page.get_by_text("This run waits for an approval.")).to_be_visible()
-        await expect(page.get_by_role("link", name="See the threads below")).to_have_count(0)
+        await expect(page.get_by_role("link", name="See the child threads")).to_have_count(0)
         await page.get_by_role("link", name="Answer in Pending").click()
         await page.locator(".call.requires_action").get_by_role("button", name="Approve").click()
         await made.rt.runs.wait(run.id)
@@ -565,7 +565,7 @@ async def test_a_path_that_leads_nowhere_is_said_within_the_console(context: Bro
         for path in ("/nowhere", "/spaces/one/two", "/runs/one/two/three"):
             answered = await page.goto(f"{made.url}{path}")
             assert answered is not None and answered.status == 404
-            await expect(page.get_by_role("heading", name="Not here")).to_be_visible()
+            await expect(page.get_by_role("heading", name="Not found")).to_be_visible()
             await expect(page.get_by_role("link", name="To the spaces")).to_be_visible()
 
 

@@ -78,7 +78,7 @@ async def test_the_list_groups_tools_by_whose_they_are_and_is_narrowed_by_text(
         await expect(rows.first).to_have_text("concierge")
         await rows.get_by_role("link", name="whisper").click()
         await expect(page.get_by_role("heading", name="whisper")).to_be_visible()
-        await expect(page.get_by_text("The call is made by the agent")).to_be_visible()
+        await expect(page.get_by_text("The agent executes the call")).to_be_visible()
 
 
 async def test_a_tool_is_called_by_its_form_and_the_call_is_recorded(context: BrowserContext) -> None:
@@ -144,7 +144,7 @@ async def test_a_call_that_waits_outside_can_be_cancelled(context: BrowserContex
     async with house(app()) as made:
         page = await made.enter(context, "/tools/outside")
         await page.get_by_role("button", name="Call").click()
-        await expect(page.get_by_text("It waits for a result from outside.")).to_be_visible()
+        await expect(page.get_by_text("Waiting for an external result.")).to_be_visible()
         await page.get_by_role("button", name="Cancel").click()
         await expect(page.locator(".card .badge").first).to_have_text("cancelled")
 
@@ -153,7 +153,7 @@ async def test_a_call_that_waits_for_an_approval_goes_on_when_it_is_given(contex
     async with house(app()) as made:
         page = await made.enter(context, "/tools/spend")
         await page.get_by_role("button", name="Call").click()
-        await expect(page.get_by_text("It waits for an approval.")).to_be_visible()
+        await expect(page.get_by_text("Waiting for approval.")).to_be_visible()
         [call] = await made.rt.calls.list()
         await made.rt.calls.submit(call.run_id, call.id, {"approved": True})
         await expect(page.locator("pre").last).to_have_text("spent")

@@ -71,7 +71,7 @@ async def test_a_secret_is_given_the_run_goes_on_and_the_value_never_comes_back(
             page.get_by_label("Values that are missing").get_by_text("From your account.")
         ).to_be_visible()
         await key.fill(KEY)
-        await page.get_by_role("button", name="Give").click()
+        await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("alert").filter(has_text="still missing: 'REGION'")).to_be_visible()
         await expect(page.get_by_label("API_KEY")).to_have_count(0)
         await page.get_by_label("REGION").fill("the north")
@@ -91,10 +91,10 @@ async def test_a_person_gives_what_their_own_run_waits_for_and_no_others(context
         ada, bob = await made.person("ada"), await made.person("bob")
         theirs, other = await asked(made, ada), await asked(made, bob)
         page = await made.enter(context, f"/runs/{other.id}", person="ada")
-        await expect(page.get_by_role("heading", name="Not here")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Not found")).to_be_visible()
         await page.goto(f"{made.url}/runs/{theirs.id}")
         await page.get_by_label("REGION").fill("the north")
-        await page.get_by_role("button", name="Give").click()
+        await page.get_by_role("button", name="Save").click()
         await expect(page.locator("#view")).to_contain_text("Here you are.")
         assert (await made.rt.runs.get(other.id)).status == "waiting"
 
@@ -119,10 +119,10 @@ async def test_a_call_of_a_tool_lacks_values_and_is_made_again_with_them(context
         await page.get_by_role("button", name="Call").click()
         await expect(page.get_by_role("alert")).to_contain_text("needs variables that are not set here")
         await page.get_by_label("API_KEY").fill(KEY)
-        await page.get_by_role("button", name="Give and call again").click()
+        await page.get_by_role("button", name="Save and call again").click()
         await expect(page.get_by_role("alert")).to_contain_text("not set here: REGION")
         await page.get_by_label("REGION").fill("the north")
-        await page.get_by_role("button", name="Give and call again").click()
+        await page.get_by_role("button", name="Save and call again").click()
         await expect(page.locator("pre").last).to_have_text("found in [redacted:API_KEY] and the north")
         assert KEY not in said() + await page.content()
 
@@ -132,7 +132,7 @@ async def test_a_call_of_an_agents_tool_waits_for_the_values_that_it_lacks(conte
         page = await made.enter(context, f"/tools/{(await made.rt.agents.get('clerk')).id}/lookup")
         await page.get_by_role("button", name="Call").click()
         await page.get_by_label("REGION").fill("the north")
-        await page.get_by_role("button", name="Give").click()
+        await page.get_by_role("button", name="Save").click()
         await expect(page.locator("pre").last).to_have_text("found in the north")
 
 
@@ -141,7 +141,7 @@ async def test_names_and_descriptions_that_are_hostile_run_nothing(context: Brow
         run = await asked(made)
         page = await made.enter(context, f"/runs/{run.id}")
         await page.get_by_label(HOSTILE).fill("the north")
-        await page.get_by_role("button", name="Give").click()
+        await page.get_by_role("button", name="Save").click()
         await expect(page.locator("#view")).to_contain_text("Here you are.")
         await expect(page.locator("#view img")).to_have_count(0)
         assert await page.evaluate("window.hurt") is None

@@ -117,7 +117,7 @@ async def test_who_may_answer_is_said_in_words() -> None:
             await answerers(service, await named(service, name), "Trip")
             for name in ("confirmAction", "weigh", "refund")
         ]
-        assert told == ["everybody in Trip", "a service", "Ada, nobody"]
+        assert told == ["anyone in Trip", "a service", "Ada, nobody"]
 
 
 async def test_an_approval_in_a_persons_own_thread_is_counted_as_theirs_and_they_may_answer_it() -> None:
@@ -137,7 +137,7 @@ async def test_an_approval_in_a_persons_own_thread_is_counted_as_theirs_and_they
         assert await count_pending(visit) == 1
         [call] = (await read_page(visit, Filter())).calls
         assert (await facts_of_row(visit, call)).call.may_answer
-        assert await answerers(visit_of(rt, SERVICE), call, None) == "whose thread it is, or a service"
+        assert await answerers(visit_of(rt, SERVICE), call, None) == "the thread's user or a service"
 
 
 async def test_a_step_is_counted_from_when_its_model_was_asked() -> None:
@@ -155,8 +155,8 @@ async def test_a_step_is_counted_from_when_its_model_was_asked() -> None:
         await course.read()
         answers = [each for each in await rt.runs.messages(run.id) if each.role == "tool"]
         assert [each.step for each in answers] == [1]
-        assert course.asked_at(2) == answers[0].created_at
-        assert course.asked_at(2) != run.started_at
+        assert course.requested_at(2) == answers[0].created_at
+        assert course.requested_at(2) != run.started_at
 
 
 async def test_a_call_is_read_again_by_those_who_see_it() -> None:
@@ -174,7 +174,7 @@ async def test_a_request_asks_for_what_is_missing_and_is_seen_by_whose_thread_it
     async with waiting() as (_, service, ada):
         for visit in (service, ada):
             [request] = await open_requests(visit)
-            assert request.wanted.missing == ("CITY",)
+            assert request.request.missing == ("CITY",)
         stranger = Caller(kind="person", entity_id="ent_x", external_id="bob")
         assert await open_requests(visit_of(service.runtime, stranger)) == []
 

@@ -106,12 +106,12 @@ class ClusterBus(MemoryBus):
 
     async def close(self) -> None:
         """Stop sending and receiving."""
-        left = {*self._tasks}
-        while left:
-            for task in left:
+        pending = {*self._tasks}
+        while pending:
+            for task in pending:
                 task.cancel()
             # The client of a broker can swallow a cancellation, as `asyncio.wait_for` does in Python 3.11.
-            _, left = await asyncio.wait(left, timeout=RETRY)
+            _, pending = await asyncio.wait(pending, timeout=RETRY)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # ── this process ────────────────────────────────────────────────────────────────────────────────────────
@@ -131,6 +131,7 @@ class ClusterBus(MemoryBus):
     @contextmanager
     def subscribe(self, topic: Topic, types: Collection[str] | None = None) -> Generator[QueueFollower]:
         key = topic.kind, topic.id
+        # Before the subscriber reads the journal, so that the window without notifications is as short as possible.
         if not _includes(_types_of(self._followers.get(key, ())), types):
             self._queue(_interest(key, types))
         with super().subscribe(topic, types) as follower:
@@ -177,16 +178,17 @@ class ClusterBus(MemoryBus):
 
     def _is_followed(self, key: Key, type_: str | None) -> bool:
         """Return whether another process follows the topic: all of it, or events of that type."""
-        known = self._elsewhere.get(key)
-        if known is None:
+        types = self._elsewhere.get(key)
+        if types is None:
             return False
         now = _now()
-        return known.get(None, 0.0) > now or (type_ is not None and known.get(type_, 0.0) > now)
+        return types.get(None, 0.0) > now or (type_ is not None and types.get(type_, 0.0) > now)
 
     def _are_followed(self, *keys: Key) -> bool:
         return bool(self._elsewhere) and any(self._is_followed(key, None) for key in keys)
 
     def _queue(self, message: Message) -> None:
+        # Beyond the limit messages are dropped: the next refresh sends the state again, and followers poll.
         if len(self._messages) < MOST_WAITING:
             self._messages.append(message)
             self._has_messages.set()
@@ -200,6 +202,7 @@ class ClusterBus(MemoryBus):
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(self._next_part() - _now(), 0.0)):
                     await self._has_messages.wait()
+                    # Messages that arrive during the pause go into the same batch.
                     await asyncio.sleep(max(sent + self._relay.pause - _now(), 0.0))
             if self._next_part() <= _now():
                 self._queue_part()
@@ -265,7 +268,7 @@ class ClusterBus(MemoryBus):
         if not self._is_logged and _now() - self._failing_since > patience:
             self._is_logged = True
             log.warning(
-                "Messages to other processes are not sent, so they see changes after 0.25 s: %s",
+                "Messages to other processes cannot be sent. They see changes with a delay of up to 0.25 s: %s",
                 self._unheard or error_text(error),
             )
 
@@ -295,7 +298,7 @@ class ClusterBus(MemoryBus):
                 await self._relay.listen(self._receive, self._connected)
             except Exception as error:  # noqa: BLE001 - of sockets, of TLS, of the client of a broker
                 self._unheard = error_text(error)
-                log.debug("Messages of other processes are not received: %s", self._unheard)
+                log.debug("Messages from other processes cannot be received: %s", self._unheard)
             await asyncio.sleep(RETRY)
 
     def _connected(self) -> None:
@@ -314,7 +317,7 @@ class ClusterBus(MemoryBus):
             for message in messages:
                 self._handle(node, message)
         except (ValueError, TypeError, RecursionError) as error:  # of another version, or of another sender
-            log.debug("A message of another process cannot be read: %s", error)
+            log.debug("A message from another process cannot be read: %s", error)
 
     def _handle(self, node: str, message: Any) -> None:  # JSON of `_queue`
         match message:
@@ -340,15 +343,15 @@ class ClusterBus(MemoryBus):
                 pass  # of a later version
 
     def _note_interest(self, key: Key, types: list[str] | None) -> None:
-        known = self._elsewhere.pop(key, None)
-        if known is None and len(self._elsewhere) >= MOST_TOPICS:
+        known_types = self._elsewhere.pop(key, None)
+        if known_types is None and len(self._elsewhere) >= MOST_TOPICS:
             return
-        self._elsewhere[key] = known = (
-            known or {}
+        self._elsewhere[key] = known_types = (
+            known_types or {}
         )  # the last one: `_expire` begins with those that were not sent again
         until = _now() + EXPIRES
-        known.update(dict.fromkeys([None] if types is None else types, until))
-        if len(known) > MOST_TYPES:
+        known_types.update(dict.fromkeys([None] if types is None else types, until))
+        if len(known_types) > MOST_TYPES:
             self._elsewhere[key] = {None: until}
 
     def _set_shared(self, node: str, name: str, value: JSON) -> None:
@@ -369,8 +372,8 @@ def _ignore(_: str, __: bool) -> None:
     pass
 
 
-def _has_room(known: Collection[str], name: str, most: int) -> bool:
-    return name in known or len(known) < most
+def _has_room(existing: Collection[str], name: str, most: int) -> bool:
+    return name in existing or len(existing) < most
 
 
 def _now() -> float:
@@ -379,16 +382,16 @@ def _now() -> float:
 
 def _types_of(followers: Iterable[QueueFollower]) -> Collection[str] | None:
     """Return the types that the followers take together, None if one of them takes all."""
-    taken = set[str]()
+    types = set[str]()
     for follower in followers:
         if follower.types is None:
             return None
-        taken.update(follower.types)
-    return taken
+        types.update(follower.types)
+    return types
 
 
-def _includes(known: Collection[str] | None, types: Collection[str] | None) -> bool:
-    return known is None or (types is not None and set(types) <= set(known))
+def _includes(sent: Collection[str] | None, types: Collection[str] | None) -> bool:
+    return sent is None or (types is not None and set(types) <= set(sent))
 
 
 def _interest(key: Key, types: Collection[str] | None) -> Message:
@@ -417,7 +420,7 @@ def _event(fields: list[Any]) -> Event:
     """Return the live event of these fields; raises `TypeError` or `ValueError` for others."""
     thread_id, run_id, agent, space_id, type_, at, payload = fields
     if not isinstance(payload, dict):
-        raise TypeError("The payload of an event is an object.")
+        raise TypeError("The payload of an event must be an object.")
     return Event(
         thread_id=thread_id,
         run_id=run_id,

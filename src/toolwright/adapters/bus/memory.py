@@ -81,9 +81,9 @@ class QueueFollower:
         """Return events that have come."""
         self._came.clear()
         self._flush_live()
-        taken = tuple(self._waiting)
+        events = tuple(self._waiting)
         self._clear()
-        return taken
+        return events
 
     async def overrun(self) -> None:
         """Return again than `MOST_BYTES` have waited."""
@@ -173,11 +173,11 @@ class MemoryBus:
     def _followers_of(
         self, thread_id: str | None, run_id: str | None, space_id: str | None
     ) -> list[QueueFollower]:
-        found = self._followers.get
+        followers_by_topic = self._followers.get
         if space_id is not None:
-            return [*found(("space", space_id), []), *found(("spaces", ""), [])]
-        followers = found(("thread", thread_id or ""), [])
-        return followers if run_id is None else [*followers, *found(("run", run_id), [])]
+            return [*followers_by_topic(("space", space_id), []), *followers_by_topic(("spaces", ""), [])]
+        followers = followers_by_topic(("thread", thread_id or ""), [])
+        return followers if run_id is None else [*followers, *followers_by_topic(("run", run_id), [])]
 
     def _count(self, n: int) -> None:
         """Count an event of a space. Spaces share one numbering: a missing number is an event of another process."""
@@ -216,12 +216,12 @@ class MemoryBus:
         key = (topic.kind, topic.id)
         follower = QueueFollower(types)
         self._followers.setdefault(key, []).append(follower)
-        wanted: Collection[str | None] = (None,) if types is None else frozenset(types)
-        self._types.update(wanted)
+        keys: Collection[str | None] = (None,) if types is None else frozenset(types)
+        self._types.update(keys)
         try:
             yield follower
         finally:
-            self._types.subtract(wanted)
+            self._types.subtract(keys)
             self._types = +self._types  # those that are wanted still
             self._followers[key].remove(follower)
             if not self._followers[key]:

@@ -42,7 +42,7 @@ class NatsRelay:
 
     async def fault(self) -> str | None:
         """Return why no server can be used, or None if one of them carries messages."""
-        errors = await asyncio.gather(*map(self._fault_of, self._servers))
+        errors = await asyncio.gather(*map(self._server_error, self._servers))
         if None in errors:
             return None
         reasons = dict.fromkeys(map(str, errors))
@@ -50,7 +50,7 @@ class NatsRelay:
             return next(iter(reasons))
         return "; ".join(f"{host}: {error}" for host, error in zip(self._hosts, errors, strict=True))
 
-    async def _fault_of(self, server: str) -> str | None:
+    async def _server_error(self, server: str) -> str | None:
         """Return why this server carries no messages, or None. Sends one to itself, which other processes ignore."""
         client, failures, text = Client(), _Failures(), dumps([new_id("bus")]).encode("ascii")
         ended = asyncio.Event()

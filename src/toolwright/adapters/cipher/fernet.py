@@ -86,16 +86,16 @@ class KeyFileCipher:
         if self._cipher is not None:
             return self._cipher
         try:
-            kept = self._path.read_text(encoding="ascii").split()
+            keys = self._path.read_text(encoding="ascii").split()
         except FileNotFoundError:
-            return FernetCipher(())
+            return FernetCipher(())  # not cached: another process can create the file
         except (OSError, UnicodeDecodeError) as error:
             raise CannotSeal(sentence(f"The key file {str(self._path)!r} cannot be read: {error}")) from error
-        if not kept:
-            raise CannotSeal(f"The key file {str(self._path)!r} is empty: put its key back.")
+        if not keys:
+            raise CannotSeal(f"The key file {str(self._path)!r} is empty. Restore its key.")
         if self._path.stat().st_mode & 0o077:
             log.warning("The key file %s can be read by other users. Run chmod 600 on it.", self._path)
-        self._cipher = FernetCipher(kept)
+        self._cipher = FernetCipher(keys)
         return self._cipher
 
 
@@ -107,11 +107,14 @@ def _make(path: Path) -> None:
         ) as draft:  # made with mode 0600
             draft.write(Fernet.generate_key() + b"\n")
             draft.flush()
-            os.fsync(draft.fileno())
-            with contextlib.suppress(FileExistsError):
+            os.fsync(draft.fileno())  # before it gets its name: a crash must not leave an empty key file
+            with contextlib.suppress(FileExistsError):  # another process has created it: its key counts
                 os.link(draft.name, path)
                 _sync_folder(path.parent)
-                log.warning("Made the key file %s for secrets: keep it with the database, and private.", path)
+                log.warning(
+                    "Created the key file %s for encrypting secrets. Back it up with the database, keep it private.",
+                    path,
+                )
     except OSError as error:
         raise CannotSeal(sentence(f"The key file {str(path)!r} cannot be created: {error}")) from error
 

@@ -40,8 +40,8 @@ from toolwright.core.tools.http.execution import HttpExecution, HttpRequest, req
 from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.pipeline import PreparedCall, missing_variables_error
 
-_OF_A_HEAD = ("content-type", "content-length", "last-modified", "etag")
-MOST_OF_AN_ERROR = 2_048  # bytes of a body that an error result shows
+_HEAD_FIELDS = ("content-type", "content-length", "last-modified", "etag")
+MOST_ERROR_BODY = 2_048  # bytes of a body that an error result shows
 _JSON = re.compile(r"(application|text)/(json|[\w.+-]+\+json)")
 _TEXT = re.compile(
     r"text/.*|application/(xml|[\w.+-]+\+xml|yaml|x-yaml|javascript|x-www-form-urlencoded|x-ndjson)"
@@ -59,7 +59,7 @@ def result_of(answer: Answer, most: int, values: int, fields: Sequence[str] = ()
     if not 200 <= answer.status < 300:
         return _error(answer, most)
     if answer.method == "HEAD":
-        headers: JSONObject = {name: answer.headers[name] for name in _OF_A_HEAD if name in answer.headers}
+        headers: JSONObject = {name: answer.headers[name] for name in _HEAD_FIELDS if name in answer.headers}
         return ToolResult.ok({"status": answer.status, "headers": headers})
     if answer.status in (204, 205):
         return ToolResult.ok()
@@ -73,10 +73,8 @@ def result_of(answer: Answer, most: int, values: int, fields: Sequence[str] = ()
         return as_result(ImageContent(data=b64encode(content).decode(), mime_type=kind))
     text = _text(content, kind, charset)
     if text is None:
-        shown = brief(repr(kind), 100) if kind else "no content type"
-        raise HttpFailure(
-            "http_binary", f"The service answered with what is neither text nor an image ({shown})."
-        )
+        shown_type = brief(repr(kind), 100) if kind else "no content type"
+        raise HttpFailure("http_binary", f"The service's answer is neither text nor an image ({shown_type}).")
     if kind and not _JSON.fullmatch(kind):
         return ToolResult.ok(text)
     return ToolResult.ok(trimmed(_value(text, values), read_fields(fields)))
@@ -92,10 +90,10 @@ def _error(answer: Answer, most: int) -> ToolResult:
         )
     except HttpFailure:
         text = ""
-    shown = text.encode("utf-8", "replace")[:MOST_OF_AN_ERROR].decode("utf-8", "ignore")
-    said = f"HTTP {answer.status}{_phrase(answer.status)}"
+    shown_body = text.encode("utf-8", "replace")[:MOST_ERROR_BODY].decode("utf-8", "ignore")
+    status_line = f"HTTP {answer.status}{_phrase(answer.status)}"
     return ToolResult.fail(
-        f"{said}: {brief(text, len(shown))}" if text else said,
+        f"{status_line}: {brief(text, len(shown_body))}" if text else status_line,
         error_code="http_error",
         error_data={"status": answer.status},
     )
@@ -109,7 +107,7 @@ def _phrase(status: int) -> str:
 
 
 def _value(text: str, values: int) -> JSON:
-    """Return the JSON that a text is; the text where it is none, or none that can be kept."""
+    """Parse the text as JSON. Returns the text itself if it is not JSON, or JSON that cannot be stored."""
     try:
         return parse_json(text, values=values)
     except TooManyValues as error:
@@ -119,7 +117,7 @@ def _value(text: str, values: int) -> JSON:
 
 
 def _text(content: bytes, kind: str, charset: str) -> str | None:
-    """Return the content as text, or None if it is none."""
+    """Return the content as text, or None if it is not text."""
     if _JSON.fullmatch(kind) or _TEXT.fullmatch(kind) or charset:
         return content.decode(_codec(charset), "replace").removeprefix("\ufeff")
     try:
@@ -132,9 +130,9 @@ def _text(content: bytes, kind: str, charset: str) -> str | None:
 def _content_type(answer: Answer) -> tuple[str, str]:
     message = Message()
     message["content-type"] = answer.headers.get("content-type", "").replace("\n", " ").replace("\r", " ")
-    given = answer.headers.get("content-type", "").strip()
-    charset = message.get_param("charset") if given else None
-    return given.partition(";")[0].strip().lower(), charset if isinstance(charset, str) else ""
+    content_type = answer.headers.get("content-type", "").strip()
+    charset = message.get_param("charset") if content_type else None
+    return content_type.partition(";")[0].strip().lower(), charset if isinstance(charset, str) else ""
 
 
 def _codec(charset: str) -> str:
@@ -147,8 +145,8 @@ def _codec(charset: str) -> str:
 
 
 def _encoding(answer: Answer) -> str:
-    named = answer.headers.get("content-encoding", "").strip().lower()
-    return "" if named == "identity" else named
+    encoding = answer.headers.get("content-encoding", "").strip().lower()
+    return "" if encoding == "identity" else encoding
 
 
 def unpacked(answer: Answer, most: int) -> bytes:
@@ -158,17 +156,19 @@ def unpacked(answer: Answer, most: int) -> bytes:
         return answer.content
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise HttpFailure(
-            "http_unreadable", "The service's answer is packed in a way that was not asked for."
+            "http_unreadable", "The service's answer has a content encoding that was not requested."
         )
     unpacking = zlib.decompressobj(wbits=47)  # either of the two, by its head
     try:
         content = unpacking.decompress(answer.content, most + 1)
     except zlib.error as error:
-        raise HttpFailure("http_unreadable", "The service's answer cannot be unpacked.") from error
+        raise HttpFailure("http_unreadable", "The service's answer cannot be decompressed.") from error
     if len(content) > most:
         raise _too_large(most)
     if not unpacking.eof:
-        raise HttpFailure("http_unreadable", "The service's answer cannot be unpacked: its end is missing.")
+        raise HttpFailure(
+            "http_unreadable", "The service's answer cannot be decompressed: its end is missing."
+        )
     return content
 
 
@@ -214,10 +214,10 @@ class HttpExecutor:
         missing = [name for name, text in env.items() if text is None]
         if missing:
             return missing_variables_error(tool.name, missing)
-        known = {name: text for name, text in env.items() if text is not None}
+        values = {name: text for name, text in env.items() if text is not None}
         try:
             files = await _files(tool.execution.file_paths(prepared.arguments, tool.parameters), state)
-            request = request_for(tool.execution, prepared.arguments, known, tool.parameters, files)
+            request = request_for(tool.execution, prepared.arguments, values, tool.parameters, files)
             answer = await self._answer(tool.execution, request, state.call_id)
             read = partial(result_of, answer, self._max_answer, self._max_values, tool.execution.fields)
             return await asyncio.to_thread(read) if len(answer.content) > _LARGE else read()
@@ -292,7 +292,7 @@ async def _files(paths: Sequence[str], state: ThreadState) -> dict[str, FileCont
         refs[path] = ref
     if sum(ref.size or 0 for ref in refs.values()) > MAX_ATTACHMENT:
         raise HttpFailure(
-            "too_large", f"The files of one request may have {quantity(MAX_ATTACHMENT, 'byte')} at most."
+            "too_large", f"The files of one request must have at most {quantity(MAX_ATTACHMENT, 'byte')}."
         )
     return {
         path: FileContent(name=ref.name, mime_type=ref.mime_type, content=await state.read_file(path))

@@ -36,7 +36,7 @@ class HttpFailure(Exception):
 
 MAX_REDIRECTS = 5
 CONNECT_TIMEOUT = 10.0  # seconds for each address, and for the handshake of TLS
-MOST_OF_AN_ERROR = 64 * 1024  # bytes that are read of an answer of which at most 2 KB are shown
+MOST_ERROR_BODY = 64 * 1024  # bytes that are read of an answer of which at most 2 KB are shown
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT}
 _ALLOW = "the operator may allow it with TOOLWRIGHT_HTTP_ALLOW"
@@ -54,11 +54,11 @@ class Ask:
     content_type: str = "application/json"
 
     def encoded(self) -> list[tuple[bytes, bytes]]:
-        """Return all headers as they are sent; the tool's own go before ours of the same name."""
-        own = {name.lower() for name, _ in self.headers}
-        rest = [(name, text) for name, text in self.ours if name.lower() not in own]
+        """Return all headers to send. The tool's own headers override ours of the same name."""
+        own_names = {name.lower() for name, _ in self.headers}
+        rest = [(name, text) for name, text in self.ours if name.lower() not in own_names]
         if self.content is not None:
-            rest += [] if "content-type" in own else [("Content-Type", self.content_type)]
+            rest += [] if "content-type" in own_names else [("Content-Type", self.content_type)]
             rest.append(("Content-Length", str(len(self.content))))
         host = self.url.netloc.decode("ascii")
         return [
@@ -78,7 +78,7 @@ class Answer:
 
 
 def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) -> Ask:
-    """Return the request as it is sent. A URL's user and password become its authorization.
+    """Return the request to send. A URL's user and password become its authorization.
 
     The boundary of a form's parts is derived from `key`: the same request is sent as the same bytes.
     """
@@ -86,7 +86,7 @@ def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) ->
         parsed = httpx.URL(request.url)
     except (httpx.InvalidURL, UnicodeError) as error:
         raise HttpFailure(
-            "http_bad_url", "The tool's URL has a host that is none, or is too long with these arguments."
+            "http_bad_url", "With these arguments the tool's URL has an invalid host or is too long."
         ) from error
     headers = request.headers
     if parsed.userinfo and "authorization" not in {name.lower() for name, _ in headers}:
@@ -138,9 +138,9 @@ class Exchange:
     """
 
     def __init__(
-        self, taken_as_written: httpcore.AsyncConnectionPool, guarded: httpcore.AsyncConnectionPool, most: int
+        self, direct: httpcore.AsyncConnectionPool, guarded: httpcore.AsyncConnectionPool, most: int
     ) -> None:
-        self._open = taken_as_written
+        self._open = direct
         self._guarded = guarded
         self._most = most
 
@@ -154,7 +154,7 @@ class Exchange:
             if answer.status not in _REDIRECTS or location is None:
                 return answer
             ask = redirected(ask, answer.status, location)
-            pool, who = self._guarded, "The place that the service redirects to"
+            pool, who = self._guarded, "The target of the service's redirect"
         raise HttpFailure("http_redirects", f"The service redirected more than {MAX_REDIRECTS} times.")
 
     async def aclose(self) -> None:
@@ -191,16 +191,16 @@ class Exchange:
         except (httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.TimeoutException) as error:
             raise HttpFailure(
                 "http_broken_off",
-                f"{who} broke off without a whole answer; the effect of the call is unknown.",
+                f"{who} closed the connection before the answer was complete; the effect of the call is unknown.",
             ) from error
         except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol) as error:
-            raise HttpFailure("http_bad_request", "The request is not one that HTTP allows.") from error
+            raise HttpFailure("http_bad_request", "The request is not valid HTTP.") from error
 
     async def _read(self, response: httpcore.Response, method: str) -> Answer:
         headers = {name.decode("latin-1").lower(): text.decode("latin-1") for name, text in response.headers}
         if response.status in _REDIRECTS and "location" in headers:
             return Answer(method=method, status=response.status, headers=headers, content=b"", whole=True)
-        most = self._most if 200 <= response.status < 300 else min(self._most, MOST_OF_AN_ERROR)
+        most = self._most if 200 <= response.status < 300 else min(self._most, MOST_ERROR_BODY)
         content = bytearray()
         async for chunk in response.aiter_stream():
             content += chunk
@@ -228,16 +228,18 @@ def _reason(error: httpcore.ConnectError) -> str:
 def redirected(ask: Ask, status: int, location: str) -> Ask:
     """Return the next request: 303, and 301 or 302 after a POST, become a GET; no credentials go to another origin.
 
-    Raises `HttpFailure` for a place that is none, or that is not spoken to over HTTP.
+    Raises `HttpFailure` for a location that is not a URL, or not an HTTP URL.
     """
     try:
         url = ask.url.join(location)
-        known = url.scheme in ("http", "https") and bool(url.host)
+        is_http = url.scheme in ("http", "https") and bool(url.host)
         url = url.copy_with(userinfo=b"", fragment=None)
     except (httpx.InvalidURL, UnicodeError, ValueError) as error:
-        raise HttpFailure("http_redirects", "The service redirects to what is not a URL.") from error
-    if not known:
-        raise HttpFailure("http_redirects", "The service redirects to what is neither http:// nor https://.")
+        raise HttpFailure("http_redirects", "The service redirects to an invalid URL.") from error
+    if not is_http:
+        raise HttpFailure(
+            "http_redirects", "The service redirects to a URL that is neither http:// nor https://."
+        )
     headers, ours = ask.headers, ask.ours
     if _origin(url) != _origin(ask.url):
         headers = ()
@@ -254,13 +256,13 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 CONNECTIONS = 1_000
-KEPT_ALIVE = 20
+MOST_IDLE_CONNECTIONS = 20
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a name from the operating system, also of unusual numbers (`0x7f.1`)."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in addresses))
 
 
 class Dialer(httpcore.AsyncNetworkBackend):
@@ -306,7 +308,7 @@ def pool(dialer: Dialer, tls: ssl.SSLContext) -> httpcore.AsyncConnectionPool:
     return httpcore.AsyncConnectionPool(
         ssl_context=tls,
         max_connections=CONNECTIONS,
-        max_keepalive_connections=KEPT_ALIVE,
+        max_keepalive_connections=MOST_IDLE_CONNECTIONS,
         keepalive_expiry=5.0,
         network_backend=dialer,
     )

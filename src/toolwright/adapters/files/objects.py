@@ -28,11 +28,11 @@ from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.text import brief, sentence
 
 ASIDE = "#0"
-"""The ending of bytes that are moved aside: no writer of parts begins with 0."""
+"""Suffix of a file that is being removed. Writers number their parts from 1, so none has this suffix."""
 
 
 def renew(path: Path) -> bool:
-    """Make the file young; false if it is not there."""
+    """Set the file's modification time to now. Return False if the file does not exist."""
     try:
         os.utime(path)
     except FileNotFoundError:
@@ -54,8 +54,8 @@ def remove_old(path: Path, before: float) -> bool:
         if path.stat().st_mtime >= before:
             return False
         aside = path.with_name(path.name + ASIDE)
-        path.rename(aside)
-        if aside.stat().st_mtime >= before:
+        path.rename(aside)  # from here on a writer creates a new file instead of renewing it
+        if aside.stat().st_mtime >= before:  # it was renewed between the first check and the rename
             with suppress(FileExistsError):  # it was written again in the meantime
                 os.link(aside, path)
             aside.unlink()
@@ -106,11 +106,11 @@ def _is_file(entry: "os.DirEntry[str]") -> bool:
     return entry.is_file(follow_symlinks=False)
 
 
-_FAULTS = (BaseError, OSError, ValueError)
+_ERRORS = (BaseError, OSError, ValueError)
 PROBE_BYTES = 32 * 1024  # as much as the journal's own probe: a disk may have room for less
 YOUNG = timedelta(minutes=5)  # far less than unreferenced bytes are kept
 _DIGEST = re.compile("[0-9a-f]{64}")
-_THERE = (AlreadyExistsError, FileExistsError, PreconditionError)
+_ALREADY_EXISTS = (AlreadyExistsError, FileExistsError, PreconditionError)
 
 
 class ObjectFiles:
@@ -129,30 +129,30 @@ class ObjectFiles:
         key = _key(digest)
         try:
             while not (await self._create(key, content) or await self._renew(key, content)):
-                continue  # it was there, and was removed before it could be made young again
-        except _FAULTS as error:
+                continue  # it existed, but was removed before its time could be renewed
+        except _ERRORS as error:
             raise StoreError(f"The file store cannot be written: {_first_line(error)}") from error
         return digest
 
     async def _create(self, key: str, content: bytes) -> bool:
-        """Return whether the object is new, and on the disk."""
+        """Write the object to the disk if it does not exist. Return whether it was written."""
         try:
             await obstore.put_async(self._store(), key, content, mode="create", use_multipart=False)
-        except _THERE:
+        except _ALREADY_EXISTS:
             return False
         if self._folder is not None:
             await asyncio.to_thread(_sync, self._folder / key)
         return True
 
     async def _renew(self, key: str, content: bytes) -> bool:
-        """Make an object young that is there; false if it is not. In a bucket that takes writing it again."""
+        """Renew the time of an existing object; return False if it does not exist. A bucket needs a second write."""
         if self._folder is not None:
             return await asyncio.to_thread(renew, self._folder / key)
         try:
-            found = await obstore.head_async(self._store(), key)
+            head = await obstore.head_async(self._store(), key)
         except FileNotFoundError:  # removed just now
             return False
-        if datetime.now(UTC) - found["last_modified"] > YOUNG:
+        if datetime.now(UTC) - head["last_modified"] > YOUNG:
             await obstore.put_async(self._store(), key, content, use_multipart=False)
         return True
 
@@ -163,11 +163,11 @@ class ObjectFiles:
             if part is not None:
                 bounds = {"start": part.start, "end": part.stop}
                 return bytes(await obstore.get_range_async(self._store(), _key(digest), **bounds))
-            found = await obstore.get_async(self._store(), _key(digest))
-            return bytes(await found.bytes_async())
+            response = await obstore.get_async(self._store(), _key(digest))
+            return bytes(await response.bytes_async())
         except (FileNotFoundError, InvalidPathError) as error:
             raise NotFound("The bytes of this file are not in the file store.") from error
-        except _FAULTS as error:
+        except _ERRORS as error:
             raise StoreError(f"The file store cannot be read: {_first_line(error)}") from error
 
     async def probe(self) -> None:
@@ -176,9 +176,9 @@ class ObjectFiles:
             return await asyncio.to_thread(_try, self._folder)
         try:
             await obstore.put_async(self._store(), PROBE, b"", use_multipart=False)
-        except _FAULTS as error:
+        except _ERRORS as error:
             raise StoreError(f"The file store cannot be written: {_first_line(error)}") from error
-        with suppress(*_FAULTS):  # who may only write keeps an empty object, always the same
+        with suppress(*_ERRORS):  # who may only write keeps an empty object, always the same
             await obstore.delete_async(self._store(), PROBE)
         return None
 
@@ -205,7 +205,7 @@ class ObjectFiles:
                     name = each["path"].rpartition("/")[2]
                     if _DIGEST.fullmatch(name):
                         yield name
-        except _FAULTS as error:
+        except _ERRORS as error:
             raise StoreError(f"The file store cannot be read: {_first_line(error)}") from error
 
     async def remove(self, digest: str, before: datetime) -> bool:
@@ -218,13 +218,13 @@ class ObjectFiles:
         try:
             if self._folder is not None:
                 return await asyncio.to_thread(remove_old, self._folder / _key(digest), before.timestamp())
-            found = await obstore.head_async(self._store(), _key(digest))
-            if found["last_modified"] >= before:
+            head = await obstore.head_async(self._store(), _key(digest))
+            if head["last_modified"] >= before:
                 return False
             await obstore.delete_async(self._store(), _key(digest))
         except (FileNotFoundError, InvalidPathError):
             return True
-        except _FAULTS as error:
+        except _ERRORS as error:
             raise StoreError(f"The file store cannot be written: {_first_line(error)}") from error
         return True
 
@@ -238,13 +238,13 @@ class ObjectFiles:
 
 
 def open_folder(folder: Path) -> ObjectFiles:
-    """Return a store of files in a folder, created for its owner alone at the first write."""
+    """Return files in a folder, which is created with the first file, readable by its owner only."""
 
-    def made() -> LocalStore:
+    def created() -> LocalStore:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return LocalStore(folder)
 
-    return ObjectFiles(made, folder)
+    return ObjectFiles(created, folder)
 
 
 def open_bucket(url: str) -> ObjectFiles:
@@ -265,8 +265,10 @@ def _sync(path: Path) -> None:
 def _try(folder: Path) -> None:
     """Write a file to the folder, or to its nearest existing parent, and delete it."""
     try:
-        there = next(each for each in (folder / FOLDER, folder, *folder.absolute().parents) if each.exists())
-        with NamedTemporaryFile(dir=there, prefix=PROBE) as probe:
+        existing = next(
+            each for each in (folder / FOLDER, folder, *folder.absolute().parents) if each.exists()
+        )
+        with NamedTemporaryFile(dir=existing, prefix=PROBE) as probe:
             probe.write(bytes(PROBE_BYTES))
             probe.flush()
     except OSError as error:

@@ -20,7 +20,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
-from toolwright.wire.result import images, shown_text
+from toolwright.wire.result import images, text_with_files
 
 Shown = tuple[str | list[dict[str, Any]], ToolResult]
 """Content for the model, and the artifact of LangChain's message: our result."""
@@ -51,9 +51,9 @@ def _native(toolset: Toolset, tool: Tool, state: ThreadState | None) -> Structur
     async def call(arguments: JSONObject) -> Shown:
         result = await toolset.call(tool.name, arguments, state)
         if result.status == "error":
-            raise ToolException(shown_text(result))
+            raise ToolException(text_with_files(result))
         pictures = [_image_block(each.mime_type, each.data) for each in images(result)]
-        text = shown_text(result)
+        text = text_with_files(result)
         return ([{"type": "text", "text": text}, *pictures] if pictures else text), result
 
     def call_at_once(arguments: JSONObject) -> Shown:
@@ -80,14 +80,21 @@ def _image_block(mime_type: str, data: str) -> dict[str, Any]:
 def tool_of(native: object) -> Tool:
     """Return a tool that calls a LangChain tool. Raises `DefinitionError` for anything else."""
     if not isinstance(native, BaseTool):
-        raise DefinitionError(f"A tool of LangChain is a langchain_core BaseTool, not {brief_value(native)}.")
+        raise DefinitionError(
+            f"A LangChain tool must be a langchain_core BaseTool, not {brief_value(native)}."
+        )
 
     _check_arguments(native)
     _check_injected(native)
 
     async def call(state: ThreadState, arguments: JSONObject) -> object:
-        asked = {"type": "tool_call", "name": native.name, "args": arguments, "id": state.call_id or "call"}
-        answer = await native.ainvoke(cast("Any", asked))  # a dict is a call to it
+        tool_call = {
+            "type": "tool_call",
+            "name": native.name,
+            "args": arguments,
+            "id": state.call_id or "call",
+        }
+        answer = await native.ainvoke(cast("Any", tool_call))  # a dict is a call to it
         if not isinstance(answer, ToolMessage):
             return answer
         if answer.status == "error":
@@ -107,13 +114,13 @@ def _check_arguments(native: BaseTool) -> None:
     is_open = bool(invented) or form.model_config.get("extra") == "allow"
     if is_open and not form.model_fields.keys() - invented:
         raise DefinitionError(
-            f"The tool {native.name!r} of LangChain takes any arguments, and LangChain would call it without: "
-            "give it an args_schema that names them."
+            f"The LangChain tool {native.name!r} accepts any arguments, but LangChain would call it without them. "
+            "Give it an args_schema that names them."
         )
 
 
 def _invented(native: BaseTool) -> set[str]:
-    """Return the fields that LangChain makes of `*args` and `**kwargs` in a signature, and does not pass on."""
+    """Return the fields that LangChain derives from `*args` and `**kwargs` in a signature, and does not pass on."""
     form = cast("object", native.get_input_schema())
     if not (isinstance(form, type) and issubclass(form, BaseModel)):
         return set()
@@ -139,14 +146,14 @@ def _check_injected(native: BaseTool) -> None:
         return
     if _is_single(native):
         return
-    told = _schema_of(native).get("properties")
-    names = told if isinstance(told, dict) else {}
+    properties = _schema_of(native).get("properties")
+    names = properties if isinstance(properties, dict) else {}
     for name, field in form.model_fields.items():
         if name in names or field.alias in names or not field.is_required() or _is_call_id(field.metadata):
             continue
         raise DefinitionError(
-            f"The tool {native.name!r} of LangChain needs {name!r}, which only LangChain's own agents inject: "
-            "write a function of your own around it."
+            f"The LangChain tool {native.name!r} needs {name!r}, which only LangChain's own agents inject. "
+            "Wrap it in a function of your own."
         )
 
 
@@ -171,18 +178,20 @@ def _schema_of(native: BaseTool) -> JSONObject:
     if isinstance(schema, dict):
         return {"type": "object", "properties": {}, **cast("JSONObject", schema)}
     if isinstance(schema, type) and issubclass(schema, BaseModel):
-        made = cast("JSONObject", schema.model_json_schema())
-        properties = cast("JSONObject", made.get("properties", {}))
+        json_schema = cast("JSONObject", schema.model_json_schema())
+        properties = cast("JSONObject", json_schema.get("properties", {}))
         invented = _invented(native)
         return {
-            **made,
+            **json_schema,
             "properties": {name: each for name, each in properties.items() if name not in invented},
         }
-    raise DefinitionError(f"The tool {native.name!r} of LangChain has arguments of pydantic's first version.")
+    raise DefinitionError(
+        f"The LangChain tool {native.name!r} has an args_schema of pydantic 1. Port it to pydantic 2."
+    )
 
 
 def _parts(content: list[Any]) -> object:
-    """Return the blocks of a message as texts and images; as they are where one of them is neither."""
+    """Return the blocks of a message as texts and images, or unchanged if one of them is neither."""
     read = [_part(each) for each in content]
     return content if None in read else read
 

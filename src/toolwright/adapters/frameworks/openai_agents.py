@@ -14,7 +14,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
-from toolwright.wire.result import images, shown_text
+from toolwright.wire.result import images, text_with_files
 
 
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[FunctionTool]:
@@ -24,14 +24,14 @@ def native_tools(toolset: Toolset, state: ThreadState | None) -> list[FunctionTo
     """
     return [
         FunctionTool(
-            name=told["name"],
-            description=told["description"],
-            params_json_schema=told["parameters"],
-            on_invoke_tool=partial(_call, toolset, state, told["name"]),
+            name=function["name"],
+            description=function["description"],
+            params_json_schema=function["parameters"],
+            on_invoke_tool=partial(_call, toolset, state, function["name"]),
             strict_json_schema=False,  # as OpenAI takes it
         )
         for each in toolset.definitions(provider="openai")
-        for told in [cast("dict[str, Any]", each["function"])]
+        for function in [cast("dict[str, Any]", each["function"])]
     ]
 
 
@@ -41,16 +41,18 @@ async def _call(
     result = await toolset.call(name, arguments, state)
     pictures = images(result)
     if not pictures:
-        return shown_text(result)
-    shown = [ToolOutputImage(image_url=f"data:{each.mime_type};base64,{each.data}") for each in pictures]
-    return [ToolOutputText(text=shown_text(result)), *shown]
+        return text_with_files(result)
+    output_images = [
+        ToolOutputImage(image_url=f"data:{each.mime_type};base64,{each.data}") for each in pictures
+    ]
+    return [ToolOutputText(text=text_with_files(result)), *output_images]
 
 
 def tool_of(native: object, context: object) -> Tool:
     """Return a tool that calls a function tool of the SDK. Raises `DefinitionError` for anything else."""
     if not isinstance(native, FunctionTool):
         raise DefinitionError(
-            f"A tool of the OpenAI Agents SDK is an agents.FunctionTool, not {brief_value(native)}."
+            f"An OpenAI Agents SDK tool must be an agents.FunctionTool, not {brief_value(native)}."
         )
 
     async def call(state: ThreadState, arguments: JSONObject) -> object:

@@ -20,7 +20,7 @@ from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import FUNCTION_TIMEOUT
 from toolwright.core.tools.tool import Tool as OurTool
 from toolwright.core.tools.toolset import Toolset
-from toolwright.wire.result import images, shown_text
+from toolwright.wire.result import images, text_with_files
 
 
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[Tool[Any]]:
@@ -35,10 +35,10 @@ def _native(toolset: Toolset, tool: OurTool, state: ThreadState | None) -> Tool[
     async def call(**arguments: JSON) -> object:
         result = await toolset.call(tool.name, arguments, state)
         if result.status == "error":
-            raise ToolFailed(shown_text(result))
-        shown = [_picture(image) for image in images(result)]
-        value: object = shown_text(result) if result.attachments else result.result
-        return ToolReturn(return_value=value, content=shown) if shown else value
+            raise ToolFailed(text_with_files(result))
+        pictures = [_picture(image) for image in images(result)]
+        value: object = text_with_files(result) if result.attachments else result.result
+        return ToolReturn(return_value=value, content=pictures) if pictures else value
 
     return Tool.from_schema(call, tool.name, tool.description, dict(tool.offered))
 
@@ -53,7 +53,7 @@ def tool_of(native: object, deps: object = None) -> OurTool:
     Raises `DefinitionError` for anything else, and for a tool that its own framework would not describe.
     """
     if not isinstance(native, Tool):
-        raise DefinitionError(f"A tool of pydantic-ai is a pydantic_ai.Tool, not {brief_value(native)}.")
+        raise DefinitionError(f"A pydantic-ai tool must be a pydantic_ai.Tool, not {brief_value(native)}.")
     theirs = cast("Tool[Any]", native)  # whatever its dependencies are
     schema = theirs.function_schema
     if theirs.prepare is not None:

@@ -1,4 +1,4 @@
-"""One MCP server as it is connected to: kept, begun again with growing pauses, its list of tools kept up to date."""
+"""Connection to an MCP server: reconnects with back-off, and keeps the list of tools up to date."""
 
 import asyncio
 from collections import OrderedDict
@@ -38,7 +38,7 @@ CONNECT_TIMEOUT = 30.0
 """Seconds for a session and its first list."""
 MOST_PAGES = 200  # of one list
 MOST_ENTRIES = 20_000  # of one list
-_READ_OF_INSTRUCTIONS = 10 * MOST_INSTRUCTIONS  # characters that are looked at for secrets
+_MOST_READ_INSTRUCTIONS = 10 * MOST_INSTRUCTIONS  # characters that are looked at for secrets
 LINGERS = 600.0
 """Seconds for which a server may still be busy with a call that was given up, and ask something for it."""
 MOST_VIEWS = 100  # of one list: agents with other options for the same server, those that asked last
@@ -70,16 +70,16 @@ class Connection:
         self._open_client = open_client
         self._clock = clock
         self._numbers = numbers
-        self.used_at = self._begun_at = clock()
+        self.used_at = self._opened_at = clock()
         self._listed = _Listed()
-        self._fault: ListingError | None = None  # why the server is not there
+        self._error: ListingError | None = None  # why the server is not there
         self._views: OrderedDict[McpServer, McpListing] = OrderedDict()
         self._session: OpenSession | None = None
         self._changed = asyncio.Event()  # set at every change of the session or of its list
         self._stale = asyncio.Event()  # the list is to be read again
-        self._wanted = asyncio.Event()  # set by a caller that does not wait for the end of a pause
+        self._retry_now = asyncio.Event()  # set by a caller that does not wait for the end of a pause
         self._callers: dict[int, Peer] = {}
-        self._given_up: dict[str | None, float] = {}  # when, by the threads of calls without an answer
+        self._abandoned_at: dict[str | None, float] = {}  # when, by the threads of calls without an answer
         self.redactor = Redactor(target.secrets)  # what a server tells back
         self._task = asyncio.create_task(self._run(), name=f"mcp-{target.server.name}")
 
@@ -99,15 +99,15 @@ class Connection:
         """
         self.used_at = self._clock()
         try:
-            async with asyncio.timeout(max(self._begun_at + seconds - self.used_at, 0)):
-                while self._listed.number == 0 and self._fault is None:
+            async with asyncio.timeout(max(self._opened_at + seconds - self.used_at, 0)):
+                while self._listed.number == 0 and self._error is None:
                     await self._next_change()
         except TimeoutError:
-            pass
+            pass  # the step goes on with the status `connecting` instead of waiting for a slow server
         view = await self._view(server)
-        if self._fault is None:
+        if self._error is None:
             return view
-        return changed(view, status="down", faults=(self._fault, *view.faults), protocol=None)
+        return changed(view, status="down", faults=(self._error, *view.faults), protocol=None)
 
     async def _view(self, server: McpServer) -> McpListing:
         listed = self._listed
@@ -142,11 +142,11 @@ class Connection:
         while self._session is None or self._session.over.is_set():
             if self._task.done():
                 raise McpUnavailable("the connection was closed.")
-            if self._fault is not None:
+            if self._error is not None:
                 attempts += 1
                 if attempts > 1:
-                    raise McpUnavailable(self._fault.message)
-                self._wanted.set()
+                    raise McpUnavailable(self._error.message)
+                self._retry_now.set()
             await self._next_change()
         return self._session
 
@@ -158,7 +158,8 @@ class Connection:
         try:
             yield
         except asyncio.CancelledError:
-            self._given_up[caller.thread_id] = self._clock()
+            # The server can still ask for this call; `_caller` must not take its question for another thread's.
+            self._abandoned_at[caller.thread_id] = self._clock()
             raise
         finally:
             del self._callers[id(caller)]
@@ -192,19 +193,22 @@ class Connection:
             try:
                 await self._live()
                 failures = 0
-                fault = "it has ended the connection"
+                reason = "it closed the connection"
             except asyncio.CancelledError:
                 raise
-            except BaseException as error:
+            except (
+                BaseException
+            ) as error:  # the SDK's task groups raise groups of any errors; the task must live on
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     raise
-                fault = error_line(error)
+                reason = error_line(error)
+            # A session that was established resets the back-off: its end is a new failure.
             failures = 1 if self._session is not None else failures + 1
-            self._down(fault)
-            self._wanted.clear()
+            self._down(reason)
+            self._retry_now.clear()
             try:
                 async with asyncio.timeout(nth(failures - 1)):
-                    await self._wanted.wait()
+                    await self._retry_now.wait()  # a caller ends the back-off early
             except TimeoutError:
                 pass
 
@@ -218,7 +222,7 @@ class Connection:
         async with asyncio.timeout(CONNECT_TIMEOUT) as limit:
             async with open_session(self.target, self._open_client, callbacks) as session:
                 await self._read_list(session)
-                limit.reschedule(None)
+                limit.reschedule(None)  # the timeout is for connecting only; the session itself has no limit
                 self._session = session
                 self._notify_changes()
                 watch = asyncio.create_task(self._watch(session), name="mcp-list-changes")
@@ -260,14 +264,14 @@ class Connection:
             try:
                 async with listen(session.client, tools_list_changed=True) as changes:
                     if failures:
-                        self._stale.set()
+                        self._stale.set()  # a change could have been missed while the stream was down
                     failures = 0
                     async for _ in changes:
                         self._stale.set()
             except (MCPError, RuntimeError, TimeoutError) as error:
                 why = self.redactor.text(error_line(error))
                 log.debug(
-                    "MCP server %r: changes of its lists cannot be followed: %s", self.target.server.name, why
+                    "MCP server %r: changes to its lists cannot be followed: %s", self.target.server.name, why
                 )
             failures += 1
             await asyncio.sleep(nth(failures - 1))
@@ -277,7 +281,7 @@ class Connection:
         if self.redactor:
             entries = cast("list[JSON]", await asyncio.to_thread(self.redactor.json, entries))
         said_of_itself = self.redactor.text(
-            (session.client.instructions or "")[:_READ_OF_INSTRUCTIONS]
+            (session.client.instructions or "")[:_MOST_READ_INSTRUCTIONS]
         ).strip()
         self._listed = _Listed(
             next(self._numbers),
@@ -287,22 +291,22 @@ class Connection:
             brief(said_of_itself, MOST_INSTRUCTIONS) or None,
             getattr(session.client.server_capabilities, "resources", None) is not None,
         )
-        self._fault = None
+        self._error = None
         self._notify_changes()
 
     def _down(self, error: str) -> None:
         """Record that the server is unavailable. Its tools are kept: it can be back when one of them is called."""
         error = self.redactor.text(error)  # a server may tell back what it was sent
         reason = ListingError(message=sentence(f"The server cannot be used: {error}"))
-        if self._fault != reason:
+        if self._error != reason:
             log.warning("The MCP server %r cannot be used: %s", self.target.server.name, error)
         self._session = None
-        self._fault = reason
+        self._error = reason
         self._notify_changes()
 
     def _notify_changes(self) -> None:
         self._changed.set()
-        self._changed = asyncio.Event()
+        self._changed = asyncio.Event()  # a new one, so that every waiter wakes exactly once per change
 
     async def _next_change(self) -> None:
         await self._changed.wait()
@@ -321,8 +325,8 @@ class Connection:
             return None
         [caller] = self._callers.values()
         since = self._clock() - LINGERS
-        self._given_up = {thread: at for thread, at in self._given_up.items() if at > since}
-        return caller if self._given_up.keys() <= {caller.thread_id} else None
+        self._abandoned_at = {thread: at for thread, at in self._abandoned_at.items() if at > since}
+        return caller if self._abandoned_at.keys() <= {caller.thread_id} else None
 
     async def _elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
@@ -358,7 +362,9 @@ async def _entries(session: OpenSession) -> tuple[list[JSON], list[ListingError]
         if size > MAX_MESSAGE:
             break
         if cursor in cursors:
-            errors.append(ListingError(message="The server's list of tools has no end: a page comes twice."))
+            errors.append(
+                ListingError(message="The server's list of tools does not end: it returned one page twice.")
+            )
             return entries, errors
         cursors.add(cursor)
     if cursor:

@@ -36,7 +36,7 @@ log = logger("toolwright.mcp")
 
 MOST_ROUNDS = 30  # in which a server may ask something before it answers
 MOST_QUESTIONS = 20  # to people and to the model, in one call
-TASK_KEPT = 24 * 3600 * 1000  # milliseconds that a server is asked to keep a task
+TASK_TTL = 24 * 3600 * 1000  # milliseconds that a server is asked to keep a task
 TASK_LASTS = (
     7 * 24 * 3600.0
 )  # seconds until a task is given up whose server does not say how long it keeps it
@@ -47,7 +47,7 @@ CALL_ID = "toolwright/callId"
 """Where in the metadata of a call its id is, by which a server knows a call that comes again after a crash."""
 CANNOT_ASK = ("no back-channel", "server-initiated requests is unavailable")
 """Errors of SDK and FastMCP tools that send requests of their own, which revision 2026-07-28 does not have."""
-ASKS_IN_2025 = 'The option revision of the server, set to "2025-11-25", lets its tools ask.'
+ASKS_IN_2025 = 'Set the option revision of the server to "2025-11-25" to let its tools ask.'
 _UNKNOWN = "the effect of the call is unknown"
 
 
@@ -65,7 +65,7 @@ class McpExecutor:
         self._connections = connections
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
-        """Return the result of the call, or the task that the server has made of it."""
+        """Return the result of the call, or the task that the server has created for it."""
         relation, tool = prepared.tool.relation, prepared.tool
         if not isinstance(relation, McpCall):
             return ToolResult.fail(f"Tool {tool.name!r} has no MCP server.", error_code="no_executor")
@@ -77,9 +77,9 @@ class McpExecutor:
         if missing:
             return missing_variables_error(tool.name, missing)
         try:
-            known = {name: text for name, text in values.items() if text is not None}
-            secret = {name for name in known if await state.env_type(name) == "secret"}
-            target = target_of(server, known, secret)
+            env = {name: text for name, text in values.items() if text is not None}
+            secret = {name for name in env if await state.env_type(name) == "secret"}
+            target = target_of(server, env, secret)
             call = _Call(relation, prepared.arguments, state, tool.timeout)
             return await call.carry_out(self._connections, target)
         except Unfillable as error:
@@ -102,7 +102,7 @@ class _Call:
         self._state = state
         self._timeout = timeout
         self._began = asyncio.get_running_loop().time()
-        self._asked = 0
+        self._questions_asked = 0
         self._limit = asyncio.timeout(None)  # ends the call when the server asks too much
         self.unheard = False
         self.silence = (timeout or OUTSIDE_TIMEOUT) + ELICIT_TIMEOUT + SILENCE  # it may wait for a person
@@ -115,15 +115,17 @@ class _Call:
                 async with self._limit:
                     answer = await self._answered(connection)
             except TimeoutError:
-                if self._asked <= MOST_QUESTIONS:
+                if self._questions_asked <= MOST_QUESTIONS:
                     raise
-                asked = f"The MCP server asked more than {MOST_QUESTIONS} questions in one call; {_UNKNOWN}."
-                return ToolResult.fail(asked, error_code="mcp_too_many_questions")
+                message = (
+                    f"The MCP server asked more than {MOST_QUESTIONS} questions in one call; {_UNKNOWN}."
+                )
+                return ToolResult.fail(message, error_code="mcp_too_many_questions")
             except MCPError as error:
                 return _failed(error, self._relation.server)
             except (ValidationError, RuntimeError) as error:
                 return ToolResult.fail(
-                    sentence(f"The MCP server answered with what is no result: {error_line(error)}"),
+                    sentence(f"The MCP server's answer is not a valid result: {error_line(error)}"),
                     error_code="mcp_bad_answer",
                 )
         if isinstance(answer, RemoteTask):
@@ -152,7 +154,7 @@ class _Call:
         for _ in range(MOST_ROUNDS):
             answer = await self._send(session, answers, state)
             if isinstance(answer, types.CallToolResult):
-                return await with_linked_files(session, answer, self._left())
+                return await with_linked_files(session, answer, self._remaining())
             if not isinstance(answer, types.InputRequiredResult):
                 return answer
             state = answer.request_state
@@ -175,7 +177,7 @@ class _Call:
             arguments=self._arguments,
             input_responses=answers,
             request_state=state,
-            task=types.TaskMetadata(ttl=TASK_KEPT) if as_task else None,
+            task=types.TaskMetadata(ttl=TASK_TTL) if as_task else None,
             _meta=meta,
         )
         # Not by `call_tool`, which would validate the result, and re-read the server's list for that.
@@ -197,7 +199,7 @@ class _Call:
             return changed(task, session=_session_id(session.http.id))
         return answer
 
-    def _left(self) -> float:
+    def _remaining(self) -> float:
         """Return seconds that the call may take for the files which its result links to."""
         spent = asyncio.get_running_loop().time() - self._began
         return min(LINKS_TIMEOUT, (self._timeout or math.inf) - spent - _SPARE)
@@ -228,11 +230,11 @@ class _Call:
 
     def _may_ask(self) -> bool:
         """Count a question; one too many ends the call."""
-        self._asked += 1
-        if self._asked == MOST_QUESTIONS + 1:
+        self._questions_asked += 1
+        if self._questions_asked == MOST_QUESTIONS + 1:
             with suppress(RuntimeError):  # the call has ended
                 self._limit.reschedule(asyncio.get_running_loop().time())
-        return self._asked <= MOST_QUESTIONS
+        return self._questions_asked <= MOST_QUESTIONS
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         """Return a person's answer."""
@@ -258,12 +260,12 @@ class _Call:
             return types.ErrorData(code=types.INVALID_REQUEST, message="Sampling is not allowed here.")
         if not self._may_ask():
             return nobody()
-        said = [_spoken(each) for each in params.messages]
-        if any(each is None for each in said) or params.tools:
-            return types.ErrorData(code=types.INVALID_PARAMS, message="Only text can be answered here.")
+        messages = [_spoken(each) for each in params.messages]
+        if any(each is None for each in messages) or params.tools:
+            return types.ErrorData(code=types.INVALID_PARAMS, message="Only text content is supported here.")
         try:
             answer = await self._state.sample(
-                [each for each in said if each is not None],
+                [each for each in messages if each is not None],
                 system=params.system_prompt,
                 max_tokens=params.max_tokens,
                 temperature=params.temperature,
@@ -296,7 +298,7 @@ def _failed(error: MCPError, server: McpServer) -> ToolResult:
         )
     if code == BROKEN_OFF:
         broken = sentence(
-            f"No answer of the MCP server: {brief(error.error.message, 2_000).rstrip('.')}; {_UNKNOWN}"
+            f"No answer from the MCP server: {brief(error.error.message, 2_000).rstrip('.')}; {_UNKNOWN}"
         )
         return ToolResult.fail(broken, error_code="mcp_broken_off")
     if code == NOT_SENT:
@@ -340,18 +342,18 @@ def _legacy_task(server: str, created: Mapping[str, Any]) -> RemoteTask:
     )
 
 
-def _task_id(given: object) -> str:
+def _task_id(value: object) -> str:
     """Return the id that a server gives a task. Raises `RuntimeError` for one that the journal cannot keep."""
-    if not isinstance(given, str) or not given:
+    if not isinstance(value, str) or not value:
         raise RuntimeError("it created a task without an id")
-    if len(given) > MAX_ID or unwritable(given):
+    if len(value) > MAX_ID or unwritable(value):
         raise RuntimeError(f"the id of a task is at most {MAX_ID} characters without NUL or lone surrogates")
-    return given
+    return value
 
 
-def _session_id(given: str | None) -> str | None:
+def _session_id(value: str | None) -> str | None:
     """Return the id of a session, or None for one that the journal cannot keep."""
-    return None if given is None or len(given) > MAX_ID or unwritable(given) else given
+    return None if value is None or len(value) > MAX_ID or unwritable(value) else value
 
 
 def _seconds(milliseconds: object) -> float | None:

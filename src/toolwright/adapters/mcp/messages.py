@@ -19,7 +19,7 @@ TASKS = "io.modelcontextprotocol/tasks"
 
 
 class CreatedTask(types.Result):
-    """The answer to a call that goes on as a task (2026-07-28)."""
+    """The answer to a call that continues as a task (2026-07-28)."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -174,17 +174,17 @@ class ToolsDispatcher(JSONRPCDispatcher):
             return super()._dispatch_notification(msg, metadata, on_notify, sender_ctx)
         params = msg.params or {}
         is_end = params.get("total") is not None and params.get("progress") == params["total"]
-        kept = self._progress.get(token)
-        if kept is not None and (kept.ended or not is_end):
-            kept.latest = lambda: self._dispatch_notification(msg, metadata, on_notify, sender_ctx)
+        progress = self._progress.get(token)
+        if progress is not None and (progress.ended or not is_end):
+            progress.latest = lambda: self._dispatch_notification(msg, metadata, on_notify, sender_ctx)
             return None
-        if kept is None:
+        if progress is None:
             if len(self._progress) >= MOST_TOKENS:
                 return None
             pause = asyncio.create_task(self._pause(token), name="mcp-progress-pause")
             self._progress[token] = _Progress(is_end, pause)
         else:
-            kept.ended, kept.latest = True, None
+            progress.ended, progress.latest = True, None
         return super()._dispatch_notification(msg, metadata, on_notify, sender_ctx)
 
     async def _pause(self, token: str | int) -> None:

@@ -1,4 +1,4 @@
-"""The peer of a connection to an MCP server: what is said about it, its limits."""
+"""Peers of connections to MCP servers: error messages, limits, and the caller of each request."""
 
 import asyncio
 from collections.abc import Generator
@@ -32,16 +32,16 @@ def error_line(error: BaseException) -> str:
         case ValidationError():
             return _NO_MESSAGE
         case MCPError() if error.error.code == PARSE_ERROR:
-            return _of_parsing(error.error.message)
+            return _parsing_error(error.error.message)
         case MCPError():
             return brief(error.error.message, MOST)
         case httpx2.HTTPStatusError():
-            return _of_answer(error.response)
+            return _http_error(error.response)
         case _:
             return brief(error_text(error), MOST)
 
 
-def _of_answer(response: httpx2.Response) -> str:
+def _http_error(response: httpx2.Response) -> str:
     """Describe the error of a server that answers with one: the transport's message, if it is the cause."""
     try:
         return brief(str(response.json()["error"]["message"]), MOST)
@@ -49,14 +49,14 @@ def _of_answer(response: httpx2.Response) -> str:
         return f"it answers HTTP {response.status_code}"
 
 
-def _of_parsing(message: str) -> str:
+def _parsing_error(message: str) -> str:
     for beginning in _PARSING:
         message = message.removeprefix(beginning)
     return _NO_MESSAGE if "validation error" in message else brief(message, MOST)
 
 
 MAX_MESSAGE = 36 * 1024 * 1024
-"""Bytes of one message: a file of 25 MiB as base64, and what is around it."""
+"""Most bytes of one message: a file of 25 MiB in base64, and the JSON around it."""
 AT_ONCE = 256 * 1024  # bytes that are counted on the event loop
 
 
@@ -118,12 +118,12 @@ class NoPeer:
 
 
 def nobody() -> types.ErrorData:
-    """Return the answer for a question whose call is unknown, or has no waiter any more."""
-    return types.ErrorData(code=types.INVALID_REQUEST, message="Nobody can be asked any more.")
+    """Return the answer for a question whose call is unknown or has ended."""
+    return types.ErrorData(code=types.INVALID_REQUEST, message="The call has ended: no one can be asked.")
 
 
 CALLER: ContextVar[Peer | None] = ContextVar("mcp_caller", default=None)
-"""Who has made the request that is sent, or whose answer is read: over HTTP the SDK carries contexts there and back."""
+"""The caller of the current request or answer. Over HTTP the SDK propagates contexts in both directions."""
 
 SESSION: ContextVar[str | None] = ContextVar("mcp_session", default=None)
 """The session of an earlier process in which a request is sent, instead of the connection's own."""

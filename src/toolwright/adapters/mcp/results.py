@@ -29,7 +29,7 @@ STRUCTURED = "toolwright/structured"
 MANY_PARTS = 100
 """Blocks of content that are looked at within a millisecond."""
 _NO_MATCH = "The result does not match the outputSchema of the tool"
-_MOST_FAULT = 1_000  # characters
+_MOST_ERROR = 1_000  # characters
 _ANY_KIND = "application/octet-stream"
 
 
@@ -50,14 +50,14 @@ def result_of(answer: types.CallToolResult, output: JSONObject | None) -> ToolRe
     if answer.is_error:
         return _error(answer, texts + notes, files, structured)
     if output is not None and not notes:
-        given = "structured_content" in answer.model_fields_set or STRUCTURED in (answer.meta or {})
-        notes = _mismatch(structured, output, given)
+        has_structured = "structured_content" in answer.model_fields_set or STRUCTURED in (answer.meta or {})
+        notes = _mismatch(structured, output, has_structured)
     if structured is None or _repeats_content(structured, texts, files):
         value: JSON = "\n".join([*texts, *notes]) or (attached_text(files) if files else "")
     else:
         text = "\n".join(texts)
-        said = [text] if text.strip() and not _says_the_same(text, structured) else []
-        value = _with_text(_with_file_names(structured, files), "\n".join([*said, *notes]))
+        parts = [text] if text.strip() and not _says_the_same(text, structured) else []
+        value = _with_text(_with_file_names(structured, files), "\n".join([*parts, *notes]))
     return as_result(ToolResult.ok(value, tuple(files)))
 
 
@@ -77,34 +77,34 @@ def _error(
     answer: types.CallToolResult, texts: list[str], files: list[Attachment], structured: JSON
 ) -> ToolResult:
     """Return the error of a tool, with its files and with structured content that adds to the text."""
-    told = (answer.meta or {}).get(ERROR)
+    error_meta = (answer.meta or {}).get(ERROR)
     text = "\n".join(texts)
     error = text.strip() or "The tool failed."
     more = structured is not None and not _repeats_content(structured, texts, files)
     data: JSONObject = {}
     code: object = FAILED
-    if isinstance(told, dict):
-        code, data = _error_of_ours(cast("dict[str, Any]", told))
+    if isinstance(error_meta, dict):
+        code, data = _toolwright_error(cast("dict[str, Any]", error_meta))
     if more and not _says_the_same(text, structured):
         data["structuredContent"] = _with_file_names(structured, files)
     failed = ToolResult.fail(error, error_code=str(code), error_data=data or None)
     return as_result(changed(failed, attachments=tuple(files)))
 
 
-def _error_of_ours(told: Mapping[str, Any]) -> tuple[str, JSONObject]:
+def _toolwright_error(error_meta: Mapping[str, Any]) -> tuple[str, JSONObject]:
     """Return the code and the data of an error from a Toolwright server."""
-    code = told.get("error_code")
+    code = error_meta.get("error_code")
     try:
-        data = plain({key: each for key, each in told.items() if key != "error_code"})
+        data = plain({key: each for key, each in error_meta.items() if key != "error_code"})
     except InvalidJSON:
         data = None
-    known = isinstance(code, str) and 0 < len(code) <= MAX_NAME and one_line(code)
-    return str(code) if known else FAILED, data if isinstance(data, dict) else {}
+    is_code = isinstance(code, str) and 0 < len(code) <= MAX_NAME and one_line(code)
+    return str(code) if is_code else FAILED, data if isinstance(data, dict) else {}
 
 
-def _mismatch(structured: JSON, output: JSONObject, given: bool) -> list[str]:
+def _mismatch(structured: JSON, output: JSONObject, has_structured: bool) -> list[str]:
     """Return a line if the result does not match the schema. No line if it does, or if the schema is unreadable."""
-    if not given:
+    if not has_structured:
         return [f"{_NO_MATCH}: there is no structured content."]
     try:
         validator = compile_promise(output)
@@ -113,7 +113,7 @@ def _mismatch(structured: JSON, output: JSONObject, given: bool) -> list[str]:
     if validator.is_valid(structured):
         return []
     return [
-        sentence(f"{_NO_MATCH}: {brief(join_errors(validation_errors(validator, structured)), _MOST_FAULT)}")
+        sentence(f"{_NO_MATCH}: {brief(join_errors(validation_errors(validator, structured)), _MOST_ERROR)}")
     ]
 
 
@@ -193,7 +193,7 @@ def _with_text(value: JSON, text: str) -> JSON:
 
 
 def _says_the_same(text: str, structured: JSON) -> bool:
-    """Return whether the text is the structured content, or a value of it, as JSON or as it is."""
+    """Return whether the text repeats the structured content or one of its values, as JSON or as plain text."""
     values = [structured, *(structured.values() if isinstance(structured, dict) else ())]
     if text in values:
         return True
@@ -238,9 +238,9 @@ def readable_answer(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     structured, content = answer.get("structuredContent"), answer.get("content")
     if structured is not None and not isinstance(structured, dict):
         meta = answer.get("_meta")
-        known = cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}
+        fields = cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}
         answer = {key: each for key, each in answer.items() if key != "structuredContent"}
-        answer["_meta"] = {**known, STRUCTURED: structured}
+        answer["_meta"] = {**fields, STRUCTURED: structured}
     if content is None and structured is not None:
         return {**answer, "content": []}
     if not isinstance(content, list):
@@ -248,7 +248,7 @@ def readable_answer(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     blocks = cast("list[Any]", content)
     if all(map(_is_block, blocks)):
         return answer
-    return {**answer, "content": [each if _is_block(each) else _left_out(each) for each in blocks]}
+    return {**answer, "content": [each if _is_block(each) else _omission(each) for each in blocks]}
 
 
 _BLOCK: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
@@ -271,11 +271,11 @@ def _is_block(block: Any) -> bool:  # whatever the server sent
             return False
 
 
-def _left_out(block: Any) -> dict[str, Any]:  # whatever the server sent
+def _omission(block: Any) -> dict[str, Any]:  # whatever the server sent
     """Return a line in place of an unreadable block."""
     kind = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
-    named = f"the kind {brief(kind, 60)!r}" if isinstance(kind, str) else "no known kind"
-    return {"type": "text", "text": f"[Content of {named} is left out: it cannot be read.]"}
+    kind_name = f"the kind {brief(kind, 60)!r}" if isinstance(kind, str) else "an unknown kind"
+    return {"type": "text", "text": f"[Content of {kind_name} is left out: it cannot be read.]"}
 
 
 def content_of(blocks: Sequence[types.ContentBlock]) -> tuple[list[str], list[Attachment]]:
@@ -293,12 +293,12 @@ def _add(block: types.ContentBlock, texts: list[str], files: list[Attachment]) -
             texts.append(text)
         case types.ImageContent(data=data, mime_type=kind) | types.AudioContent(data=data, mime_type=kind):
             number = 1 + sum(each.mime_type == kind for each in files)
-            name = _told_name(block.meta) or media_name(kind, number, block.type)
+            name = _sent_name(block.meta) or media_name(kind, number, block.type)
             _add_file(name, kind, data, texts, files)
         case types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, text=text)):
             texts.append(f"{uri}:\n{text}" if uri else text)
         case types.EmbeddedResource(resource=types.BlobResourceContents(blob=blob, mime_type=kind) as held):
-            name = _told_name(held.meta) or _file_name(held.uri)
+            name = _sent_name(held.meta) or _file_name(held.uri)
             _add_file(name, kind or "", blob, texts, files)
         case types.ResourceLink(uri=uri, name=name):
             texts.append(f"{name}: {uri}")
@@ -326,7 +326,7 @@ def _is_base64(file: Attachment) -> bool:
     return True
 
 
-def _told_name(meta: Mapping[str, Any] | None) -> str | None:
+def _sent_name(meta: Mapping[str, Any] | None) -> str | None:
     """Return the file name from a Toolwright server, if it is valid."""
     name = (meta or {}).get(FILE_NAME)
     fits = isinstance(name, str) and name.strip() and one_line(name) and len(name) <= MAX_NAME

@@ -28,7 +28,7 @@ from toolwright.adapters.mcp.messages import (
 from toolwright.adapters.mcp.peer import NoPeer, error_line, within
 from toolwright.adapters.mcp.results import content_of, parsed_answer, validated_result
 from toolwright.adapters.mcp.session import REQUEST_TIMEOUT, OpenSession
-from toolwright.adapters.mcp.transport import OF_OURS, SESSION_GONE, AllowedNetwork, Lost, client
+from toolwright.adapters.mcp.transport import OWN_CODES, SESSION_GONE, AllowedNetwork, Lost, client
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
@@ -38,8 +38,8 @@ from toolwright.core.mcp.servers import (
     McpPromptMessage,
     McpPromptText,
     McpRefused,
-    McpTaskGone,
     McpTaskState,
+    McpTaskUnknown,
     McpUnavailable,
     TaskStatus,
 )
@@ -50,7 +50,7 @@ from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, pub
 from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.value import changed
 
-_FAULTS = (MCPError, ValidationError, RuntimeError, ValueError)
+_ERRORS = (MCPError, ValidationError, RuntimeError, ValueError)
 """The errors that the SDK raises when a server refuses or its answer is invalid."""
 
 
@@ -63,7 +63,7 @@ async def listed_prompts(connection: Connection, seconds: float) -> McpPrompts:
                 return McpPrompts()
             entries = await asyncio.to_thread(connection.redactor.json, await _entries(session))
             return await asyncio.to_thread(read_prompts, cast("list[JSON]", entries))
-    except (*_FAULTS, TimeoutError, McpUnavailable) as error:
+    except (*_ERRORS, TimeoutError, McpUnavailable) as error:
         why = connection.redactor.text(error_line(error))
         return McpPrompts(faults=(ListingError(message=sentence(f"Its prompts cannot be listed: {why}")),))
 
@@ -92,11 +92,11 @@ async def written_prompt(connection: Connection, name: str, arguments: Mapping[s
             assert isinstance(answer, types.GetPromptResult), "no other answer was allowed"
             return await asyncio.to_thread(_text_of, connection, answer)
         except MCPError as error:
-            words = connection.redactor.text(error_line(error))
-            if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OF_OURS):
-                raise McpUnavailable(words) from error
-            raise McpRefused(words) from error
-        except (*_FAULTS, InvalidJSON, InvalidField) as error:
+            message = connection.redactor.text(error_line(error))
+            if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OWN_CODES):
+                raise McpUnavailable(message) from error
+            raise McpRefused(message) from error
+        except (*_ERRORS, InvalidJSON, InvalidField) as error:
             why = connection.redactor.text(error_line(error))
             raise McpUnavailable(f"its answer is not a valid MCP prompt: {why}") from error
 
@@ -198,49 +198,51 @@ async def task_state(
     output: JSONObject | None,
     by_nobody: AbstractAsyncContextManager[None],
 ) -> McpTaskState:
-    """Return the state of a task, whose structured result must fit `output`. Raises `McpUnavailable` or `McpTaskGone`.
+    """Return the state of a task, whose structured result must fit `output`. Raises the errors of `task`.
 
     While its result is fetched the server may ask something: within `by_nobody` no other call is taken for the asker.
     """
-    told = await _asked(session, GetTask(params=TaskParams(task_id=task_id)))
-    status = told.get("status")
+    reply = await _task_request(session, GetTask(params=TaskParams(task_id=task_id)))
+    status = reply.get("status")
     if status not in get_args(TaskStatus):
         raise McpUnavailable("it reports no status for the task")
-    message = told.get("statusMessage")
+    message = reply.get("statusMessage")
     state = McpTaskState(
         status=cast("TaskStatus", status),
-        poll=_poll(told),
+        poll=_poll(reply),
         message=message if isinstance(message, str) else None,
     )
     match status:
         case "completed" if session.modern:
-            return changed(state, result=await _result(session, told.get("result"), output))
+            return changed(state, result=await _result(session, reply.get("result"), output))
         case "completed" | "failed" | "input_required" if not session.modern:
             result = await _fetched(session, task_id, output, by_nobody)
             return changed(state, status="completed", result=result)
         case "failed":
-            return changed(state, result=_failure(told.get("error"), state.message))
+            return changed(state, result=_failure(reply.get("error"), state.message))
         case "input_required" if session.modern:
-            return changed(state, questions=_questions(told.get("inputRequests")))
+            return changed(state, questions=_questions(reply.get("inputRequests")))
         case _:
             return state
 
 
 async def answer_task(session: OpenSession, task_id: str, answers: Mapping[str, JSON]) -> None:
     """Hand in the answers to its questions, by their keys."""
-    await _asked(session, UpdateTask(params=AnswerParams(task_id=task_id, input_responses=dict(answers))))
+    await _task_request(
+        session, UpdateTask(params=AnswerParams(task_id=task_id, input_responses=dict(answers)))
+    )
 
 
 async def cancel_task(session: OpenSession, task_id: str) -> None:
-    """Ask the server to stop; one that refuses has the last word. Raises `McpUnavailable` or `McpTaskGone`."""
+    """Ask the server to stop; one that refuses has the last word. Raises `McpUnavailable` or `McpTaskUnknown`."""
     try:
-        await _asked(session, CancelTask(params=TaskParams(task_id=task_id)))
+        await _task_request(session, CancelTask(params=TaskParams(task_id=task_id)))
     except _Refused as error:
         log.info("An MCP server does not cancel a task: %s", error)
 
 
-def _poll(told: Mapping[str, Any]) -> float | None:
-    interval = told.get("pollIntervalMs", told.get("pollInterval"))
+def _poll(state: Mapping[str, Any]) -> float | None:
+    interval = state.get("pollIntervalMs", state.get("pollInterval"))
     fits = isinstance(interval, int | float) and not isinstance(interval, bool) and 0 < interval < 1e9
     return interval / 1000 if fits else None
 
@@ -258,7 +260,7 @@ async def _fetched(
     try:
         async with by_nobody:
             request = TaskResult(params=TaskParams(task_id=task_id))
-            return await _result(session, await _asked(session, request, _RESULT_TIMEOUT), output)
+            return await _result(session, await _task_request(session, request, _RESULT_TIMEOUT), output)
     except _Refused as error:
         return ToolResult.fail(sentence(f"The task failed: {error}"), error_code="mcp_task_failed")
 
@@ -279,8 +281,8 @@ def _failure(error: object, message: str | None) -> ToolResult:
             message = why
         case _:
             pass
-    said = f"The task failed: {brief(message, 2_000)}" if message else "The task failed."
-    return ToolResult.fail(sentence(said), error_code="mcp_task_failed")
+    text = f"The task failed: {brief(message, 2_000)}" if message else "The task failed."
+    return ToolResult.fail(sentence(text), error_code="mcp_task_failed")
 
 
 def _questions(requests: object) -> Mapping[str, JSONObject]:
@@ -294,12 +296,12 @@ def _questions(requests: object) -> Mapping[str, JSONObject]:
             params = _ELICITED.validate_python(request, by_name=False).params
         except ValidationError:
             continue
-        asked: JSONObject = {"message": params.message}
+        question: JSONObject = {"message": params.message}
         if isinstance(params, types.ElicitRequestURLParams):
-            asked["url"] = params.url
+            question["url"] = params.url
         else:
-            asked["requestedSchema"] = cast("JSONObject", params.requested_schema)
-        questions[key] = asked
+            question["requestedSchema"] = cast("JSONObject", params.requested_schema)
+        questions[key] = question
     return questions
 
 
@@ -307,20 +309,22 @@ class _Refused(McpUnavailable):
     """The server has answered with an error of its own."""
 
 
-async def _asked(session: OpenSession, request: Any, seconds: float = REQUEST_TIMEOUT) -> dict[str, Any]:
+async def _task_request(
+    session: OpenSession, request: Any, seconds: float = REQUEST_TIMEOUT
+) -> dict[str, Any]:
     """Return the fields of the answer to a request about a task."""
     try:
         answer = await session.client.send_request(request, Answer, seconds)
     except MCPError as error:
         if error.error.code == SESSION_GONE:  # the server may know the task in another session
             with within(None):
-                return await _asked(session, request, seconds)
-        words = brief(error.error.message, 500)
+                return await _task_request(session, request, seconds)
+        message = brief(error.error.message, 500)
         if error.error.code == types.INVALID_PARAMS:
-            raise McpTaskGone(words) from error
-        if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OF_OURS):
-            raise McpUnavailable(words) from error
-        raise _Refused(words) from error
+            raise McpTaskUnknown(message) from error
+        if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OWN_CODES):
+            raise McpUnavailable(message) from error
+        raise _Refused(message) from error
     except (ValidationError, RuntimeError, ValueError) as error:
         raise McpUnavailable(f"its answer is not a valid MCP result: {brief(str(error), 500)}") from error
     return answer.fields
@@ -355,7 +359,7 @@ class McpConnections:
         self._sweeping: asyncio.Task[None] | None = None
 
     def connection(self, target: McpTarget) -> Connection:
-        """Return the connection to that target, which is begun if there is none."""
+        """Return the connection to that target. It is opened if it does not exist."""
         connection = self._by_key.get(target.key)
         if connection is None:
             if len(self._by_key) >= self._most:
@@ -386,7 +390,7 @@ class McpConnections:
     async def task(
         self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
     ) -> McpTaskState:
-        """Return the state of a task. Raises `McpUnavailable`, and `McpTaskGone` where the server knows of none."""
+        """Return the state of a task. Raises `McpUnavailable`, and `McpTaskUnknown` where the server knows of none."""
         connection = self.connection(target)
         with connection.logging(), within(session):
             nobody = connection.calling(NoPeer())

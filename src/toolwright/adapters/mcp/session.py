@@ -52,7 +52,7 @@ class Callbacks:
 class HttpSession:
     """The session of a server over HTTP, by its id; None where there is none.
 
-    One in which the server has made tasks is left to the server when the connection ends: the tasks end with it.
+    One in which the server has created tasks is left to the server when the connection ends: the tasks end with it.
     """
 
     id: str | None = None
@@ -87,7 +87,7 @@ END_TIMEOUT = 2.0  # seconds for the notice that a session has ended
 async def open_session(
     target: McpTarget, open_client: OpenClient, callbacks: Callbacks
 ) -> AsyncGenerator[OpenSession]:
-    """Yield a session that has begun. Raises `MCPError` or `OSError` where there is none to be had."""
+    """Yield an initialized session. Raises `MCPError` or `OSError` if none can be opened."""
     async with AsyncExitStack() as stack:
         over = asyncio.Event()
 
@@ -97,8 +97,8 @@ async def open_session(
             if caller is not None and method in ("tools/call", "resources/read"):
                 caller.unheard = True
 
-        kept = HttpSession()
-        streams = await _streams(target, lambda each: open_client(each, lost), stack, kept)
+        http_session = HttpSession()
+        streams = await _streams(target, lambda each: open_client(each, lost), stack, http_session)
         dispatcher = ToolsDispatcher(*streams, over=over)
         session = ClientSession(
             dispatcher=dispatcher,
@@ -114,19 +114,19 @@ async def open_session(
         try:
             await _agree(session, target.server.revision)
         except (MCPError, McpUnavailable):
-            if target.server.transport == "http" and await _speaks_sse(
+            if target.server.transport == "http" and await _is_sse_endpoint(
                 open_client(target, lost), str(target.url)
             ):
                 raise McpUnavailable(USE_SSE) from None
             raise
-        yield OpenSession(session, dispatcher, over, kept)
+        yield OpenSession(session, dispatcher, over, http_session)
 
 
 async def _streams(
     target: McpTarget,
     open_client: Callable[[McpTarget], httpx2.AsyncClient],
     stack: AsyncExitStack,
-    kept: HttpSession,
+    http_session: HttpSession,
 ) -> Any:  # as the SDK has them
     server = target.server
     if server.transport == "stdio":
@@ -137,17 +137,17 @@ async def _streams(
     http, url = open_client(target), str(target.url)
     if server.transport == "sse":
 
-        def made(
+        def factory(
             headers: dict[str, str] | None = None,
             timeout: httpx2.Timeout | None = None,
             auth: httpx2.Auth | None = None,
         ) -> httpx2.AsyncClient:
             return http
 
-        return await stack.enter_async_context(sse_client(url, httpx_client_factory=made))
-    http.event_hooks = {"request": [], "response": [kept.read]}
+        return await stack.enter_async_context(sse_client(url, httpx_client_factory=factory))
+    http.event_hooks = {"request": [], "response": [http_session.read]}
     await stack.enter_async_context(http)
-    stack.push_async_callback(_end_session, http, url, kept)
+    stack.push_async_callback(_end_session, http, url, http_session)
     return await stack.enter_async_context(
         streamable_http_client(
             url, http_client=http, max_sse_event_size=MAX_MESSAGE, terminate_on_close=False
@@ -155,16 +155,16 @@ async def _streams(
     )
 
 
-async def _end_session(http: httpx2.AsyncClient, url: str, kept: HttpSession) -> None:
+async def _end_session(http: httpx2.AsyncClient, url: str, http_session: HttpSession) -> None:
     """End the session at the server, unless its tasks would end with it."""
-    if kept.id is None or kept.has_tasks:
+    if http_session.id is None or http_session.has_tasks:
         return
     with suppress(TimeoutError, httpx2.HTTPError, httpx2.StreamError):
         async with asyncio.timeout(END_TIMEOUT):
-            await http.delete(url, headers={SESSION_ID: kept.id})
+            await http.delete(url, headers={SESSION_ID: http_session.id})
 
 
-async def _speaks_sse(http: httpx2.AsyncClient, url: str) -> bool:
+async def _is_sse_endpoint(http: httpx2.AsyncClient, url: str) -> bool:
     """Return whether the URL is of the older transport: its stream begins with the event `endpoint`."""
     try:
         async with (
@@ -207,8 +207,8 @@ async def _agree(session: ClientSession, revision: Revision | None) -> None:
 
 
 def _other_revision(revision: Revision, why: str) -> str:
-    return f"it does not speak {revision}, the protocol's revision that its option revision names: {why}"
+    return f"it does not support {revision}, the protocol revision set by its option revision: {why}"
 
 
 async def _unresolved(created: CreatedTask, context: ClaimContext) -> types.CallToolResult:
-    raise NotImplementedError("a task that was created is read by whoever has made the call")
+    raise NotImplementedError("a task that was created is read by the caller")

@@ -38,18 +38,18 @@ from toolwright.core.tools.http.addresses import AddressRefused, AllowsAddress, 
 
 CONNECT_TIMEOUT = 10.0  # seconds
 CONNECTIONS = 1_000  # to one server, which may keep those of calls that were given up
-MOST_OF_AN_ERROR = 2_048  # bytes of the body of an error that are shown
+MOST_ERROR_BODY = 2_048  # bytes of the body of an error that are shown
 Lost: TypeAlias = Callable[[str | None], None]
-"""Is told that the server has lost the session, and the method of the message that it has not taken for that."""
+"""Called when the server has lost the session, with the method of the rejected message."""
 NO_SERVER = -32099  # the code of errors that no server has sent
 NOT_SENT = -32098  # that of requests that no server has been sent
 BROKEN_OFF = -32097  # that of requests that were sent, and whose answer did not come: their effect is unknown
 SESSION_GONE = (
     -32096
 )  # that of requests in a session of an earlier process that the server does not know any more
-OF_OURS = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
+OWN_CODES = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
 SESSION_ID = "mcp-session-id"
-_NO_ANSWER_OF_ITS = frozenset(
+_GATEWAY_ERRORS = frozenset(
     {502, 504}
 )  # a gateway reports that the server it forwards to has disconnected, or is silent
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
@@ -127,22 +127,22 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         try:
             response = await self._pool.handle_async_request(sent)
         except AddressRefused:
-            return _fault(
+            return _error_response(
                 "it has an address that is not public; TOOLWRIGHT_HTTP_ALLOW may allow it", NOT_SENT
             )
         except (httpcore2.ConnectTimeout, httpcore2.PoolTimeout):
-            return _fault("it does not answer in time", NOT_SENT)
+            return _error_response("it does not answer in time", NOT_SENT)
         except httpcore2.TimeoutException:
-            return _fault("it does not answer in time", BROKEN_OFF)
+            return _error_response("it does not answer in time", BROKEN_OFF)
         except (httpcore2.ConnectError, httpcore2.UnsupportedProtocol) as error:
-            return _fault(f"it cannot be reached: {error_text(error)}", NOT_SENT)
+            return _error_response(f"it cannot be reached: {error_text(error)}", NOT_SENT)
         except (
             httpcore2.NetworkError,
             httpcore2.ProtocolError,
             OSError,
         ) as error:
-            broken = "it broke off without an answer"
-            return _fault(f"{broken}: {error_text(error)}" if str(error) else broken, BROKEN_OFF)
+            broken = "it closed the connection without an answer"
+            return _error_response(f"{broken}: {error_text(error)}" if str(error) else broken, BROKEN_OFF)
         answer = httpx2.Response(
             status_code=response.status,
             headers=response.headers,
@@ -151,17 +151,17 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
         if earlier is not None and answer.status_code in (400, 404):
             await response.aclose()
-            return _fault("the server does not know the session any more", SESSION_GONE)
+            return _error_response("the server no longer knows the session", SESSION_GONE)
         if (
             answer.status_code == 404 and request.method == "POST" and SESSION_ID in request.headers
         ):  # to a GET it may mean that there is no such stream
             self._lost(_method(await request.aread()))
         if answer.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            return _fault("it packs its answers, which was not asked for")
+            return _error_response("its answer has a content encoding that was not requested")
         if answer.status_code < 400 or answer.status_code == 404:
             return answer
-        return await _in_words(answer, _kind(response.headers))
+        return await _http_error(answer, _kind(response.headers))
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -206,10 +206,10 @@ def client(
 
     Requests for which no call waits time out after `silence` seconds; a call has its own timeout.
     """
-    own = [(name, text) for name, text in headers if name.lower() != "accept-encoding"]
+    own_headers = [(name, text) for name, text in headers if name.lower() != "accept-encoding"]
     return httpx2.AsyncClient(
         transport=GuardedTransport(network, tls, lost, silence),
-        headers=[*own, ("Accept-Encoding", "identity")],
+        headers=[*own_headers, ("Accept-Encoding", "identity")],
         trust_env=False,
         timeout=None,
     )
@@ -228,15 +228,17 @@ def _kind(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return ""
 
 
-async def _in_words(answer: httpx2.Response, kind: str) -> httpx2.Response:
-    """Return the error that an answer means; one that is a message of the protocol as it is."""
-    body = await _beginning(answer, MAX_MESSAGE if kind == "application/json" else MOST_OF_AN_ERROR)
+async def _http_error(answer: httpx2.Response, kind: str) -> httpx2.Response:
+    """Return the error that an HTTP answer stands for. A protocol message is returned unchanged."""
+    body = await _beginning(answer, MAX_MESSAGE if kind == "application/json" else MOST_ERROR_BODY)
     if kind == "application/json" and _is_message(body):
         return httpx2.Response(answer.status_code, headers={"content-type": kind}, content=bytes(body))
-    text = " ".join(bytes(body[:MOST_OF_AN_ERROR]).decode("utf-8", "replace").split())
-    said = f"it answers HTTP {answer.status_code}{_phrase(answer.status_code)}"
-    code = BROKEN_OFF if answer.status_code in _NO_ANSWER_OF_ITS else NO_SERVER
-    return _fault(f"{said}: {brief(text, 200)}" if text else said, code, answer.status_code)
+    text = " ".join(bytes(body[:MOST_ERROR_BODY]).decode("utf-8", "replace").split())
+    status_line = f"it answers HTTP {answer.status_code}{_phrase(answer.status_code)}"
+    code = BROKEN_OFF if answer.status_code in _GATEWAY_ERRORS else NO_SERVER
+    return _error_response(
+        f"{status_line}: {brief(text, 200)}" if text else status_line, code, answer.status_code
+    )
 
 
 async def _beginning(answer: httpx2.Response, most: int) -> bytearray:
@@ -270,9 +272,9 @@ def _phrase(status: int) -> str:
         return ""
 
 
-def _fault(fault: str, code: int = NO_SERVER, status: int = 502) -> httpx2.Response:
+def _error_response(message: str, code: int = NO_SERVER, status: int = 502) -> httpx2.Response:
     """Return an error of the protocol that no server has sent."""
-    error = {"code": code, "message": sentence(fault)}
+    error = {"code": code, "message": sentence(message)}
     content = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
     return httpx2.Response(status, content=content.encode(), headers={"content-type": "application/json"})
 
@@ -313,6 +315,7 @@ async def stdio_streams(
             raise McpUnavailable(f"its process has ended, with the exit code {process.returncode}") from error
         raise
     finally:
+        # Shielded: a second cancellation would leave the process and its children running.
         ending = asyncio.ensure_future(_end(process, tasks))
         try:
             await asyncio.shield(ending)
@@ -363,7 +366,7 @@ async def _read(
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
     clean: Callable[[str], str],
 ) -> None:
-    """Hand on the messages that the process writes, until it closes its output or writes one that is too large."""
+    """Pass on the messages that the process writes, until it closes its output or writes one that is too large."""
     assert process.stdout is not None, "it was started with pipes"
     buffer, junk = bytearray(), 0
     async with incoming:
@@ -378,6 +381,7 @@ async def _read(
                     return
                 buffer.clear()
                 if isinstance(message, SessionMessage):
+                    # The session has ended; reading continues, since a process with a full pipe cannot end.
                     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                         await incoming.send(message)
                 elif message is not None and junk < MOST_JUNK:
@@ -423,12 +427,12 @@ async def _log_errors(name: str, process: asyncio.subprocess.Process, clean: Cal
     """Log lines of the process's standard error at debug level. Longer output is cut."""
     assert process.stderr is not None, "it was started with pipes"
     while piece := await process.stderr.read(PIECE):
-        said = clean(piece[:LONGEST_SHOWN].decode("utf-8", "replace").rstrip())
-        log.debug("MCP server %r: %s", name, said)
+        line = clean(piece[:LONGEST_SHOWN].decode("utf-8", "replace").rstrip())
+        log.debug("MCP server %r: %s", name, line)
 
 
 async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]]) -> None:
-    """Close its input, wait, ask it to end, wait, kill it; and whatever it has left of its session."""
+    """Close its input, then send SIGTERM, then SIGKILL to its process group, with a grace period before each."""
     tasks[1].cancel()
     if process.stdin is not None:
         process.stdin.close()
@@ -437,7 +441,9 @@ async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[Non
         if not await _ended(process, END_GRACE):
             _signal(process, signal.SIGTERM)
             await _ended(process, END_GRACE)
-        _signal(process, signal.SIGKILL)
+        _signal(
+            process, signal.SIGKILL
+        )  # to the group: also if the process has ended, its children can be left
         await _ended(process, REAPED)
     finally:
         for task in (*tasks, drain):
@@ -463,5 +469,6 @@ async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    # Gone already, or (on macOS) a group of zombies only.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)

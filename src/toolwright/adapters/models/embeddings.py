@@ -31,8 +31,8 @@ class OpenAIEmbedder:
         try:
             answer = await self._client.post(self._url, json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            said = str(error) or type(error).__name__
-            raise ModelUnavailable(f"{self.name} is unavailable: {said}") from error
+            reason = str(error) or type(error).__name__
+            raise ModelUnavailable(f"{self.name} is unavailable: {reason}") from error
         if answer.status_code != HTTPStatus.OK:
             raise self._refusal(answer)
         try:
@@ -46,10 +46,10 @@ class OpenAIEmbedder:
 
     def _refusal(self, answer: httpx.Response) -> ModelError:
         status = answer.status_code
-        said = f"{self.name} ({status}): {brief(answer.text.strip(), _LONGEST)}"
+        answer_line = f"{self.name} ({status}): {brief(answer.text.strip(), _LONGEST)}"
         if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _PASSING:
-            return ModelRefused(f"The request was refused by {said}")
-        return ModelUnavailable(f"No answer from {said}")
+            return ModelRefused(f"The request was refused by {answer_line}")
+        return ModelUnavailable(f"No answer from {answer_line}")
 
 
 # Any: a provider's JSON, of which whatever does not fit raises

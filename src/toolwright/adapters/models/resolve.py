@@ -25,7 +25,7 @@ class ProviderGuard:
             return None
         names = ", ".join(map(repr, dict.fromkeys(self.asked)))
         return (
-            f"This test would have asked a provider for {names}: give the app a model of the test's own, as in "
+            f"This test would have sent a request to a provider for {names}. Give the app a test model, as in "
             "testing.runtime(app, model=testing.ScriptedModel([…]))."
         )
 
@@ -64,7 +64,7 @@ def resolve(name: str) -> Model:
     provider, colon, rest = name.partition(":")
     if provider and colon and not rest:
         raise DefinitionError(
-            f"The model {name!r} has no name: write it behind the colon, as in 'openai:gpt-5'."
+            f"The model {name!r} has no name: write it after the colon, as in 'openai:gpt-5'."
         )
     if not (provider and colon):
         raise DefinitionError(

@@ -56,14 +56,14 @@ class UsageForm(_Form):
 
 
 class CallForm(_Form):
-    """A call as it is written; `args` may be raw text, to script malformed JSON."""
+    """A scripted call; `args` can be raw text, to script malformed JSON."""
 
     name: str = Field(min_length=1)
     args: dict[str, JsonValue] | str = Field(default_factory=dict)
 
 
 class TurnForm(_Form):
-    """A turn as it is written; `value` is its `json`, which is null as well as absent."""
+    """A scripted turn; `value` is its `json`, which distinguishes null from absent."""
 
     text: str = ""
     value: JsonValue = Field(default=None, alias="json")  # pydantic's models have a method of that name
@@ -115,17 +115,17 @@ def read_script(turns: object, source: str) -> Script:
     """Validate and prepare a list of turns; `source` begins error messages."""
     if not isinstance(turns, Sequence) or isinstance(turns, str | bytes):
         raise DefinitionError(f"{source}: a script must be a list of turns, not {turns!r}.")
-    given = list[object](turns)  # pyright: ignore[reportUnknownArgumentType]  checked turn by turn
-    read = [read_turn(turn, f"{source}, turn {number}") for number, turn in enumerate(given, 1)]
+    turn_list = list[object](turns)  # pyright: ignore[reportUnknownArgumentType]  checked turn by turn
+    read = [read_turn(turn, f"{source}, turn {number}") for number, turn in enumerate(turn_list, 1)]
     return Script(
         plain=tuple(turn for turn in read if turn.form.when is None),
         conditional=tuple((turn.form.when, turn) for turn in read if turn.form.when is not None),
     )
 
 
-def read_turn(given: object, where: str) -> Turn:
+def read_turn(value: object, where: str) -> Turn:
     """Validate and prepare one turn; `where` begins error messages."""
-    form = _form(given, where)
+    form = _form(value, where)
     calls = tuple(ModelCall(id="", name=call.name, arguments=_arguments(call, where)) for call in form.calls)
     text = form.text
     if "value" in form.model_fields_set:
@@ -141,11 +141,11 @@ def read_turn(given: object, where: str) -> Turn:
     )
 
 
-def _form(given: object, where: str) -> TurnForm:
+def _form(value: object, where: str) -> TurnForm:
     try:
-        form = TurnForm.model_validate(given)
+        form = TurnForm.model_validate(value)
     except ValidationError as error:
-        raise DefinitionError(f"{where}: {_first_fault(error)}") from error
+        raise DefinitionError(f"{where}: {_first_error(error)}") from error
     keys = {key for name, key in _KEYS.items() if name in form.model_fields_set}
     if not keys.intersection(_SAYS):
         raise DefinitionError(f"{where}: needs one of {', '.join(_SAYS)}.")
@@ -154,12 +154,12 @@ def _form(given: object, where: str) -> TurnForm:
     return form
 
 
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False)[0]
-    path = ".".join(str(part) for part in fault["loc"] if "[" not in str(part)) or "the turn"
-    if fault["type"] == "extra_forbidden":
+def _first_error(error: ValidationError) -> str:
+    first_error = error.errors(include_url=False)[0]
+    path = ".".join(str(part) for part in first_error["loc"] if "[" not in str(part)) or "the turn"
+    if first_error["type"] == "extra_forbidden":
         return f"unknown key {path!r}; the keys of a turn are {', '.join(_KEYS.values())}."
-    return sentence(f"{path}: {form_error(fault)}")
+    return sentence(f"{path}: {form_error(first_error)}")
 
 
 def _arguments(call: CallForm, where: str) -> str:
@@ -331,11 +331,11 @@ class ScriptedModel:
 
 
 TurnMaker: TypeAlias = Callable[[tuple[Message, ...]], object]
-"""Makes a turn, or what it is awaited from, of the messages that a model is told."""
+"""Function that returns a turn, or an awaitable of one, for the messages sent to a model."""
 
 
 class FunctionModel:
-    """Answers with what a function says: `fn(messages)` gives a turn in the form of `ScriptedModel`'s.
+    """Model that answers with a function: `fn(messages)` returns a turn in the form of `ScriptedModel`'s.
 
     `{"text": …}`, `{"calls": [{"name": …, "args": …}]}` and the other keys, but for `when`. The function may be
     async; a plain one is called on the event loop, and waits for nothing. What it raises ends the run as `failed`.
@@ -353,11 +353,11 @@ class FunctionModel:
     ) -> None:
         if not callable(fn) or isinstance(fn, type):
             raise DefinitionError(
-                f"A FunctionModel takes a function of the messages that returns a turn, not {brief_value(fn)}."
+                f"FunctionModel requires a function that takes the messages and returns a turn, not {brief_value(fn)}."
             )
         if name is None:
-            own = getattr(fn, "__name__", type(fn).__name__)
-            name = f"function:{own}"
+            function_name = getattr(fn, "__name__", type(fn).__name__)
+            name = f"function:{function_name}"
         self._fn = fn
         self._name = name
         self._window = window
@@ -375,24 +375,26 @@ class FunctionModel:
         return self._window
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Stream the turn that the function makes of the request's messages.
+        """Stream the turn that the function returns for the request's messages.
 
         Raises:
             DefinitionError: what it makes is no turn.
             ContextTooLong, ModelRefused, ModelUnavailable: the turn says so.
         """
         where = f"The turn of {self._name!r} for step {request.step}"
-        made = self._fn(request.messages)
-        if inspect.isawaitable(made):
-            made = cast("object", await made)  # whatever it yields
-        if not isinstance(made, dict):
+        answer = self._fn(request.messages)
+        if inspect.isawaitable(answer):
+            answer = cast("object", await answer)  # whatever it yields
+        if not isinstance(answer, dict):
             raise DefinitionError(
-                f"{where} is {brief_value(made)}, but a turn is a dict such as {{'text': 'Done.'}} or "
+                f"{where} is {brief_value(answer)}, but a turn is a dict such as {{'text': 'Done.'}} or "
                 "{'calls': [{'name': 'search', 'args': {}}]}."
             )
-        turn = read_turn(cast("object", made), where)
+        turn = read_turn(cast("object", answer), where)
         if turn.form.when is not None:
-            raise DefinitionError(f"{where}: when is for scripts; let the function look at the messages.")
+            raise DefinitionError(
+                f"{where}: `when` is only for scripts. Check the messages in the function instead."
+            )
         async for event in stream_turn(turn, request, self._name, self._sleep, self._new_id):
             yield event
 

@@ -60,7 +60,7 @@ class EmbeddedMotor:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._generations: dict[str, int] = {}
-        self._faults: dict[str, float] = {}
+        self._delays: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
         self._solo: dict[str, float] = {}
         self._by_itself: str | None = None
@@ -126,8 +126,9 @@ class EmbeddedMotor:
             await self._try_lock()
         pause = self._sweep
         if self._lock.held:
-            pause = await self._take_due()
+            pause = await self._claim_due()
             await self._start_drains()
+        # Not only on notifications: wake-ups of other processes and lost notifications are found by the sweep.
         await self._pause(pause)
 
     async def _try_lock(self) -> None:
@@ -139,7 +140,7 @@ class EmbeddedMotor:
             self._answers()
 
     async def _pause(self, seconds: float) -> None:
-        """Start drains as they are queued, for so many seconds. Statements in progress are not cut off at their end."""
+        """Start drains as they are queued, for so many seconds. Statements in progress are not interrupted."""
         now = asyncio.get_running_loop().time
         until = now() + seconds
         while True:
@@ -164,13 +165,13 @@ class EmbeddedMotor:
 
     async def _end(self, tasks: Iterable[asyncio.Task[None]]) -> None:
         """Cancel tasks, each second again if they swallow it, and abandon them after `PATIENCE`."""
-        left = set(tasks)
+        remaining = set(tasks)
         for _ in range(PATIENCE):
-            for task in left:
-                task.cancel()
-            if left:
-                _, left = await asyncio.wait(left, timeout=1.0)
-        for task in left - self._stubborn:  # drains can be ended from two places, each waits
+            for task in remaining:
+                task.cancel()  # repeatedly, since user code can swallow a cancellation
+            if remaining:
+                _, remaining = await asyncio.wait(remaining, timeout=1.0)
+        for task in remaining - self._stubborn:  # drains can be ended from two places, each waits
             if self._outage.lasts:  # a commit under way cannot be taken back
                 log.info("The task %r ends once the journal is available.", task.get_name())
             else:
@@ -178,7 +179,7 @@ class EmbeddedMotor:
             self._stubborn.add(task)
             task.add_done_callback(self._stubborn.discard)
 
-    async def _take_due(self) -> float:
+    async def _claim_due(self) -> float:
         """Queue due wake-ups. Returns the seconds until the next search.
 
         Each search looks beyond those queued already: a backlog of one owner hides no other's wake-ups.
@@ -201,7 +202,7 @@ class EmbeddedMotor:
         return self._pause_until(coming, now)
 
     def _pause_until(self, coming: datetime | None, now: datetime) -> float:
-        """Return the seconds until the journal is to be asked again: at most until the next wake is due."""
+        """Return the seconds until the next search: at most until the next wake-up is due."""
         return self._sweep if coming is None else min(self._sweep, max(0.0, (coming - now).total_seconds()))
 
     def _note(self, wake: Wake) -> None:
@@ -214,7 +215,7 @@ class EmbeddedMotor:
         if thread_id in self._queued or thread_id in self._solo:
             return
         if self._not_before.get(thread_id, 0.0) > self._clock.monotonic():
-            return
+            return  # its wake-up stays in the journal, where a later search finds it
         self._queued.add(thread_id)
         self._ready.append(thread_id)
         self._stirred.set()
@@ -222,8 +223,8 @@ class EmbeddedMotor:
     async def _start_drains(self) -> None:
         if self._is_solitary() or self._start_solo():
             return
-        wanted = len(self._running) + len(self._ready)
-        if self._waiting or wanted > self._concurrency - self._reserved:
+        total = len(self._running) + len(self._ready)
+        if self._waiting or total > self._concurrency - self._reserved:
             await self._sort_by_owner()
             self._start_fairly()
             return
@@ -242,7 +243,9 @@ class EmbeddedMotor:
         if unknown:
             try:
                 self._owners |= await self._store.owners(unknown)
-            except StoreError as error:
+            except (
+                StoreError
+            ) as error:  # they share one queue then: less fair, but nothing waits for the database
                 self._fails(error)
         for _ in ready:  # others may have been appended in the meantime
             thread_id = self._ready.popleft()
@@ -275,7 +278,7 @@ class EmbeddedMotor:
         return fewest
 
     def _is_solitary(self) -> bool:
-        """Return whether a run is by itself: others may join it once it has lived for a while."""
+        """Return whether a run executes alone. After a while others may start."""
         if self._by_itself is not None and self._held_off_long():
             self._by_itself, self._holding_off = None, None
         return self._by_itself is not None
@@ -313,7 +316,7 @@ class EmbeddedMotor:
         assert self._drain is not None
         try:
             verdict = await self._drain(thread_id, alone=alone)
-            if self._faults.pop(thread_id, None) is not None:
+            if self._delays.pop(thread_id, None) is not None:
                 self._outage.over()
             self._not_before.pop(thread_id, None)
             if isinstance(verdict, RetryInIsolation):
@@ -323,9 +326,9 @@ class EmbeddedMotor:
             if verdict == "again":
                 self._again.add(thread_id)
         except StoreError as error:
-            self._outage.failed(error)
+            self._outage.failed(error)  # logged once for all threads, not once per thread
             self._back_off(thread_id)
-        except Exception:
+        except Exception:  # entry point of a worker: one thread's failure must not end the others
             delay = self._failed(thread_id)
             log.exception("Processing of the thread %s failed. It is retried in %.0f s.", thread_id, delay)
 
@@ -343,7 +346,7 @@ class EmbeddedMotor:
         self._stirred.set()
 
     def _leave_to_others(self, thread_id: str) -> None:
-        """Leave the thread to other processes; there are none where this one drains all."""
+        """Leave the thread to other processes. Does nothing if this process is the only one."""
 
     def _failed(self, thread_id: str) -> float:
         """Record a failure of the worker. Returns the seconds for which the thread is delayed."""
@@ -351,8 +354,8 @@ class EmbeddedMotor:
 
     def _back_off(self, thread_id: str) -> float:
         """Delay the thread after a failure and return the delay in seconds."""
-        delay = backoff.longer(self._faults.get(thread_id))
-        self._faults[thread_id] = delay
+        delay = backoff.longer(self._delays.get(thread_id))
+        self._delays[thread_id] = delay
         self._not_before[thread_id] = self._clock.monotonic() + delay
         return delay
 

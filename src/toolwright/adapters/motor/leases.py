@@ -1,4 +1,4 @@
-"""The motor of a node in a cluster: it drains the threads that it has leased, beside other nodes on one journal."""
+"""Scheduler of a node in a cluster: processes the threads that this node has leased from the common journal."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -16,11 +16,11 @@ from toolwright.core.ports import Clock, Drain, Lock, Verdict
 
 log = logger("toolwright.motor")
 
-LOOK = 0.1  # seconds between two looks whether the leases are still held
+CHECK_INTERVAL = 0.1  # seconds between two looks whether the leases are still held
 OTHERS = 60.0  # seconds for which a thread is left to other nodes, since this one does not know its agent
 MOST_OTHERS = 5_000  # such threads that are not leased
 MOST_AT_ONCE = 50  # threads leased by one statement
-NO_HEARTBEAT = "This node of the cluster has no heartbeat at the moment."
+NO_HEARTBEAT = "This node of the cluster cannot send a heartbeat at the moment."
 REFUSED = 5.0  # seconds before a process that may not join again tries to
 DUE = 5  # one free slot in so many is reserved for due wake-ups in the journal
 
@@ -67,7 +67,7 @@ class Leases(Lock, Protocol):
         ...
 
     async def on_duty(self, name: str, seconds: float) -> bool:
-        """Return whether this node has the duty of that name, of which one node has each for so many seconds."""
+        """Return whether this node has the duty of that name. One node at a time has it, for so many seconds."""
         ...
 
 
@@ -93,10 +93,10 @@ class LeaseMotor(EmbeddedMotor):
         self._leases = leases
         self._reserved = 0
         self._watch: asyncio.Task[None] | None = None
-        self._wanted: dict[str, None] = {}
+        self._requested: dict[str, None] = {}
         self._offered = 0  # free slots since the last one reserved for due wake-ups
         self._has_more = True  # more can be due in the journal than the last claim had room for
-        self._left: set[str] = set()
+        self._released: set[str] = set()
         self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
         self._others: dict[str, float] = {}  # threads that only others can drain, until when
         self._excess: set[str] = set()  # more of them than `_others` takes: released with a delay
@@ -144,11 +144,11 @@ class LeaseMotor(EmbeddedMotor):
         await self._end([each for each in (giving_back, self._watch) if each is not None])
 
     async def _give_back(self) -> None:
-        """While the motor stops, free threads without a drain at once, and each of the others when its drain ends."""
+        """While the scheduler stops, release threads without a drain at once, and the others when their drain ends."""
         while True:
             try:
                 await self._compare()
-                await self._free_left()
+                await self._free_released()
             except StoreError as error:
                 self._fails(error)
             with suppress(TimeoutError):
@@ -158,12 +158,12 @@ class LeaseMotor(EmbeddedMotor):
 
     async def _try_lock(self) -> None:
         if self._refused and self._clock.monotonic() < self._join_at:
-            return
+            return  # the cause is a setting, so the node does not retry at every turn
         try:
             await super()._try_lock()
         except DefinitionError as error:
             if not self._joined_as:
-                raise
+                raise  # before the first join it is an error of the start; later the process keeps serving
             if error.message != self._refused:
                 log.warning("This process cannot join the cluster again: %s", error.message)
             self._refused, self._join_at = error.message, self._clock.monotonic() + REFUSED
@@ -181,12 +181,12 @@ class LeaseMotor(EmbeddedMotor):
         self._joined_as = node
 
     async def _watch_leases(self) -> None:
-        """Note that the event loop turns, and stop the drains as soon as the leases are lost.
+        """Record that the event loop runs, and stop the drains as soon as the leases are lost.
 
-        Not in the motor's turn: a slow database can hold that up for long.
+        A task of its own, because a slow database can delay the scheduler's turn for long.
         """
         while True:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(CHECK_INTERVAL)
             self._leases.turned(len(self._running))
             if self._running and not self._leases.held:
                 await self._yield_drains()
@@ -195,7 +195,7 @@ class LeaseMotor(EmbeddedMotor):
         """Wake a thread that was woken in another process: if it is leased here, or if this node is `asked` to."""
         if self.driving and (asked or self._has(thread_id)):
             self.wake(thread_id)
-            if thread_id in self._wanted:
+            if thread_id in self._requested:
                 self._from_elsewhere.add(thread_id)
 
     def _enqueue(self, thread_id: str) -> None:
@@ -203,8 +203,8 @@ class LeaseMotor(EmbeddedMotor):
         if thread_id in self._queued or thread_id in self._solo or self._rests(thread_id):
             return
         self._others.pop(thread_id, None)  # it was woken: perhaps it was cancelled
-        if len(self._wanted) < MOST_QUEUED:  # the journal has the others
-            self._wanted[thread_id] = None
+        if len(self._requested) < MOST_QUEUED:  # the journal has the others
+            self._requested[thread_id] = None
             self._stirred.set()
 
     def _leave_to_others(self, thread_id: str, seconds: float = OTHERS) -> None:
@@ -215,24 +215,24 @@ class LeaseMotor(EmbeddedMotor):
 
     def _failed(self, thread_id: str) -> float:
         """Pause the thread; after a second failure here, leave it to other nodes for as long."""
-        is_known = thread_id in self._faults
+        is_known = thread_id in self._delays
         delay = super()._failed(thread_id)
         if is_known:
             del self._not_before[thread_id]
             self._leave_to_others(thread_id, delay)
         return delay
 
-    def _left_to_others(self) -> list[str]:
-        """Return the threads that are not to be leased; after a while they are tried again."""
+    def _skipped_threads(self) -> list[str]:
+        """Return the threads to leave to other nodes. Each entry expires after a while."""
         now = self._clock.monotonic()
         self._others = {thread_id: until for thread_id, until in self._others.items() if until > now}
         return [*self._others]
 
     def _has(self, thread_id: str) -> bool:
-        """Return whether the thread is to be drained here, now or later; while the motor stops, whether it is now."""
+        """Return whether the thread is processed here, now or later. While stopping, only those in progress count."""
         if self._stopping:
             return thread_id in self._running
-        places = (self._running, self._queued, self._wanted, self._solo, self._not_before)
+        places = (self._running, self._queued, self._requested, self._solo, self._not_before)
         return any(thread_id in each for each in places)
 
     def _rests(self, thread_id: str) -> bool:
@@ -241,15 +241,17 @@ class LeaseMotor(EmbeddedMotor):
     def _ended(self, thread_id: str) -> None:
         super()._ended(thread_id)
         if not self._has(thread_id):
-            self._left.add(thread_id)
+            self._released.add(thread_id)
 
-    async def _take_due(self) -> float:
+    async def _claim_due(self) -> float:
         for thread_id in [*self._not_before]:
             if thread_id not in self._running:
                 self._enqueue(thread_id)
         now = self._clock.now()
         try:
-            await self._free_left()
+            await (
+                self._free_released()
+            )  # first, so that other nodes get these threads without waiting for the claim
             await self._claim()
             await self._compare()
             coming = await self._store.next_due(now)
@@ -265,20 +267,20 @@ class LeaseMotor(EmbeddedMotor):
             if wake.thread_id in self._running:
                 self._note(wake)
             elif not self._has(wake.thread_id):
-                self._left.add(wake.thread_id)
+                self._released.add(wake.thread_id)
 
     async def _start_drains(self) -> None:
-        if self._wanted or self._left:
+        if self._requested or self._released:
             try:
-                await self._free_left()
-                if self._wanted or self._has_more:  # otherwise the next sweep finds due wake-ups
+                await self._free_released()
+                if self._requested or self._has_more:  # otherwise the next sweep finds due wake-ups
                     await self._claim()
             except StoreError as error:
                 self._fails(error)
         await super()._start_drains()
 
     async def _claim(self) -> None:
-        """Lease wanted threads and due ones."""
+        """Lease requested threads and due ones."""
         locked = dict[str, None]()  # wanted again in the next turn
         while True:
             room = min(self._concurrency - len(self._running) - len(self._queued), MOST_AT_ONCE)
@@ -287,53 +289,53 @@ class LeaseMotor(EmbeddedMotor):
                 self._refuse()
                 break
             self._offered += room
-            kept, self._offered = divmod(self._offered, DUE)
-            wanted = [*islice(self._wanted, max(room - kept, 0))]
-            wakes, skipped = await self._leases.claim(wanted, room - len(wanted), self._left_to_others())
+            offered, self._offered = divmod(self._offered, DUE)
+            names = [*islice(self._requested, max(room - offered, 0))]
+            wakes, skipped = await self._leases.claim(names, room - len(names), self._skipped_threads())
             locked |= dict.fromkeys(skipped)
-            self._drop(wanted, {wake.thread_id for wake in wakes}.union(skipped))
+            self._drop(names, {wake.thread_id for wake in wakes}.union(skipped))
             for wake in wakes:
                 self._claim_thread(wake)
             self._has_more = len(wakes) >= room
-            if not self._has_more and not self._wanted:
+            if not self._has_more and not self._requested:
                 break
-        self._wanted |= locked
+        self._requested |= locked
 
     def _refuse(self) -> None:
-        """Leave wanted threads to other nodes: the journal has them, and their number here would be unbounded."""
-        for thread_id in self._wanted:
+        """Leave requested threads to other nodes. The journal has them, and a queue here would be unbounded."""
+        for thread_id in self._requested:
             if thread_id not in self._not_before and thread_id not in self._from_elsewhere:
                 self._tell(thread_id)
-        self._wanted.clear()
+        self._requested.clear()
         self._from_elsewhere.clear()
 
-    async def _free_left(self) -> None:
-        left, self._left = {each for each in self._left if not self._has(each)}, set()
-        if left:
-            excess = left & self._excess
+    async def _free_released(self) -> None:
+        released, self._released = {each for each in self._released if not self._has(each)}, set()
+        if released:
+            excess = released & self._excess
             try:
                 if excess:
                     await self._leases.free(excess, OTHERS)
-                if left - excess:
-                    self._has_more |= await self._leases.free(left - excess)
+                if released - excess:
+                    self._has_more |= await self._leases.free(released - excess)
             except StoreError:
-                self._left |= left
+                self._released |= released  # for the next attempt
                 raise
             self._excess -= excess
 
-    def _drop(self, wanted: Collection[str], leased: Collection[str]) -> None:
-        """Forget wanted threads, and also the failures of those not `leased` here, which another node has."""
-        for thread_id in wanted:
-            self._wanted.pop(thread_id, None)
+    def _drop(self, names: Collection[str], leased: Collection[str]) -> None:
+        """Remove requested threads, and the failures of those not `leased` here, which another node has."""
+        for thread_id in names:
+            self._requested.pop(thread_id, None)
             if thread_id not in leased:
                 self._not_before.pop(thread_id, None)
-                self._faults.pop(thread_id, None)
+                self._delays.pop(thread_id, None)
                 if thread_id not in self._from_elsewhere:
                     self._tell(thread_id)
-        self._from_elsewhere.difference_update(wanted)
+        self._from_elsewhere.difference_update(names)
 
     def _claim_thread(self, wake: Wake) -> None:
-        self._wanted.pop(wake.thread_id, None)
+        self._requested.pop(wake.thread_id, None)
         self._from_elsewhere.discard(wake.thread_id)
         if wake.thread_id in self._running:
             self._again.add(wake.thread_id)
@@ -343,7 +345,7 @@ class LeaseMotor(EmbeddedMotor):
 
     async def _yield_drains(self) -> None:
         await super()._yield_drains()
-        self._wanted.clear()
-        self._left.clear()
+        self._requested.clear()
+        self._released.clear()
         self._excess.clear()
         self._from_elsewhere.clear()

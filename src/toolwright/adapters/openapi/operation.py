@@ -167,7 +167,7 @@ def _parameters(document: Document, item: Node, operation: Node) -> Iterator[tup
 def _names(declared: list[tuple[Any, Node]], slots: list[str]) -> dict[tuple[str, str], str]:
     """Return the arguments of parameters: their names, with their place where two have the same name."""
     names: dict[tuple[str, str], str] = {}
-    taken: set[str] = set()
+    used: set[str] = set()
     in_order = sorted(
         declared, key=lambda each: each[0].param_in.value != "path"
     )  # those of the path keep their names
@@ -175,10 +175,10 @@ def _names(declared: list[tuple[Any, Node]], slots: list[str]) -> dict[tuple[str
         place, name = parameter.param_in.value, parameter.name
         if place == "path" and name not in slots:
             continue
-        argument = name if name not in taken else f"{name}_{place}"
-        while argument in taken:
+        argument = name if name not in used else f"{name}_{place}"
+        while argument in used:
             argument += "_"
-        taken.add(argument)
+        used.add(argument)
         names[place, name] = argument
     return names
 
@@ -195,8 +195,8 @@ def _add_parameter(request: Request, reader: SchemaReader, argument: str, parame
         raise Refused(
             f"the parameter {parameter.name!r} has the style {style!r}, which is not allowed in {place}"
         )
-    made = reader.read({} if schema is None else schema)
-    request.properties[argument] = _described(made, parameter.description, reader)
+    converted = reader.read({} if schema is None else schema)
+    request.properties[argument] = _described(converted, parameter.description, reader)
     if parameter.required or place == "path":
         request.required.append(argument)
     settings: JSONObject = {"in": place}
@@ -211,11 +211,14 @@ def _add_parameter(request: Request, reader: SchemaReader, argument: str, parame
     request.parameters[argument] = settings
 
 
-def _described(made: JSON, description: str | None, reader: SchemaReader) -> JSON:
+def _described(converted: JSON, description: str | None, reader: SchemaReader) -> JSON:
     text = " ".join((description or "").split())
-    if not text or made is False:
-        return made
-    return {**(made if isinstance(made, dict) else {}), "description": shortened(text, reader.longest)}
+    if not text or converted is False:
+        return converted
+    return {
+        **(converted if isinstance(converted, dict) else {}),
+        "description": shortened(text, reader.longest),
+    }
 
 
 def _url_pieces(path: str, arguments: Mapping[tuple[str, str], str]) -> Iterator[str]:
@@ -247,30 +250,30 @@ def _add_body(request: Request, reader: SchemaReader, document: Document, operat
     if media != "application/json" and "*" not in media:
         request.headers["Content-Type"] = media
     if kind in ("text", "file"):
-        made: JSON = FILE if kind == "file" else {"type": "string"}
-        _whole(request, _described(made, part(raw, "description"), reader), required is not False)
+        converted: JSON = FILE if kind == "file" else {"type": "string"}
+        _whole(request, _described(converted, part(raw, "description"), reader), required is not False)
         return
-    made = _without_reference(reader, {} if schema is None else schema)
+    converted = _without_reference(reader, {} if schema is None else schema)
     if kind == "multipart":
-        _mark_files(schema, made)
+        _mark_files(schema, converted)
     _add_encoding(request, document, each, kind)
-    if _can_be_flat(made, request.properties, required):
-        flat = cast("JSONObject", made)
+    if _can_be_flat(converted, request.properties, required):
+        flat = cast("JSONObject", converted)
         request.properties |= cast("JSONObject", flat["properties"])
         request.required += cast("list[str]", flat.get("required", []))
         request.execution["body"] = True
         return
-    if kind != "json" and not _is_object(made):
+    if kind != "json" and not _is_object(converted):
         raise Refused(f"its form {media!r} is not an object")
-    _whole(request, _described(made, part(raw, "description"), reader), required is True)
+    _whole(request, _described(converted, part(raw, "description"), reader), required is True)
 
 
-def _whole(request: Request, made: JSON, required: bool) -> None:
+def _whole(request: Request, converted: JSON, required: bool) -> None:
     """Make the body one argument."""
     name = "body"
     while name in request.properties:
         name += "_"
-    request.properties[name] = made
+    request.properties[name] = converted
     request.execution["body"] = name
     if required:
         request.required.append(name)
@@ -284,44 +287,52 @@ def _without_reference(reader: SchemaReader, schema: Node) -> JSON:
     return reader.read(target)
 
 
-def _can_be_flat(made: JSON, taken: Mapping[str, JSON], required: object) -> bool:
+def _can_be_flat(converted: JSON, used: Mapping[str, JSON], required: object) -> bool:
     """Return whether the properties of a body can be arguments of their own.
 
-    A body of which the document does not say whether it is required is, if one of its properties is.
+    If the document does not say whether a body is required, it is if one of its properties is.
     """
-    if not isinstance(made, dict) or made.get("type", "object") != "object" or _COMBINED & made.keys():
+    if (
+        not isinstance(converted, dict)
+        or converted.get("type", "object") != "object"
+        or _COMBINED & converted.keys()
+    ):
         return False
-    properties = made.get("properties")
-    if not isinstance(properties, dict) or not properties or properties.keys() & taken.keys():
+    properties = converted.get("properties")
+    if not isinstance(properties, dict) or not properties or properties.keys() & used.keys():
         return False
-    if made.get("additionalProperties", False) not in (False,):
+    if converted.get("additionalProperties", False) not in (False,):
         return False
-    return required is not False or not made.get("required")
+    return required is not False or not converted.get("required")
 
 
-def _is_object(made: JSON) -> bool:
-    return isinstance(made, dict) and (
-        made.get("type", "object") == "object" or bool(_COMBINED & made.keys())
+def _is_object(converted: JSON) -> bool:
+    return isinstance(converted, dict) and (
+        converted.get("type", "object") == "object" or bool(_COMBINED & converted.keys())
     )
 
 
-def _mark_files(schema: Node, made: JSON) -> None:
+def _mark_files(schema: Node, converted: JSON) -> None:
     """Mark properties as files that 3.1 describes only by their content type, and describe each."""
-    properties = made.get("properties") if isinstance(made, dict) else None
+    properties = converted.get("properties") if isinstance(converted, dict) else None
     for name, each in properties.items() if isinstance(properties, dict) else ():
         if not isinstance(each, dict):
             continue
         items = each.get("items")
-        own = items if isinstance(items, dict) else each
-        raw = part(schema, "properties", name, *(["items"] if own is items else []))
-        media = own.get("contentMediaType")
-        is_file = own.get("format") == "binary" or (
-            isinstance(media, str) and "contentEncoding" not in own and _kind(media) == "file"
+        file_schema = items if isinstance(items, dict) else each
+        raw = part(schema, "properties", name, *(["items"] if file_schema is items else []))
+        media = file_schema.get("contentMediaType")
+        is_file = file_schema.get("format") == "binary" or (
+            isinstance(media, str) and "contentEncoding" not in file_schema and _kind(media) == "file"
         )
-        if is_file or (raw == {} and own is each):
-            said = [text for text in (own.get("description"), FILE["description"]) if isinstance(text, str)]
-            own.clear()
-            own |= {**FILE, "description": " ".join(dict.fromkeys(said))}
+        if is_file or (raw == {} and file_schema is each):
+            descriptions = [
+                text
+                for text in (file_schema.get("description"), FILE["description"])
+                if isinstance(text, str)
+            ]
+            file_schema.clear()
+            file_schema |= {**FILE, "description": " ".join(dict.fromkeys(descriptions))}
 
 
 def _add_encoding(request: Request, document: Document, media: Node, kind: Kind) -> None:
@@ -330,33 +341,33 @@ def _add_encoding(request: Request, document: Document, media: Node, kind: Kind)
         return
     for name, raw in entries(media, "encoding").items():
         encoding = model_of(document, "Encoding", raw)
-        made: JSONObject = {}
+        headers: JSONObject = {}
         types = [each.strip() for each in (encoding.contentType or "").split(",")]
         concrete = [each for each in types if each and "*" not in each]
         if encoding.style is not None:
-            made["style"] = encoding.style
+            headers["style"] = encoding.style
         elif encoding.explode is not None:
-            made["style"] = "form"
+            headers["style"] = "form"
         elif len(concrete) == 1 and kind == "multipart":
-            made["contentType"] = concrete[0]
+            headers["contentType"] = concrete[0]
         if encoding.explode is not None:
-            made["explode"] = encoding.explode
-        if made:
-            encodings[name] = made
+            headers["explode"] = encoding.explode
+        if headers:
+            encodings[name] = headers
     if encodings:
         request.execution["encoding"] = encodings
 
 
 def _chosen(content: Mapping[str, Node]) -> tuple[str, Kind, Node]:
     """Return the content type that a body is sent as: JSON if there is a choice."""
-    known: list[tuple[str, Kind, Node]] = [
+    supported: list[tuple[str, Kind, Node]] = [
         (media, kind, each)
         for media, each in content.items()
         if (kind := _body_kind(media, each)) is not None
     ]
-    if not known:
+    if not supported:
         raise Refused(f"its body has the content type {brief(', '.join(content), 100)!r}")
-    return min(known, key=lambda each: _PREFERRED.index(each[1]))
+    return min(supported, key=lambda each: _PREFERRED.index(each[1]))
 
 
 def _body_kind(media: str, each: Node) -> Kind | None:
@@ -395,12 +406,12 @@ def add_security(config: JSONObject, document: Document, operation: Node, prefix
     if auth is False or not isinstance(requirements, list) or not requirements:
         return
     choices = [[*entries(each)] for each in cast("list[Node]", requirements)]
-    named: Mapping[str, str] = auth if isinstance(auth, Mapping) else {}
-    wanted = [names for names in choices if names and all(name in named for name in names)]
-    if [] in choices and not wanted and not isinstance(auth, str):
+    by_name: Mapping[str, str] = auth if isinstance(auth, Mapping) else {}
+    satisfiable = [names for names in choices if names and all(name in by_name for name in names)]
+    if [] in choices and not satisfiable and not isinstance(auth, str):
         return  # it is optional, and was not requested
     reason = ""
-    for names in [*wanted, *choices]:
+    for names in [*satisfiable, *choices]:
         try:
             schemes = [(name, _scheme(document, name)) for name in names]
         except Refused as error:

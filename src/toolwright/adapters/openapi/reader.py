@@ -53,8 +53,8 @@ class _Operation:
         self.method = method.upper()
         self.item = item
         self.node = node
-        given = part(node, "operationId")
-        self.id = given if isinstance(given, str) and given.strip() else None
+        operation_id = part(node, "operationId")
+        self.id = operation_id if isinstance(operation_id, str) and operation_id.strip() else None
         self.tags = [each for each in members(node, "tags") if isinstance(each, str)]
 
     @property
@@ -81,19 +81,21 @@ def read_api(document: JSONObject, form: ApiForm, url: str | None) -> Api:
     title = (
         brief(" ".join(title.split()), 100) if isinstance(title, str) and title.strip() else "without a title"
     )
-    wanted = [*_wanted(root, form)]
+    operations = [*_selected(root, form)]
     reader = _ApiReader(whole, form, url, _prefix(title, form, url))
     tools: list[JSONObject] = []
     errors: list[OperationFault] = []
-    for operation in wanted:
+    for operation in operations:
         try:
             tools.append(reader.tool(operation))
-        except _FAULTS as error:
-            errors.append(OperationFault(operation=operation.shown, message=brief(_words(error), 500)))
+        except _ERRORS as error:
+            errors.append(
+                OperationFault(operation=operation.shown, message=brief(_error_message(error), 500))
+            )
     return Api(title=title, tools=tuple(tools), faults=tuple(errors))
 
 
-_FAULTS = (
+_ERRORS = (
     Refused,
     ValidationError,
     InvalidConfiguration,
@@ -111,18 +113,20 @@ class _ApiReader:
         self._form = form
         self._url = url
         self._prefix = prefix
-        self._taken: set[str] = set()
+        self._used_names: set[str] = set()
 
     def tool(self, operation: _Operation) -> JSONObject:
         """Return the configuration of the operation's tool. Raises one of `_FAULTS`."""
         form, document = self._form, self._document
         resolved(operation.broken)
         if operation.method not in METHODS:
-            raise Refused(f"tools cannot be made of the method {operation.method}")
+            raise Refused(f"tools cannot call the method {operation.method}")
         base = self._base(operation)
-        made = read_request(document, base, operation.path, operation.method, operation.item, operation.node)
-        execution = cast("JSONObject", made["execution"])
-        add_security(made, document, operation.node, self._prefix, form.auth)
+        request = read_request(
+            document, base, operation.path, operation.method, operation.item, operation.node
+        )
+        execution = cast("JSONObject", request["execution"])
+        add_security(request, document, operation.node, self._prefix, form.auth)
         fields = self._fields(operation)
         if fields:
             execution["fields"] = fields
@@ -135,11 +139,11 @@ class _ApiReader:
                 operation.node, operation.method, operation.path, form.max_description
             ),
             "executionType": "gateway",
-            **made,
+            **request,
             **self._options(operation, name),
         }
         read_tool_config(config, "", trusted=True)
-        self._taken.add(name)
+        self._used_names.add(name)
         return config
 
     def _options(self, operation: _Operation, name: str) -> JSONObject:
@@ -168,7 +172,7 @@ class _ApiReader:
         whole = f"{self._form.name}_{operation.name}" if self._form.name else operation.name
         plain = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_-]", "_", whole)).strip("_") or "operation"
         name, number = plain[:_LONGEST_NAME], 2
-        while name in self._taken:
+        while name in self._used_names:
             mark = f"_{number}"
             name, number = f"{plain[: _LONGEST_NAME - len(mark)]}{mark}", number + 1
         return name
@@ -190,7 +194,7 @@ class _ApiReader:
         if self._url is not None:
             url = urljoin(self._url, url)
         if not url.lower().startswith(("http://", "https://")):
-            raise Refused(f"the server {brief(repr(url), 100)} has no host; give base_url")
+            raise Refused(f"the server {brief(repr(url), 100)} has no host; set base_url")
         return literal(url).rstrip("/")
 
     def _is_as_written(self, base: str) -> bool:
@@ -206,11 +210,11 @@ def _is_old(document: JSONObject) -> bool:
     version = document.get("openapi")
     if version is None and "swagger" in document:
         raise DefinitionError(f"This is a Swagger {document['swagger']} document: {_CONVERTER}.")
-    shown = str(version)
-    if not re.fullmatch(r"3\.[01](\.\d+.*)?", shown):
-        said = "has no field 'openapi'" if version is None else f"is of OpenAPI {brief(shown, 40)}"
-        raise DefinitionError(f"The document {said}: OpenAPI 3.0 and 3.1 are read.")
-    return shown.startswith("3.0")
+    shown_version = str(version)
+    if not re.fullmatch(r"3\.[01](\.\d+.*)?", shown_version):
+        problem = "has no field 'openapi'" if version is None else f"is of OpenAPI {brief(shown_version, 40)}"
+        raise DefinitionError(f"The document {problem}: only OpenAPI 3.0 and 3.1 are supported.")
+    return shown_version.startswith("3.0")
 
 
 def _no_other(uri: str) -> object:
@@ -239,7 +243,7 @@ def _operations(root: Node) -> Iterator[_Operation]:
                 yield _Operation(path, method, item, node)
 
 
-def _wanted(root: Node, form: ApiForm) -> Iterator[_Operation]:
+def _selected(root: Node, form: ApiForm) -> Iterator[_Operation]:
     """Yield the operations that are chosen. Raises `DefinitionError` for a choice that none matches."""
     only = form.only or OnlyForm()
     operations = [*_operations(root)]
@@ -254,12 +258,12 @@ def _wanted(root: Node, form: ApiForm) -> Iterator[_Operation]:
         )
         if all(chosen):
             yield each
-    known = {
+    choices = {
         "operations": (only.operations, [each.name for each in operations]),
         "tags": (only.tags, [tag for each in operations for tag in each.tags]),
         "paths": (only.paths, [each.path for each in operations]),
     }
-    for what, (patterns, names) in known.items():
+    for what, (patterns, names) in choices.items():
         for pattern in patterns or ():
             if not _matches([pattern], names):
                 raise DefinitionError(f"only: none of the document's {what} is {brief(repr(pattern), 100)}.")
@@ -280,17 +284,21 @@ def _matches(patterns: list[str] | None, names: list[str]) -> bool:
     )
 
 
-def _words(error: BaseException) -> str:
+def _error_message(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         return f"{error.title} {where} {form_error(first)}"
     if isinstance(error, jsonref.JsonRefError):
-        fault: Any = error  # which is untyped
-        known = isinstance(fault.cause, Refused)
-        return str(fault.cause) if known else f"the reference {fault.reference['$ref']!r} leads nowhere"
+        untyped: Any = error  # which is untyped
+        is_refused = isinstance(untyped.cause, Refused)
+        return (
+            str(untyped.cause)
+            if is_refused
+            else f"the reference {untyped.reference['$ref']!r} does not resolve"
+        )
     if isinstance(error, InvalidConfiguration):
         return "; ".join(f"{each['path']} {each['message']}" for each in error.details[:3])
     if isinstance(error, RecursionError):
-        return "its references lead in a circle"
+        return "its references form a cycle"
     return str(error)

@@ -29,7 +29,7 @@ _ONE = frozenset(
         "not", "if", "then", "else",
     }
 )  # fmt: skip
-_KEPT = frozenset(
+_KEPT_KEYWORDS = frozenset(
     {
         "type", "enum", "const", "required", "dependentRequired", "format", "pattern", "default", "minimum", "maximum",
         "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems",
@@ -68,16 +68,16 @@ def last_name(node: Node) -> str:
 
 def members(node: Node, *path: str | int) -> list[Node]:
     """Return the items of the list at that path; none if there is no list."""
-    found = part(node, *path)
-    return cast("list[Node]", found) if isinstance(found, list) else []
+    value = part(node, *path)
+    return cast("list[Node]", value) if isinstance(value, list) else []
 
 
 def entries(node: Node, *path: str | int) -> dict[str, Node]:
     """Return the names and values of the object at that path; none if there is not an object."""
-    found = part(node, *path)
+    value = part(node, *path)
     return (
-        {str(name): each for name, each in cast("Mapping[Any, Node]", found).items()}
-        if isinstance(found, Mapping)
+        {str(name): each for name, each in cast("Mapping[Any, Node]", value).items()}
+        if isinstance(value, Mapping)
         else {}
     )
 
@@ -97,12 +97,12 @@ class Inheritance:
     def below(self, schema: Node) -> list[str]:
         """Return the names of the schemas that extend this one, also by way of others."""
         names: list[str] = []
-        left = [*self._children.get(id(schema), ())]
-        while left:
-            name = left.pop(0)
+        remaining = [*self._children.get(id(schema), ())]
+        while remaining:
+            name = remaining.pop(0)
             if name not in names:
                 names.append(name)
-                left += self._children.get(id(self._schemas[name]), ())
+                remaining += self._children.get(id(self._schemas[name]), ())
         return names
 
     def __getitem__(self, name: str) -> Node:
@@ -150,12 +150,12 @@ class SchemaReader:
     def _reference(self, node: Node, extended: bool) -> JSON:
         reference: Mapping[str, Node] = node.__reference__
         hint = last_name(node)
-        made: JSONObject = {"$ref": f"#/$defs/{self._define(node.__subject__, hint, extended)}"}
+        pointer: JSONObject = {"$ref": f"#/$defs/{self._define(node.__subject__, hint, extended)}"}
         beside = {name: each for name, each in reference.items() if name != "$ref"}
         if self._old or not beside:  # 3.0 ignores keywords next to a reference
-            return made
+            return pointer
         others = self.read(beside)
-        return {**others, **made} if isinstance(others, dict) else made
+        return {**others, **pointer} if isinstance(others, dict) else pointer
 
     def _define(self, schema: Node, hint: str, extended: bool) -> str:
         key = (id(cast("object", schema)), extended)
@@ -170,13 +170,13 @@ class SchemaReader:
         return self._names[key]
 
     def _object(self, node: Mapping[str, Node], extended: bool) -> JSON:
-        own = node.get("$dynamicAnchor", "" if node.get("$recursiveAnchor") is True else None)
-        if isinstance(own, str):
-            with self._within(own, node):
+        anchor_name = node.get("$dynamicAnchor", "" if node.get("$recursiveAnchor") is True else None)
+        if isinstance(anchor_name, str):
+            with self._within(anchor_name, node):
                 return self._described_object(node, extended)
-        wanted = node.get("$dynamicRef", node.get("$recursiveRef"))
-        if wanted is not None:
-            return self._enclosing(str(wanted))
+        dynamic_reference = node.get("$dynamicRef", node.get("$recursiveRef"))
+        if dynamic_reference is not None:
+            return self._enclosing(str(dynamic_reference))
         return self._described_object(node, extended)
 
     @contextmanager
@@ -206,50 +206,52 @@ class SchemaReader:
                 chosen = self._discriminated(node, cast("Mapping[str, Node]", discriminator))
                 if chosen is not None:
                     return chosen
-        made = self._plain(node)
-        return self._nullable(made) if self._old and node.get("nullable") is True else made
+        converted = self._plain(node)
+        return self._nullable(converted) if self._old and node.get("nullable") is True else converted
 
     def _plain(self, node: Mapping[str, Node]) -> JSONObject:
-        made: JSONObject = {}
+        converted: JSONObject = {}
         for keyword, each in node.items():
-            if keyword in _KEPT:
-                made[keyword] = _json(each)
+            if keyword in _KEPT_KEYWORDS:
+                converted[keyword] = _json(each)
             elif keyword == "description" and isinstance(each, str):
-                made[keyword] = brief(" ".join(each.split()), self.longest)
+                converted[keyword] = brief(" ".join(each.split()), self.longest)
             elif keyword in _ONE:
-                made[keyword] = self.read(each)
+                converted[keyword] = self.read(each)
             elif keyword in _LISTS and isinstance(resolved(each), list):
-                made[keyword] = [self.read(item) for item in members(each)]
+                converted[keyword] = [self.read(item) for item in members(each)]
             elif keyword == "allOf" and isinstance(resolved(each), list):
-                made[keyword] = [self.read(item, extended=True) for item in members(each)]
+                converted[keyword] = [self.read(item, extended=True) for item in members(each)]
             elif keyword in _MAPS and isinstance(resolved(each), Mapping):
-                made[keyword] = {
+                converted[keyword] = {
                     name: self.read(item) for name, item in entries(each).items() if not self._is_hidden(item)
                 }
-        self._without_hidden(node, made)
-        _old_limits(made)
-        return made
+        self._without_hidden(node, converted)
+        _old_limits(converted)
+        return converted
 
     def _is_hidden(self, schema: Node) -> bool:
         return part(schema, self._hidden) is True
 
-    def _without_hidden(self, node: Mapping[str, Node], made: JSONObject) -> None:
-        required, own = made.get("required"), entries(node, "properties")
-        if isinstance(required, list) and own:
-            kept: list[JSON] = [each for each in required if not self._is_hidden(own.get(str(each)))]
-            made["required"] = kept
-            if not kept:
-                del made["required"]
+    def _without_hidden(self, node: Mapping[str, Node], converted: JSONObject) -> None:
+        required, properties = converted.get("required"), entries(node, "properties")
+        if isinstance(required, list) and properties:
+            visible: list[JSON] = [
+                each for each in required if not self._is_hidden(properties.get(str(each)))
+            ]
+            converted["required"] = visible
+            if not visible:
+                del converted["required"]
 
-    def _nullable(self, made: JSONObject) -> JSONObject:
-        kind, choices = made.get("type"), made.get("enum")
-        if isinstance(kind, str) and not made.keys() & {"allOf", "anyOf", "oneOf", "not"}:
-            made["type"] = [kind, "null"]
+    def _nullable(self, converted: JSONObject) -> JSONObject:
+        kind, choices = converted.get("type"), converted.get("enum")
+        if isinstance(kind, str) and not converted.keys() & {"allOf", "anyOf", "oneOf", "not"}:
+            converted["type"] = [kind, "null"]
             if isinstance(choices, list) and None not in choices:
-                made["enum"] = [*choices, None]
-            return made
-        described = {"description": made.pop("description")} if "description" in made else {}
-        return {"anyOf": [made, {"type": "null"}], **described} if made else described
+                converted["enum"] = [*choices, None]
+            return converted
+        described = {"description": converted.pop("description")} if "description" in converted else {}
+        return {"anyOf": [converted, {"type": "null"}], **described} if converted else described
 
     def _discriminated(self, node: Mapping[str, Node], discriminator: Mapping[str, Node]) -> JSON:
         """Return the alternatives of a schema, each with its value of the discriminating property; None without any."""
@@ -260,9 +262,9 @@ class SchemaReader:
         for keyword in ("oneOf", "anyOf"):
             branches = members(node, keyword)
             if branches:
-                made = self._plain({key: each for key, each in node.items() if key != keyword})
-                made[keyword] = [self._branch(each, name, values) for each in branches]
-                return self._nullable(made) if self._old and node.get("nullable") is True else made
+                converted = self._plain({key: each for key, each in node.items() if key != keyword})
+                converted[keyword] = [self._branch(each, name, values) for each in branches]
+                return self._nullable(converted) if self._old and node.get("nullable") is True else converted
         children = self._inheritance.below(node)
         if not children:
             return None
@@ -271,8 +273,8 @@ class SchemaReader:
             for child in children
         ]
         itself = _own_name(values, self._inheritance, node)
-        for own in values.get(itself, []):
-            chosen: JSONObject = {"properties": {name: {"const": own}}, "required": [name]}
+        for value in values.get(itself, []):
+            chosen: JSONObject = {"properties": {name: {"const": value}}, "required": [name]}
             alternatives.append({"allOf": [self.read(node, extended=True), chosen]})
         text = node.get("description")
         described: JSONObject = {"description": brief(text, self.longest)} if isinstance(text, str) else {}
@@ -288,15 +290,15 @@ class SchemaReader:
         return self._chosen(self.read(member), resolved(member), target, name, values)
 
     def _chosen(
-        self, made: JSON, schema: Node, target: str, name: str, values: Mapping[str, list[str]]
+        self, converted: JSON, schema: Node, target: str, name: str, values: Mapping[str, list[str]]
     ) -> JSON:
         """Return the schema with its discriminator values, unless it defines them itself."""
-        own: list[JSON] = [*values.get(target, [target])]
+        names: list[JSON] = [*values.get(target, [target])]
         for choices in _choices(schema, name):
-            if not all(each in choices for each in own):
-                return made
-        chosen: JSONObject = {"const": own[0]} if len(own) == 1 else {"enum": own}
-        return {"allOf": [made, {"properties": {name: chosen}, "required": [name]}]}
+            if not all(each in choices for each in names):
+                return converted
+        chosen: JSONObject = {"const": names[0]} if len(names) == 1 else {"enum": names}
+        return {"allOf": [converted, {"properties": {name: chosen}, "required": [name]}]}
 
 
 def field_paths(schema: Node) -> list[tuple[str, ...]]:
@@ -312,10 +314,10 @@ def _collect(
 ) -> bool:
     """Put the paths below a schema there; false where it declares none, so that the whole is kept."""
     schema = resolved(schema)
-    here = id(cast("object", schema))
-    if not isinstance(schema, Mapping) or here in above or len(at) >= _FIELD_DEPTH:
+    identity = id(cast("object", schema))
+    if not isinstance(schema, Mapping) or identity in above or len(at) >= _FIELD_DEPTH:
         return False
-    above = (*above, here)
+    above = (*above, identity)
     declares = False
     for keyword in ("allOf", "anyOf", "oneOf"):
         for member in members(schema, keyword):
@@ -358,11 +360,15 @@ def _choices(schema: Node, name: str, depth: int = 0) -> Iterator[list[JSON]]:
         yield from _choices(member, name, depth + 1)
 
 
-def _old_limits(made: JSONObject) -> None:
+def _old_limits(converted: JSONObject) -> None:
     """3.0 has true or false for whether a limit is exclusive."""
     for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if isinstance(made.get(exclusive), bool) and made.pop(exclusive) is True and limit in made:
-            made[exclusive] = made.pop(limit)
+        if (
+            isinstance(converted.get(exclusive), bool)
+            and converted.pop(exclusive) is True
+            and limit in converted
+        ):
+            converted[exclusive] = converted.pop(limit)
 
 
 def _json(node: Node) -> JSON:

@@ -83,24 +83,26 @@ async def fetch(
     Raises `DefinitionError`.
     """
     exchange = open_exchange(allow=allow, most=MAX_DOCUMENT, resolve=resolve, network=network, tls=tls)
-    shown = repr(brief(shown_url(url), 200))
+    readable_url = repr(brief(shown_url(url), 200))
     try:
         request = HttpRequest(method="GET", url=url, headers=(("Accept", _ACCEPT),), body=None)
         ours = (("Accept-Encoding", "gzip, deflate"), ("User-Agent", "toolwright"))
         async with asyncio.timeout(FETCH_TIMEOUT):
             answer = await exchange(ask_of(request, ours, ""), trusted)
         if answer.status != 200:
-            raise DefinitionError(f"The OpenAPI document {shown} was answered with HTTP {answer.status}.")
+            raise DefinitionError(
+                f"The OpenAPI document {readable_url} was answered with HTTP {answer.status}."
+            )
         if not answer.whole:
             raise _too_large()
         content = unpacked(answer, MAX_DOCUMENT)
     except HttpFailure as failure:
         raise DefinitionError(
-            f"The OpenAPI document {shown} cannot be fetched: {failure.message}"
+            f"The OpenAPI document {readable_url} cannot be fetched: {failure.message}"
         ) from failure
     except TimeoutError as error:
         raise DefinitionError(
-            f"The OpenAPI document {shown} was not answered within {FETCH_TIMEOUT:g} seconds."
+            f"The OpenAPI document {readable_url} was not answered within {FETCH_TIMEOUT:g} seconds."
         ) from error
     finally:
         await exchange.aclose()
@@ -178,10 +180,10 @@ class _Composer:
                 raise DefinitionError(f"An OpenAPI document must have at most {MAX_DOCUMENT_VALUES} values.")
             if isinstance(event, yaml.DocumentEndEvent):
                 break
-            self._take(event)
+            self._handle(event)
         return self._top
 
-    def _take(self, event: Any) -> None:
+    def _handle(self, event: Any) -> None:
         if isinstance(event, yaml.ScalarEvent):
             if self._wants_key():
                 self._keys[-1] = event.value
@@ -224,7 +226,7 @@ class _Composer:
             return
         key = self._keys[-1]
         if key is None:
-            raise yaml.YAMLError("a key must be a text")
+            raise yaml.YAMLError("a key must be a string")
         within[key] = part
         self._keys[-1] = None
 
@@ -251,5 +253,5 @@ def _resolved(text: str) -> JSON:
                 return text
             if number[2] is None and number[3] is None:
                 return int(text)
-            made = float(text)
-            return text if made - made != 0.0 else made
+            parsed = float(text)
+            return text if parsed - parsed != 0.0 else parsed

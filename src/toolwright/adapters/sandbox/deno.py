@@ -22,17 +22,17 @@ from toolwright.core.value import changed
 FLAGS = (
     "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock", "--no-code-cache", "--cached-only", "--quiet",
 )  # fmt: skip
-_OF_NODE = """_http_agent _http_common _http_outgoing _http_server _stream_duplex _stream_passthrough
+_NODE_MODULES = """_http_agent _http_common _http_outgoing _http_server _stream_duplex _stream_passthrough
 _stream_readable _stream_transform _stream_writable _tls_common _tls_wrap assert assert/strict async_hooks buffer
 child_process cluster console constants crypto dgram diagnostics_channel dns dns/promises domain events fs fs/promises
 http http2 https inspector inspector/promises module net os path path/posix path/win32 perf_hooks process punycode
 querystring readline readline/promises repl sqlite stream stream/consumers stream/promises stream/web string_decoder sys
 test test/reporters timers timers/promises tls trace_events tty url util util/types v8 vm wasi worker_threads zlib"""
-NODE_MODULES = tuple(_OF_NODE.split())
+NODE_MODULES = tuple(_NODE_MODULES.split())
 _TYPES = {"typescript": "application/typescript", "javascript": "text/javascript"}
 _DATA = 800 * 1000 * 1000  # bytes, of which V8 reserves most; enough for the heap that code has by default
 _SOURCE = re.compile(r"data:[\w/.+-]+;source=(\w+);base64,[A-Za-z0-9+/=.]*")
-_FRAME_OF_OURS = re.compile(r"\n {1,9}at [^\n]*(?:;source=runner;|\(?(?:ext|node|file):)[^\n]*")
+_INTERNAL_FRAME = re.compile(r"\n {1,9}at [^\n]*(?:;source=runner;|\(?(?:ext|node|file):)[^\n]*")
 _CLOSED = re.compile(r'Unsupported scheme "none" for module "none:[^"]*"\. Supported schemes:(?:\n - "\w+")*')
 _RUNNER = Path(__file__).with_name("runner.mjs")
 _STDERR = 16 * 1024  # bytes that are kept of what V8 says when it dies
@@ -71,8 +71,12 @@ class DenoSandbox:
         try:
             return await self._run(source, options, names, log)
         except OSError as error:
-            _log.warning("No process of a sandbox could be started: %s", error)
-            return ended(CodeError(code="exited", message="No process could be started for the code."))
+            _log.warning("A sandbox process could not be started: %s", error)
+            return ended(
+                CodeError(
+                    code="exited", message="The code was not executed: no sandbox process could be started."
+                )
+            )
 
     async def _run(self, source: str, options: CodeOptions, names: "Names", log: Log) -> CodeResult:
         memory = options.memory_limit_bytes
@@ -93,7 +97,7 @@ class DenoSandbox:
                 if outcome is None:
                     outcome = _exit_result(await process.wait(), await last_words, watched.exceeded, memory)
                 last_words.cancel()
-            return _named(outcome, names)
+            return _with_source_names(outcome, names)
 
     def _command(self, memory: int, folder: Path) -> Sequence[str]:
         heap = f"--v8-flags=--max-heap-size={memory >> 20},--single-threaded-gc"
@@ -133,13 +137,13 @@ class Names:
         """Return the text with the names that people know, and without our own frames."""
         if ":" not in text:
             return text
-        ours_gone = _FRAME_OF_OURS.sub("", _CLOSED.sub("Nothing of that name can be imported.", text))
+        ours_gone = _INTERNAL_FRAME.sub("", _CLOSED.sub("No module of that name can be imported.", text))
         return _SOURCE.sub(self._source_name, ours_gone).replace("code:main", self._filenames[0])
 
     def _source_name(self, match: re.Match[str]) -> str:
         number = match[1]
-        known = number.isdecimal() and int(number) < len(self._filenames)
-        return self._filenames[int(number)] if known else "the sandbox"
+        is_file = number.isdecimal() and int(number) < len(self._filenames)
+        return self._filenames[int(number)] if is_file else "the sandbox"
 
 
 def _import(name: str) -> str:
@@ -159,25 +163,23 @@ def _environment(folder: Path) -> dict[str, str]:
 
 async def _stderr_text(process: asyncio.subprocess.Process) -> bytes:
     assert process.stderr is not None
-    kept = b""
-    while said := await process.stderr.read(65536):
-        kept += said[: _STDERR - len(kept)]
-    return kept
+    tail = b""
+    while chunk := await process.stderr.read(65536):
+        tail += chunk[: _STDERR - len(tail)]
+    return tail
 
 
-def _exit_result(status: int, said: bytes, exceeded: bool, memory: int) -> CodeResult:
+def _exit_result(status: int, stderr: bytes, exceeded: bool, memory: int) -> CodeResult:
     """Return the result of a process that ended without an outcome."""
-    if exceeded or b"out of memory" in said.lower():
-        message = f"The code used more memory than the {memory} bytes that it may."
+    if exceeded or b"out of memory" in stderr.lower():
+        message = f"The code used more than the allowed {memory} bytes of memory."
         return ended(CodeError(code="memory", message=message))
-    words = brief(said.decode(errors="replace"))
-    _log.warning("The process of a sandbox ended with status %d: %s", status, words)
-    return ended(
-        CodeError(code="exited", message=f"The code's process ended by itself, with status {status}.")
-    )
+    last_output = brief(stderr.decode(errors="replace"))
+    _log.warning("A sandbox process exited with status %d: %s", status, last_output)
+    return ended(CodeError(code="exited", message=f"The code's process exited with status {status}."))
 
 
-def _named(outcome: CodeResult, names: Names) -> CodeResult:
+def _with_source_names(outcome: CodeResult, names: Names) -> CodeResult:
     error = outcome.error
     if error is None:
         return outcome

@@ -28,7 +28,7 @@ class Log:
         """Log entries in order. If some were dropped, the last entry is a note about it."""
         if self._room >= 0:
             return tuple(self._entries)
-        note = f"The code has logged more than {quantity(self._most, 'byte')}; the rest is not kept."
+        note = f"The code has logged more than {quantity(self._most, 'byte')}; the rest was discarded."
         return (*self._entries, CodeLog(level="warn", text=note))
 
     def add(self, level: object, text: str) -> None:
@@ -40,8 +40,8 @@ class Log:
         self._room -= size
         if size > room:
             text = brief(text, max(0, room // 4))
-        known = cast("LogLevel", level) if isinstance(level, str) and level in _LEVELS else "log"
-        self._entries.append(CodeLog(level=known, text=self._clean(text)))
+        valid_level = cast("LogLevel", level) if isinstance(level, str) and level in _LEVELS else "log"
+        self._entries.append(CodeLog(level=valid_level, text=self._clean(text)))
 
 
 INSIST = 0.5  # seconds between two cancellations of work that does not end
@@ -51,9 +51,9 @@ Work = Callable[[Log], Coroutine[Any, Any, CodeResult]]
 class Handle:
     """A run. Await it for its outcome; when it is garbage-collected, the run ends."""
 
-    def __init__(self, task: "asyncio.Task[CodeResult]", asked: "asyncio.Future[str]") -> None:
+    def __init__(self, task: "asyncio.Task[CodeResult]", stop: "asyncio.Future[str]") -> None:
         self._task = task
-        self._asked = asked
+        self._stop = stop
         forgotten = weakref.finalize(self, _forget, task, task.get_loop())
         forgotten.atexit = False
 
@@ -62,8 +62,8 @@ class Handle:
 
     def terminate(self, reason: str = "Terminated.") -> None:
         """End the code for that reason, if it has not ended."""
-        if not self._asked.done():
-            self._asked.set_result(brief(str(reason)))
+        if not self._stop.done():
+            self._stop.set_result(brief(str(reason)))
 
     async def _outcome(self) -> CodeResult:
         return await self._task
@@ -73,44 +73,44 @@ class Runs:
     """The runs of one sandbox. None of them outlives it."""
 
     def __init__(self) -> None:
-        self._going: dict[asyncio.Task[CodeResult], asyncio.Future[str]] = {}
+        self._running: dict[asyncio.Task[CodeResult], asyncio.Future[str]] = {}
         self._closed = False
 
     def start(self, work: Work, log: Log, timeout: float) -> Handle:
         """Begin that work. It is cancelled when it has taken too long, or is to end."""
-        asked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         if self._closed:
-            asked.set_result("The sandbox is closed.")
-        task = asyncio.create_task(_carry_out(work, log, asked, timeout))
-        self._going[task] = asked
-        task.add_done_callback(lambda done: self._going.pop(done, None))
-        return Handle(task, asked)
+            stop.set_result("The sandbox is closed.")
+        task = asyncio.create_task(_carry_out(work, log, stop, timeout))
+        self._running[task] = stop
+        task.add_done_callback(lambda done: self._running.pop(done, None))
+        return Handle(task, stop)
 
     async def close(self) -> None:
         """End all of them, and come back when they have."""
         self._closed = True
-        for asked in self._going.values():
-            if not asked.done():
-                asked.set_result("The sandbox is closed.")
-        if self._going:
-            await asyncio.wait(list(self._going))
+        for stop in self._running.values():
+            if not stop.done():
+                stop.set_result("The sandbox is closed.")
+        if self._running:
+            await asyncio.wait(list(self._running))
 
 
-async def _carry_out(work: Work, log: Log, asked: "asyncio.Future[str]", timeout: float) -> CodeResult:
+async def _carry_out(work: Work, log: Log, stop: "asyncio.Future[str]", timeout: float) -> CodeResult:
     loop = asyncio.get_running_loop()
     begin = loop.time()
-    if asked.done():
-        return _terminated(asked.result())
+    if stop.done():
+        return _terminated(stop.result())
     job = asyncio.create_task(work(log))
     try:
-        await asyncio.wait((job, asked), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((job, stop), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         in_time = job.done()
     finally:
         await _end(job)
     if in_time:
         outcome = job.result()
-    elif asked.done():
-        outcome = _terminated(asked.result())
+    elif stop.done():
+        outcome = _terminated(stop.result())
     else:
         outcome = ended(CodeError(code="timeout", message=f"The code ran for more than {timeout:g} s."))
     return changed(outcome, logs=log.entries, duration_ms=round((loop.time() - begin) * 1000, 3))

@@ -39,7 +39,7 @@ _CYCLES = {"[...]": list, "(...)": list, "{...}": dict}
 """Texts that Monty carries instead of a list or a dict that holds itself. As a text within one it is refused too."""
 
 _UNMADE = "RuntimeError: Internal error in monty: exceptions can only be called with zero or one string"
-_MADE = re.compile(r"\b([A-Z][A-Za-z]*)\(\s*(-?\d[\d_.]*|None|True|False)\s*\)")
+_EXCEPTION_CALL = re.compile(r"\b([A-Z][A-Za-z]*)\(\s*(-?\d[\d_.]*|None|True|False)\s*\)")
 _SLEPT = "TimeoutError: sleep limit exceeded"
 
 
@@ -48,18 +48,18 @@ def read(value: object) -> JSON:
     copy = plain(value)
     path = _cycle(copy, (), ())
     if path is not None:
-        raise InvalidJSON(f"{spell(path)} contains itself, which JSON cannot carry.")
+        raise InvalidJSON(f"{spell(path)} contains itself, which JSON cannot represent.")
     return copy
 
 
 def raised(message: str, source: str) -> str:
-    """Return the message of an error that was raised as it is, where Monty could only say that it cannot make it."""
+    """Return the message of an exception that the code raised but Monty could not construct."""
     if not message.startswith(_UNMADE):
         return message
-    made = {f"{name}: {given}" for name, given in _MADE.findall(source)}
-    if len(made) == 1:
-        return made.pop()
-    return "RuntimeError: An exception takes one text or nothing here; write it as in `raise ValueError('text')`."
+    candidates = {f"{name}: {argument}" for name, argument in _EXCEPTION_CALL.findall(source)}
+    if len(candidates) == 1:
+        return candidates.pop()
+    return "RuntimeError: An exception takes at most one argument here, a string, as in `raise ValueError('text')`."
 
 
 def slept_too_long(message: str) -> bool:
@@ -75,9 +75,9 @@ def _cycle(value: JSON, path: Path, above: tuple[type, ...]) -> Path | None:
         return None
     above = (*above, type(value))
     for step, item in value.items() if isinstance(value, dict) else enumerate(value):
-        found = _cycle(item, (*path, step), above)
-        if found is not None:
-            return found
+        cycle = _cycle(item, (*path, step), above)
+        if cycle is not None:
+            return cycle
     return None
 
 
@@ -131,8 +131,8 @@ class MontySandbox:
 
     async def _run(self, source: str, options: CodeOptions, log: Log) -> CodeResult:
         hosted = HostFunctions(options.imports, self._threads, self._limits.result, read)
-        going = _Going()
-        functions = {name: _function(hosted, name, going) for name in options.imports}
+        running = _RunningCalls()
+        functions = {name: _function(hosted, name, running) for name in options.imports}
         pool = await self._processes()
         try:
             async with pool.checkout(script_name=str(options.filename), limits=_bounds(options)) as session:
@@ -143,16 +143,16 @@ class MontySandbox:
         except (MontyConversionError, ValueError, OverflowError, TypeError) as error:
             return ended(CodeError(code="result", message=f"The result is not JSON: {brief(str(error))}"))
         except MontyError:
-            return ended(CodeError(code="exited", message="The process that ran the code has died."))
+            return ended(CodeError(code="exited", message="The process that executed the code crashed."))
         finally:
-            going.end()
+            running.end()
         return self._carried(value)
 
     async def _processes(self) -> AsyncMonty:
         async with self._opening:
             if self._pool is None:
-                made = AsyncMonty(min_processes=0, max_processes=MAX_PROCESSES, max_checkouts_per_worker=1)
-                self._pool = await self._open.enter_async_context(made)
+                pool = AsyncMonty(min_processes=0, max_processes=MAX_PROCESSES, max_checkouts_per_worker=1)
+                self._pool = await self._open.enter_async_context(pool)
             return self._pool
 
     def _carried(self, value: object) -> CodeResult:
@@ -198,7 +198,7 @@ async def _defines(session: AsyncMontySession, name: str) -> bool:
     return True
 
 
-class _Going:
+class _RunningCalls:
     """The calls of our functions that are in progress in one run: Monty may forget one when its run is cancelled."""
 
     def __init__(self) -> None:
@@ -225,9 +225,9 @@ class _Going:
                 task.cancel()
 
 
-def _function(hosted: HostFunctions, name: str, going: _Going) -> _Function:
+def _function(hosted: HostFunctions, name: str, running: _RunningCalls) -> _Function:
     async def called(*args: object, **named: object) -> JSON:
-        with going.one():
+        with running.one():
             return await hosted.call(name, args, named)
 
     return called
@@ -256,11 +256,11 @@ def _printed(log: Log, stream: Literal["stdout", "stderr"], text: str) -> None:
 def _failed(error: MontyRuntimeError | MontySyntaxError, source: str, options: CodeOptions) -> CodeResult:
     message = raised(brief(error.display("type-msg")).removeprefix("Exception: "), source)
     if message.startswith(_TOO_MUCH):
-        words = f"The code used more memory than the {options.memory_limit_bytes} bytes that it may."
-        return ended(CodeError(code="memory", message=words))
+        explanation = f"The code used more than the allowed {options.memory_limit_bytes} bytes of memory."
+        return ended(CodeError(code="memory", message=explanation))
     if message.startswith("TimeoutError: feed time limit exceeded") or slept_too_long(message):
-        words = f"The code ran for more than {options.timeout:g} s."
-        return ended(CodeError(code="timeout", message=words))
+        explanation = f"The code ran for more than {options.timeout:g} s."
+        return ended(CodeError(code="timeout", message=explanation))
     return ended(
         CodeError(code="error", message=message, stack=_stack(error, message, str(options.filename)))
     )

@@ -14,8 +14,8 @@ from pathlib import Path
 
 _PREFIX = "toolwright-code-"
 _OTHERS = {"RLIMIT_FSIZE": 16 * 1024 * 1024, "RLIMIT_NOFILE": 64, "RLIMIT_CORE": 0}
-_LEFT = 3600.0  # seconds after which a folder is no longer used
-_LOOK = 0.02  # seconds between two looks at the memory
+_STALE_AFTER = 3600.0  # seconds after which a folder is no longer used
+_CHECK_INTERVAL = 0.02  # seconds between two looks at the memory
 _SLACK = 96 * 1024 * 1024  # bytes that the program itself may use later, in addition to the code's limit
 _PAGE = resource.getpagesize()
 
@@ -32,7 +32,7 @@ class Memory:
     async def watch(self) -> None:
         """Kill the process once it has too much. Ends with it."""
         while self._resident() <= self._most:  # noqa: ASYNC110 - the kernel sends no notification
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_CHECK_INTERVAL)
         self.exceeded = True
         kill(self._pid)
 
@@ -91,11 +91,11 @@ async def opened(
     The folder is created and removed without an await in between, so that a cancellation cannot leave it behind. It is
     small, as its files are limited by `CodeLimits.source`.
     """
-    with contextlib.ExitStack() as left:
+    with contextlib.ExitStack() as stack:
         life = LifeLine()
-        left.callback(life.close)
+        stack.callback(life.close)
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-        left.callback(shutil.rmtree, folder, ignore_errors=True)
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
         process = await asyncio.create_subprocess_exec(
@@ -122,7 +122,7 @@ async def opened(
                 raise
 
 
-def sweep(age: float = _LEFT) -> None:
+def sweep(age: float = _STALE_AFTER) -> None:
     """Remove folders of that age whose owners died before they could.
 
     An owner can run in another container, where its process id means nothing: hence the age.
@@ -130,9 +130,9 @@ def sweep(age: float = _LEFT) -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
-            seen = folder.stat()
-            ours = seen.st_uid == os.getuid() and owner.isdecimal()
-            if ours and time.time() - seen.st_mtime >= age and not Path("/proc", owner).exists():
+            status = folder.stat()
+            ours = status.st_uid == os.getuid() and owner.isdecimal()
+            if ours and time.time() - status.st_mtime >= age and not Path("/proc", owner).exists():
                 shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -42,22 +42,22 @@ class HostFunctions:
         self._threads = threads
         self._most = most
 
-    async def call(self, name: str, args: Sequence[object], named: Mapping[str, object]) -> JSON:
+    async def call(self, name: str, args: Sequence[object], keyword_arguments: Mapping[str, object]) -> JSON:
         """Call the host's function and return its result. Raises `HostError` for all its errors."""
         function = self._functions.get(name)
         if function is None:
             raise HostError(f"There is no function {brief(name, 100)!r} to call.")
-        if surely_longer((args, named), self._most):
+        if surely_longer((args, keyword_arguments), self._most):
             raise HostError(
                 f"The arguments of {name!r} have more than the allowed {quantity(self._most, 'byte')}."
             )
         try:
-            given, keywords = self._read(args), self._read(named)
+            positional, keywords = self._read(args), self._read(keyword_arguments)
         except InvalidJSON as error:
             raise HostError(f"The arguments of {name!r} must be JSON: {error}") from error
         try:
             returned = await self._returned(
-                function, cast("list[JSON]", given), cast("dict[str, JSON]", keywords)
+                function, cast("list[JSON]", positional), cast("dict[str, JSON]", keywords)
             )
             return self._carried(name, returned)
         except HostError:
@@ -71,12 +71,12 @@ class HostFunctions:
             raise HostError(error_text(error)) from error
 
     async def _returned(
-        self, function: HostFunction, args: Sequence[JSON], named: Mapping[str, JSON]
+        self, function: HostFunction, args: Sequence[JSON], keywords: Mapping[str, JSON]
     ) -> object:
         if inspect.iscoroutinefunction(function):
-            return await _supervised(function(*args, **named))
+            return await _supervised(function(*args, **keywords))
         loop = asyncio.get_running_loop()
-        returned, error = await loop.run_in_executor(self._threads, _caught, function, args, named)
+        returned, error = await loop.run_in_executor(self._threads, _caught, function, args, keywords)
         if error is not None:
             raise error
         if isinstance(returned, Awaitable):
@@ -91,7 +91,7 @@ class HostFunctions:
         size = len(dumps(value))
         if size > self._most:
             raise HostError(
-                f"What {name!r} returns has {quantity(size, 'byte')}, and {self._most} are allowed."
+                f"The result of {name!r} has {quantity(size, 'byte')}, and {self._most} are allowed."
             )
         return value
 
@@ -107,11 +107,11 @@ async def _supervised(returned: Awaitable[object]) -> object:
 
 
 def _caught(
-    function: HostFunction, args: Sequence[JSON], named: Mapping[str, JSON]
+    function: HostFunction, args: Sequence[JSON], keywords: Mapping[str, JSON]
 ) -> tuple[object, BaseException | None]:
     """Return the value or the exception of a call. A future cannot hold a `StopIteration`: it would never complete."""
     try:
-        return function(*args, **named), None
+        return function(*args, **keywords), None
     except StopIteration as error:
         return None, RuntimeError(error_text(error))
     except BaseException as error:  # noqa: BLE001 - it becomes an error on the other side
@@ -120,7 +120,7 @@ def _caught(
 
 CONCURRENT_CALLS = 32
 """Calls of host functions that are under way together; the process waits with more."""
-MOST_WORDS = 20_000  # characters of a message or stack
+MOST_TEXT = 20_000  # characters of a message or stack
 _KINDS = ("log", "call", "result", "error")
 _FIELDS = {
     "level": str,
@@ -171,16 +171,16 @@ class Talk:
         async with asyncio.TaskGroup() as calls:
             outcome, under_way = None, set[asyncio.Task[None]]()
             while outcome is None and (line := await self._line()):
-                said = self._understood(line)
-                if said is None:
+                message = self._understood(line)
+                if message is None:
                     self._log.add("log", line.decode(errors="replace").rstrip("\n"))
-                elif said["kind"] == "call":
+                elif message["kind"] == "call":
                     await self._room.acquire()
-                    task = calls.create_task(self._answer(said))
+                    task = calls.create_task(self._answer(message))
                     under_way.add(task)
                     task.add_done_callback(under_way.discard)
                 else:
-                    outcome = self._take(said)
+                    outcome = self._handle(message)
             for task in list(under_way):
                 task.cancel()
         return outcome
@@ -194,25 +194,25 @@ class Talk:
     def _understood(self, line: bytes) -> JSONObject | None:
         """Return the line as a message, if it is one."""
         try:
-            said = json.loads(line, parse_constant=_refuse)
+            parsed = json.loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError):
             return None
-        if not isinstance(said, dict) or cast("JSONObject", said).get("token") != self._token:
+        if not isinstance(parsed, dict) or cast("JSONObject", parsed).get("token") != self._token:
             return None
-        message = cast("JSONObject", said)
+        message = cast("JSONObject", parsed)
         return message if message.get("kind") in _KINDS and _well_formed(message) else None
 
-    def _take(self, said: JSONObject) -> CodeResult | None:
-        match said["kind"]:
+    def _handle(self, outcome: JSONObject) -> CodeResult | None:
+        match outcome["kind"]:
             case "log":
-                self._log.add(said.get("level"), str(said.get("text", "")))
+                self._log.add(outcome.get("level"), str(outcome.get("text", "")))
                 return None
             case "result":
-                return self._result(said.get("value"))
+                return self._result(outcome.get("value"))
             case _:
-                known = "result" if said.get("code") == "result" else "error"
-                message, stack = (_words(said.get(name)) for name in ("message", "stack"))
-                return ended(CodeError(code=known, message=message, stack=stack))
+                code = "result" if outcome.get("code") == "result" else "error"
+                message, stack = (_text(outcome.get(name)) for name in ("message", "stack"))
+                return ended(CodeError(code=code, message=message, stack=stack))
 
     def _result(self, value: JSON) -> CodeResult:
         try:
@@ -225,13 +225,13 @@ class Talk:
             return ended(CodeError(code="result", message=message))
         return CodeResult(status="success", result=result)
 
-    async def _answer(self, said: JSONObject) -> None:
-        name, args = str(said.get("name", "")), cast("list[JSON]", said.get("args", []))
+    async def _answer(self, request: JSONObject) -> None:
+        name, args = str(request.get("name", "")), cast("list[JSON]", request.get("args", []))
         try:
             value = await self._hosted.call(name, args, {})
-            answer: JSONObject = {"id": said.get("id"), "value": value}
+            answer: JSONObject = {"id": request.get("id"), "value": value}
         except HostError as error:
-            answer = {"id": said.get("id"), "error": str(error)}
+            answer = {"id": request.get("id"), "error": str(error)}
         finally:
             self._room.release()
         await self._send(answer)
@@ -242,8 +242,8 @@ class Talk:
             await self._in.drain()
 
 
-def _words(given: JSON) -> str:
-    return brief(str(given or ""), MOST_WORDS).encode(errors="replace").decode()
+def _text(value: JSON) -> str:
+    return brief(str(value or ""), MOST_TEXT).encode(errors="replace").decode()
 
 
 def _well_formed(message: JSONObject) -> bool:

@@ -61,20 +61,20 @@ function plain(value, path, above) {
     case "boolean":
       return value;
     case "number":
-      if (!isFinite(value)) throw fault(`${path} is ${value}, which JSON cannot carry.`);
+      if (!isFinite(value)) throw fault(`${path} is ${value}, which JSON cannot represent.`);
       return value;
     case "undefined":
       return null;
     case "bigint":
     case "symbol":
     case "function":
-      throw fault(`${path} is a ${typeof value}, which JSON cannot carry.`);
+      throw fault(`${path} is a ${typeof value}, which JSON cannot represent.`);
   }
   if (value === null) return null;
   if (above.length >= MOST_LEVELS) throw fault(`The value is nested deeper than ${MOST_LEVELS} levels.`);
   const within = [];
   for (let i = 0; i < above.length; i++) {
-    if (above[i] === value) throw fault(`${path} contains itself, which JSON cannot carry.`);
+    if (above[i] === value) throw fault(`${path} contains itself, which JSON cannot represent.`);
     within[i] = above[i];
   }
   within[within.length] = value;
@@ -84,7 +84,7 @@ function plain(value, path, above) {
     return copy;
   }
   for (let i = 0; i < noJson.length; i++) {
-    if (value instanceof noJson[i]) throw fault(`${path} is of the type ${noJson[i].name}, which JSON cannot carry.`);
+    if (value instanceof noJson[i]) throw fault(`${path} is of the type ${noJson[i].name}, which JSON cannot represent.`);
   }
   const copy = create(null);
   const names = keys(value);
@@ -110,7 +110,7 @@ function described(error) {
     }
     return { message: typeof error === "string" ? error : inspect(error, { depth: 2 }), stack: "" };
   } catch {
-    return { message: "The code has raised what cannot be described.", stack: "" };
+    return { message: "The code raised a value that cannot be described.", stack: "" };
   }
 }
 
@@ -214,7 +214,7 @@ async function outcome(space, execute) {
   const found = space[name];
   if (typeof found === "function") return await apply(found, undefined, execute?.args ?? []);
   if (execute === null) return await found;
-  throw fault(`The export ${stringify(name)} is no function.`);
+  throw fault(`The export ${stringify(name)} is not a function.`);
 }
 
 addEventListener("unhandledrejection", (event) => {

@@ -32,7 +32,7 @@ def broken_in(reader: Reader[object], rows: Sequence[Row]) -> tuple[BrokenRow, .
 
 def inspect_sqlite(path: Path) -> list[BrokenRow]:
     """Return every broken row of an SQLite journal, which nothing is written to."""
-    found: list[BrokenRow] = []
+    broken: list[BrokenRow] = []
     try:
         with closing(sqlite3.connect(path, timeout=5.0)) as connection:
             connection.execute("PRAGMA query_only = ON")
@@ -40,7 +40,7 @@ def inspect_sqlite(path: Path) -> list[BrokenRow]:
             for reader, sql in queries("sqlite"):
                 cursor = connection.execute(sql)
                 while page := list(islice(cursor, PAGE)):
-                    found += broken_in(reader, page)
+                    broken += broken_in(reader, page)
     except sqlite3.Error as error:
         raise StoreError(sentence(f"The database file {str(path)!r} cannot be read: {error}")) from error
-    return found
+    return broken

@@ -1,4 +1,4 @@
-"""Lock beside the database: one process at a time drains a journal."""
+"""Lock file next to the database: only one process at a time executes the runs of a journal."""
 
 import fcntl
 import os
@@ -9,7 +9,7 @@ from toolwright.core.text import sentence
 
 
 class NoLock:
-    """For a journal that only one process can see: always to be had."""
+    """Lock of a journal that only one process can access: it is always acquired."""
 
     def __init__(self) -> None:
         self.held = False
@@ -60,7 +60,7 @@ def beside(database: Path, ending: str) -> Path:
 
 
 def give_to_owner(descriptor: int, database: Path) -> None:
-    """Give an open file to the owner of the database if root has made it, so that the owner can open it too."""
+    """Give an open file to the owner of the database if root created it, so that the owner can open it too."""
     if os.geteuid() == 0 and database.exists():
         owner = database.stat()
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
@@ -68,6 +68,7 @@ def give_to_owner(descriptor: int, database: Path) -> None:
 
 def _lock(path: Path, database: Path) -> int | None:
     try:
+        # O_CLOEXEC: a child process that inherited the descriptor would hold the lock after this one has ended.
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         give_to_owner(file, database)
     except OSError as error:

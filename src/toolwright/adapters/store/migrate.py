@@ -23,10 +23,10 @@ _FOLDER = Path(__file__).parent / "migrations"
 
 def config(connection: Connection | None = None) -> Config:
     """Alembic's configuration, without an ini file."""
-    made = Config()
-    made.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
-    made.attributes["connection"] = connection
-    return made
+    result = Config()
+    result.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    result.attributes["connection"] = connection
+    return result
 
 
 def migrate(connection: Connection) -> None:

@@ -70,11 +70,11 @@ def is_current(revision: str | None, least: str | None = None) -> bool:
 def steps_after(revision: str | None) -> list[tuple[str, str]]:
     """Return the revisions after that one, oldest first, each with a sentence about what it brings."""
     missing = [each for each in REVISIONS if revision is None or each > revision]
-    found: list[tuple[str, str]] = []
+    steps: list[tuple[str, str]] = []
     for each in missing:
         [written] = (Path(__file__).parent / "migrations" / "versions").glob(f"{each}_*.py")
-        found.append((each, ast.get_docstring(ast.parse(written.read_text(encoding="utf-8"))) or ""))
-    return found
+        steps.append((each, ast.get_docstring(ast.parse(written.read_text(encoding="utf-8"))) or ""))
+    return steps
 
 
 def upgrade_sqlite(path: Path) -> None:

@@ -98,40 +98,40 @@ class SqlStore:
 
     async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
         page: Params = {"thread_id": thread_id, "before": MOST if seq is None else seq, "limit": limit}
-        found = await read_rows(self._driver, MESSAGES.each, self._sql.messages_before, page)
-        return found.with_rows(found[::-1])
+        rows = await read_rows(self._driver, MESSAGES.each, self._sql.messages_before, page)
+        return rows.with_rows(rows[::-1])
 
     async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
         page: Params = {"run_id": run_id, "limit": limit}
         return await read_rows(self._driver, MESSAGES.each, self._sql.run_messages, page)
 
     async def message(self, thread_id: str, message_id: str) -> Message | None:
-        here: Params = {"thread_id": thread_id, "message_id": message_id}
-        return await read_rows(self._driver, MESSAGES.first, self._sql.message, here)
+        params: Params = {"thread_id": thread_id, "message_id": message_id}
+        return await read_rows(self._driver, MESSAGES.first, self._sql.message, params)
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
-        here: Params = {"thread_id": thread_id}
-        return await read_rows(self._driver, MESSAGES.each, self._sql.pinned_messages, here)
+        params: Params = {"thread_id": thread_id}
+        return await read_rows(self._driver, MESSAGES.each, self._sql.pinned_messages, params)
 
     async def compactions(
         self, thread_id: str, within: str | None = None, limit: int = ALL_ROWS, offset: int = 0
     ) -> Sequence[Compaction]:
         if within is None:
-            asked: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
-            return await read_rows(self._driver, COMPACTIONS.each, self._sql.compactions, asked)
-        here: Params = {"thread_id": thread_id, "within": within}
-        return await read_rows(self._driver, COMPACTIONS.each, self._sql.compactions_in_force, here)
+            page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
+            return await read_rows(self._driver, COMPACTIONS.each, self._sql.compactions, page)
+        params: Params = {"thread_id": thread_id, "within": within}
+        return await read_rows(self._driver, COMPACTIONS.each, self._sql.compactions_in_force, params)
 
     async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
-        here: Params = {"thread_id": thread_id}
-        return await read_rows(self._driver, MESSAGE_VERSIONS.each, self._sql.message_versions, here)
+        params: Params = {"thread_id": thread_id}
+        return await read_rows(self._driver, MESSAGE_VERSIONS.each, self._sql.message_versions, params)
 
     async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
         if not digests:
             return []
-        here: Params = {"thread_id": thread_id, **_numbered("digest", digests)}
+        params: Params = {"thread_id": thread_id, **_numbered("digest", digests)}
         query = self._sql.sent_texts(len(digests))
-        return await read_rows(self._driver, SENT_TEXTS.each, query, here)
+        return await read_rows(self._driver, SENT_TEXTS.each, query, params)
 
     async def run(self, run_id: str) -> Run | None:
         return await read_rows(self._driver, RUNS.first, self._sql.run, {"run_id": run_id})
@@ -226,9 +226,9 @@ class SqlStore:
     async def entity(self, entity_id: str) -> Entity | None:
         return await read_rows(self._driver, ENTITIES.first, self._sql.entity, {"entity_id": entity_id})
 
-    async def entity_named(self, external_id: str) -> Entity | None:
+    async def entity_by_external_id(self, external_id: str) -> Entity | None:
         return await read_rows(
-            self._driver, ENTITIES.first, self._sql.entity_named, {"external_id": external_id}
+            self._driver, ENTITIES.first, self._sql.entity_by_external_id, {"external_id": external_id}
         )
 
     async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
@@ -246,9 +246,9 @@ class SqlStore:
         owners: dict[str, str] = {}
         for start in range(0, len(thread_ids), OWNERS):
             ids = thread_ids[start : start + OWNERS]
-            asked: Params = {f"id_{i}": each for i, each in enumerate(ids)}
-            asked |= {f"id_{i}": "" for i in range(len(ids), OWNERS)}
-            owners |= await read_rows(self._driver, _pairs, self._sql.owners, asked)
+            params: Params = {f"id_{i}": each for i, each in enumerate(ids)}
+            params |= {f"id_{i}": "" for i in range(len(ids), OWNERS)}
+            owners |= await read_rows(self._driver, _pairs, self._sql.owners, params)
         return owners
 
     async def next_due(self, after: datetime) -> datetime | None:
@@ -281,28 +281,28 @@ def _pairs(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _view(thread_id: str, known: KnownMessages | None, sql: Queries) -> Reading[ThreadView | None]:
-    here: Params = {"thread_id": thread_id}
-    found = yield Op(sql.thread, here)
-    if not found:
+    params: Params = {"thread_id": thread_id}
+    rows = yield Op(sql.thread, params)
+    if not rows:
         return None
-    thread = THREADS.all(found)[0]
+    thread = THREADS.all(rows)[0]
     run, calls = None, ()
     if thread.run_id is not None:
         run = RUNS.first((yield Op(sql.run, {"run_id": thread.run_id})))
     if run is not None and (run.step_count or run.started_at is not None):
-        made = yield Op(sql.step_calls, {"run_id": run.id, "step": run.step_count})
-        calls = tuple(CALLS.all(made))
+        rows_of_calls = yield Op(sql.step_calls, {"run_id": run.id, "step": run.step_count})
+        calls = tuple(CALLS.all(rows_of_calls))
     compactions: tuple[Compaction, ...] = ()
     if thread.compacted:
-        compactions = tuple(COMPACTIONS.all((yield Op(sql.compactions_in_force, {**here, "within": ""}))))
+        compactions = tuple(COMPACTIONS.all((yield Op(sql.compactions_in_force, {**params, "within": ""}))))
     if known is not None and known.matches(thread):
         messages = known.messages
     else:
         messages = tuple(MESSAGES.all((yield _messages(thread, compactions, sql))))
-    opened = yield Op(sql.open_inbox, here)
+    opened = yield Op(sql.open_inbox, params)
     waiting = INBOX.all(opened)
-    wake = WAKES.first((yield Op(sql.wake, here)))
-    env = ENV.all((yield Op(sql.env, here)))
+    wake = WAKES.first((yield Op(sql.wake, params)))
+    env = ENV.all((yield Op(sql.env, params)))
     return ThreadView(
         thread=thread,
         run=run,
@@ -317,12 +317,16 @@ def _view(thread_id: str, known: KnownMessages | None, sql: Queries) -> Reading[
 
 
 def _messages(thread: Thread, compactions: Sequence[Compaction], sql: Queries) -> Op:
-    here: Params = {"thread_id": thread.id}
+    params: Params = {"thread_id": thread.id}
     if not thread.cut:
-        return Op(sql.kept_messages, {**here, "kept": True})
-    kept = sorted({seq for each in compactions for seq in each.kept if seq <= thread.cut})
-    here |= {"cut": thread.cut, "run_id": thread.run_id, **{f"kept_{i}": each for i, each in enumerate(kept)}}
-    return Op(sql.kept_after(len(kept)), here)
+        return Op(sql.kept_messages, {**params, "kept": True})
+    pinned = sorted({seq for each in compactions for seq in each.kept if seq <= thread.cut})
+    params |= {
+        "cut": thread.cut,
+        "run_id": thread.run_id,
+        **{f"kept_{i}": each for i, each in enumerate(pinned)},
+    }
+    return Op(sql.kept_after(len(pinned)), params)
 
 
 def _firsts(rows: Sequence[Row]) -> Set[str]:

@@ -35,7 +35,7 @@ def context_of(traceparent: str | None) -> Context:
 
 
 class Waiting:
-    """Trace contexts and agents of calls that wait for somebody outside, those of the newest."""
+    """Trace contexts and agents of calls that wait for an external result; only of the newest."""
 
     def __init__(self) -> None:
         self._calls: OrderedDict[str, tuple[str | None, str]] = OrderedDict()
@@ -129,15 +129,15 @@ OTHER = "other"
 """The label of agents after the first `MOST_AGENTS`: agents are configured over HTTP too, and none is forgotten."""
 MOST_AGENTS = 100
 _GAUGES: tuple[tuple[Gauge, str], ...] = (
-    ("pending_calls", "Calls whose results are not here yet."),
-    ("inbox_events", "Events in inboxes that nobody has read."),
-    ("inbox_oldest_seconds", "Age of the oldest event in an inbox that nobody has read."),
-    ("runs_queued", "Runs that have not begun."),
+    ("pending_calls", "Calls waiting for a result."),
+    ("inbox_events", "Unread events in inboxes."),
+    ("inbox_oldest_seconds", "Age of the oldest unread event in an inbox."),
+    ("runs_queued", "Runs that have not started."),
     ("runs_active", "Runs in progress."),
     ("runs_waiting", "Runs that wait for an approval, a call, a value or a model."),
-    ("database_connections_used", "Connections of this process to the database that are in use."),
-    ("database_connections_limit", "Connections that this process may have to the database."),
-    ("nodes", "Processes of the cluster that have sent a heartbeat a short time ago."),
+    ("database_connections_used", "Database connections of this process that are in use."),
+    ("database_connections_limit", "Most database connections that this process opens."),
+    ("nodes", "Processes of the cluster with a recent heartbeat."),
     ("node_slots", "Runs that these processes can execute at once."),
     ("node_slots_busy", "Runs that these processes execute, by their last heartbeats."),
     (
@@ -146,7 +146,7 @@ _GAUGES: tuple[tuple[Gauge, str], ...] = (
     ),
     (
         "wakes_oldest_due_seconds",
-        "Time for which the oldest wake-up is due that none of these processes has taken.",
+        "Time since the oldest unclaimed wake-up became due.",
     ),
 )
 
@@ -177,14 +177,14 @@ class Metrics:
 
     def __init__(self, provider: MeterProvider) -> None:
         meter = provider.get_meter(NAME)
-        self._calls = meter.create_counter("toolwright.calls", description="Tool calls that have ended.")
-        self._call_seconds = meter.create_histogram("toolwright.call.duration", "s", "How long calls took.")
-        self._step_seconds = meter.create_histogram("toolwright.step.duration", "s", "How long steps took.")
+        self._calls = meter.create_counter("toolwright.calls", description="Tool calls that have finished.")
+        self._call_seconds = meter.create_histogram("toolwright.call.duration", "s", "Duration of calls.")
+        self._step_seconds = meter.create_histogram("toolwright.step.duration", "s", "Duration of steps.")
         self._run_seconds = meter.create_histogram(
-            "toolwright.run.duration", "s", "How long runs took, from their beginning to their end."
+            "toolwright.run.duration", "s", "Duration of runs, from start to end."
         )
         self._answer_seconds = meter.create_histogram(
-            "gen_ai.client.operation.duration", "s", "How long models took to answer."
+            "gen_ai.client.operation.duration", "s", "Duration of model responses."
         )
         self._tokens = meter.create_counter(
             "toolwright.tokens", description="Tokens read and written by models."
@@ -193,14 +193,14 @@ class Metrics:
             "toolwright.cost", description="Cost of models' answers, in US dollars."
         )
         self._compactions = meter.create_counter(
-            "toolwright.compactions", description="Conversations made shorter for their models."
+            "toolwright.compactions", description="Conversations compacted for their models."
         )
         self._compacted_tokens = meter.create_counter(
             "toolwright.compaction.tokens",
-            description="Tokens of requests before and after they were made shorter.",
+            description="Tokens of requests before and after compaction.",
         )
         self.streams = meter.create_up_down_counter(
-            "toolwright.stream.readers", description="Readers of streams that are open."
+            "toolwright.stream.readers", description="Readers of open streams."
         )
         self._values: dict[Gauge, float] = {}
         self._agents: set[str] = set()

@@ -61,7 +61,7 @@ def report(failure: Failure) -> None:
 
 
 def flush() -> None:
-    """Send what is there."""
+    """Send buffered events."""
     sentry_sdk.flush(PATIENCE)
 
 

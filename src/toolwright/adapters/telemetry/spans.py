@@ -155,18 +155,18 @@ class WatchedModel:
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Return the model's own answer."""
-        provider, _, named = self.name.partition(":")
-        model, began, span = named or provider, time_ns(), INVALID_SPAN
-        asked: dict[str, str | bool] = {
+        provider, _, model_name = self.name.partition(":")
+        model, began, span = model_name or provider, time_ns(), INVALID_SPAN
+        attributes: dict[str, str | bool] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": provider,
             "gen_ai.request.model": model,
         }
         if self._compacted:
-            asked["gen_ai.conversation.compacted"] = True
+            attributes["gen_ai.conversation.compacted"] = True
         with suppress_errors():
             span = self._instruments.tracer.start_span(
-                f"chat {model}", self._parent, SpanKind.CLIENT, asked, start_time=began
+                f"chat {model}", self._parent, SpanKind.CLIENT, attributes, start_time=began
             )
         response: ModelResponse | None = None
         try:
@@ -197,7 +197,7 @@ class WatchedModel:
 
 
 async def _next(events: AsyncGenerator[ModelEvent], context: Context) -> ModelEvent | None:
-    """Return the next event, with the span current only while the model works: between two events others go on."""
+    """Return the next event. The span is current only while the model works, since other tasks run between events."""
     token = attach(context)
     try:
         return await anext(events, None)
@@ -205,10 +205,12 @@ async def _next(events: AsyncGenerator[ModelEvent], context: Context) -> ModelEv
         detach(token)
 
 
-def _response_attributes(response: ModelResponse, asked: str) -> dict[str, str | int | float | list[str]]:
+def _response_attributes(
+    response: ModelResponse, model_name: str
+) -> dict[str, str | int | float | list[str]]:
     usage = response.usage
     attributes: dict[str, str | int | float | list[str]] = {
-        "gen_ai.response.model": response.model.partition(":")[2] or response.model or asked,
+        "gen_ai.response.model": response.model.partition(":")[2] or response.model or model_name,
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
         "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
@@ -274,7 +276,7 @@ class RunSpans:
         self._waiting = waiting
         self._redact = redact
         self._run_row = run
-        self._counted = run.opened_again
+        self._counted = run.is_reopened
         self._known = {call.id: call for call in calls}
         self._traceparent = run.traceparent or _root(instruments, run, agent)
         self._led = OpenSpan(instruments, f"invoke_agent {agent}", context_of(self._traceparent))
@@ -415,7 +417,7 @@ class RunSpans:
         self._calls[call.id] = CallSpan(self._instruments, parent, call, self._redact)
 
     def _end_call(self, call: Call, outcome: str | None = None) -> None:
-        """End its span, and those of calls within it that nobody has ended."""
+        """End its span, and those of calls within it that are still open."""
         self._begin(call)
         for below in [each.call for each in self._calls.values() if each.call.parent_id == call.id]:
             self._end_call(below, "waiting")
@@ -430,7 +432,7 @@ class RunSpans:
         return step
 
     def _end_within(self, call_id: str) -> int | None:
-        """End the last step within the call; its number, None if there is none."""
+        """End the last step within the call. Returns its number, or None if there is none."""
         step = self._steps_within.pop(call_id, None)
         if step is None:
             return None

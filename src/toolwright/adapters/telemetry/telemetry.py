@@ -133,7 +133,7 @@ class OpenTelemetry:
         return None if self._exposition is None else self._exposition()
 
     async def close(self) -> None:
-        """Begin to hand over what is there; the end of the process waits for that, and not long."""
+        """Start flushing pending telemetry. The end of the process waits for it, for a limited time."""
         if self._ends:
             _HANDOVER.begin(self._ends)
 
@@ -216,17 +216,17 @@ def exporter_of(signal: str, name: str) -> Any:  # as the library whose it is ha
     if name == "otlp":
         protocol = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
         name = "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
-    found = [*entry_points(group=f"opentelemetry_{signal}_exporter", name=name)]
-    if not found:
+    matches = [*entry_points(group=f"opentelemetry_{signal}_exporter", name=name)]
+    if not matches:
         raise DefinitionError(f"No exporter for {signal} called {name!r} here: install it, or name another.")
-    make: Callable[[], object] = found[0].load()
+    make: Callable[[], object] = matches[0].load()
     return make()
 
 
 def resource() -> Resource:
     resource = Resource.create()
-    named = str(resource.attributes.get(SERVICE_NAME, _UNKNOWN))
-    return resource.merge(Resource({SERVICE_NAME: NAME})) if named.startswith(_UNKNOWN) else resource
+    service_name = str(resource.attributes.get(SERVICE_NAME, _UNKNOWN))
+    return resource.merge(Resource({SERVICE_NAME: NAME})) if service_name.startswith(_UNKNOWN) else resource
 
 
 def use_providers(*, content: bool) -> OpenTelemetry:
@@ -259,11 +259,11 @@ def _tracers(exporters: Sequence[str]) -> SdkTracerProvider:
     provider = trace.get_tracer_provider()
     if isinstance(provider, SdkTracerProvider):
         return provider
-    made = SdkTracerProvider(resource=resource(), shutdown_on_exit=False)
+    sdk_provider = SdkTracerProvider(resource=resource(), shutdown_on_exit=False)
     for exporter in exporters:
-        made.add_span_processor(BatchSpanProcessor(exporter_of("traces", exporter)))
-    trace.set_tracer_provider(made)  # so that what tools trace themselves goes the same way
-    return made
+        sdk_provider.add_span_processor(BatchSpanProcessor(exporter_of("traces", exporter)))
+    trace.set_tracer_provider(sdk_provider)  # so that what tools trace themselves goes the same way
+    return sdk_provider
 
 
 def _meters(exporters: Sequence[str]) -> tuple[MeterProvider, Callable[[], str] | None]:
@@ -276,5 +276,5 @@ def _meters(exporters: Sequence[str]) -> tuple[MeterProvider, Callable[[], str] 
     if not isinstance(provider, sdk.MeterProvider):
         provider = ours.Meters(exporters)
         metrics.set_meter_provider(provider)
-    made: Any = provider  # the class of `ours` is known by name alone
-    return provider, made.text if isinstance(provider, ours.Meters) else None
+    untyped: Any = provider  # the class of `ours` is known by name alone
+    return provider, untyped.text if isinstance(provider, ours.Meters) else None

@@ -1,4 +1,4 @@
-"""Questions at the terminal: approvals, questions of handlers and MCP servers, and calls that wait for a result."""
+"""Terminal prompts of a chat: approvals, questions of handlers and MCP servers, and results of waiting calls."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from typing import cast
 
 from rich.console import Console
 
-from toolwright.cli.chat.view import Lines, spelled
+from toolwright.cli.chat.view import Lines, format_arguments
 from toolwright.core.errors import AlreadyOver, CallExpired, InvalidRequest, NotFound
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
@@ -36,21 +36,23 @@ class Terminal:
         return None if line is None else line.strip()
 
     def say(self, text: str, end: str = "\n") -> None:
-        """Show the text."""
+        """Print the text without terminal control characters."""
         self._console.print(clean_text(text), end=end, markup=False, highlight=False, soft_wrap=True)
 
 
 DECLINE = "/no"
 
 
-async def filled(terminal: Terminal, schema: JSON, given: Mapping[str, JSON]) -> JSONObject | str | None:
-    """Read the fields from the terminal. An empty line keeps a field of `given`.
+async def read_fields(
+    terminal: Terminal, schema: JSON, defaults: Mapping[str, JSON]
+) -> JSONObject | str | None:
+    """Read an object's fields from the terminal, one line each. An empty line keeps the field's default.
 
-    `DECLINE` if that is typed, None at the end of the input.
+    Return the object, `DECLINE` if the user types it, or None at the end of the input.
     """
-    content: JSONObject = {**given}
-    for name, each in fields_of(schema).items():
-        default = {**each, "default": given[name]} if name in given else each
+    content: JSONObject = {**defaults}
+    for name, each in schema_fields(schema).items():
+        default = {**each, "default": defaults[name]} if name in defaults else each
         line = await terminal.read(f"{name} ({_kind(default)})")
         if line is None or line == DECLINE:
             return line
@@ -59,8 +61,8 @@ async def filled(terminal: Terminal, schema: JSON, given: Mapping[str, JSON]) ->
     return content
 
 
-def fields_of(schema: JSON) -> Mapping[str, JSONObject]:
-    """Return the fields of an object's schema, with their own."""
+def schema_fields(schema: JSON) -> Mapping[str, JSONObject]:
+    """Return the schema of each field of an object schema; empty for any other schema."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return {}
@@ -80,7 +82,7 @@ def _value(line: str, schema: JSONObject) -> JSON:
         try:
             return cast("JSON", json.loads(line))
         except ValueError:
-            return line  # is refused, in words
+            return line  # the runtime rejects it with a message for the user
     return line
 
 
@@ -92,9 +94,9 @@ class Approvals:
         self._terminal = terminal
 
     async def put(self, call: Call) -> None:
-        """Show the call with its arguments and submit the typed answer, unless it is answered elsewhere first."""
+        """Show the call with its arguments and submit the typed answer. Return early if it is answered elsewhere."""
         terms = terms_from_json(call.terms)
-        self._terminal.say(f" ? May {call.name}({spelled(call.arguments)}) be called?")
+        self._terminal.say(f" ? May {call.name}({format_arguments(call.arguments)}) be called?")
         while True:
             answer = await self._answer(call, terms)
             if answer is None:
@@ -108,18 +110,19 @@ class Approvals:
                 return  # it has ended, or was answered elsewhere
 
     async def _answer(self, call: Call, terms: Terms) -> JSONObject | None:
-        """Return the answer, or None for a line that is none; the end of the lines refuses."""
+        """Return the answer, or None if the line is not one. The end of the input counts as a refusal."""
         reason = " (and why)" if terms.reason else ""
         edit = " / [e]dit" if terms.edit else ""
         line = await self._terminal.read(f"[y]es / [n]o{reason}{edit}")
         if line is None:
             return {"approved": False}
-        word, _, rest = line.partition(" ")
-        match word.lower():
+        command, _, reason_text = line.partition(" ")
+        match command.lower():
             case "y" | "yes":
                 return {"approved": True}
             case "n" | "no":
-                return {"approved": False, "reason": rest.strip()} if rest.strip() else {"approved": False}
+                said = reason_text.strip()
+                return {"approved": False, "reason": said} if said else {"approved": False}
             case "e" | "edit" if terms.edit:
                 return await self._edited(call)
             case _:
@@ -138,7 +141,7 @@ class Approvals:
 
 
 class Questions:
-    """Asks the terminal user, field by field."""
+    """Asks the terminal user the questions of handlers and MCP servers, field by field."""
 
     def __init__(self, runtime: Runtime, terminal: Terminal) -> None:
         self._runtime = runtime
@@ -146,33 +149,33 @@ class Questions:
 
     async def put(self, call: Call) -> None:
         """Show the question of a call and submit the typed answer. Other calls are ignored."""
-        asked = question_of(call)
-        if asked is None or is_over(call.status):
+        question = question_of(call)
+        if question is None or is_over(call.status):
             return
-        source = asked.get("source")
-        self._terminal.say(f" ? {f'{source}: ' if source else ''}{asked['message']} ({DECLINE} declines)")
-        if "url" in asked:
-            self._terminal.say(f"   {asked['url']}")
+        source = question.get("source")
+        self._terminal.say(f" ? {f'{source}: ' if source else ''}{question['message']} ({DECLINE} declines)")
+        if "url" in question:
+            self._terminal.say(f"   {question['url']}")
         while True:
             try:
-                await self._runtime.calls.submit(call.run_id, call.id, await self._answer(asked))
+                await self._runtime.calls.submit(call.run_id, call.id, await self._answer(question))
                 return
             except InvalidRequest as error:
                 self._terminal.say(f" · {error.message}")
             except (NotFound, AlreadyOver, CallExpired):
                 return  # it has ended, or was answered elsewhere
 
-    async def _answer(self, asked: JSONObject) -> JSONObject:
-        """Return the answer, of which each line is a field; the end of the lines cancels."""
-        schema = asked.get("requestedSchema")
+    async def _answer(self, question: JSONObject) -> JSONObject:
+        """Return the answer, read one line per field. The end of the input cancels the question."""
+        schema = question.get("requestedSchema")
         content = await self._content(schema)
         if not isinstance(content, dict):
             return {"action": "cancel" if content is None else "decline"}
         return {"action": "accept", "content": content}
 
     async def _content(self, schema: JSON) -> JSONObject | str | None:
-        if fields_of(schema):
-            return await filled(self._terminal, schema, {})
+        if schema_fields(schema):
+            return await read_fields(self._terminal, schema, {})
         line = await self._terminal.read("Enter agrees")
         return line if line is None or line == DECLINE else {}
 
@@ -189,10 +192,10 @@ class WaitingCalls:
         self._tools = tools
 
     async def put(self, call: Call) -> None:
-        """Show the call and submit the typed result. At the end of the input the call stays open for others."""
+        """Show the call and submit the typed result. At the end of the input the call remains open."""
         schema = self._schema(call.name)
-        form = f"{FORM} asks for its fields, " if fields_of(schema) else ""
-        self._terminal.say(f" ? {call.name}({spelled(call.arguments)}) waits for its result.")
+        form = f"{FORM} asks for its fields, " if schema_fields(schema) else ""
+        self._terminal.say(f" ? {call.name}({format_arguments(call.arguments)}) waits for its result.")
         while True:
             line = await self._terminal.read(f"text or JSON ({form}{DECLINE} declines)")
             if line is None:
@@ -209,13 +212,13 @@ class WaitingCalls:
                 return  # end of the input; or it has ended, or was answered elsewhere
 
     async def _result(self, line: str, call: Call, schema: JSONObject) -> JSON | ToolResult:
-        """Return the result that the line means. Raises `EOFError` at the end of the lines."""
-        word, _, rest = line.partition(" ")
-        if word == DECLINE:
-            return _declined(rest)
-        if word != FORM:
+        """Return the result that the line stands for. Raises `EOFError` at the end of the input."""
+        command, _, text = line.partition(" ")
+        if command == DECLINE:
+            return _declined(text)
+        if command != FORM:
             return _json_or_text(line)
-        content = await filled(self._terminal, schema, _arguments(call))
+        content = await read_fields(self._terminal, schema, _arguments(call))
         if content is None:
             raise EOFError
         return _declined("") if isinstance(content, str) else content

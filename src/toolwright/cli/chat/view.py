@@ -1,4 +1,4 @@
-"""A run as it is watched in a terminal: text while it is written, calls and results in lines of their own."""
+"""Terminal view of a run: text as it streams, and a line for each call and result."""
 
 import asyncio
 import json
@@ -19,30 +19,30 @@ _CHUNK = 65_536
 
 
 class Lines:
-    """Lines as they come, from a terminal, a pipe or a file."""
+    """Lines of an input, read without blocking from a terminal, a pipe or a file."""
 
     def __init__(self, file: int = 0) -> None:
         self._file = file
-        self._rest = b""
+        self._partial = b""
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start to read. A file is read at once, to its end."""
         try:
             asyncio.get_running_loop().add_reader(self._file, self._read)
-        except OSError:  # a file or /dev/null, which cannot be waited for and need not be
+        except OSError:  # a file or /dev/null: epoll cannot wait for it, and reading it does not block
             while self._read_some():
                 pass
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         asyncio.get_running_loop().remove_reader(self._file)
 
     async def next(self) -> str | None:
-        """Return the next line, or None at the end, repeatedly."""
+        """Return the next line, or None at the end of the input and on each later call."""
         line = await self._lines.get()
         if line is None:
-            self._lines.put_nowait(None)
+            self._lines.put_nowait(None)  # the end remains for the next reader
         return line
 
     def _read(self) -> None:
@@ -50,14 +50,14 @@ class Lines:
             self.stop()
 
     def _read_some(self) -> bool:
-        """Read some; false at the end."""
+        """Read one chunk. Return False at the end of the input."""
         try:
             chunk = os.read(self._file, _CHUNK)
-        except OSError:  # closed, or a terminal that is gone
+        except OSError:  # the input was closed, or the terminal is gone
             chunk = b""
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if not chunk and self._rest:
-            lines.append(self._rest)
+        *lines, self._partial = (self._partial + chunk).split(b"\n")
+        if not chunk and self._partial:
+            lines.append(self._partial)
         for line in lines:
             self._lines.put_nowait(line.decode("utf-8", "replace").rstrip("\r"))
         if not chunk:
@@ -69,31 +69,31 @@ SHORT = 160
 
 
 @dataclass(slots=True, kw_only=True)
-class SeenCall:
-    """One call, as far as it has been seen. `seconds` is None for a call that did not begin."""
+class ObservedCall:
+    """State of a call, from its events so far. `seconds` is its duration, None if it did not start."""
 
     name: str
     arguments: str
-    shown: bool = False
+    is_printed: bool = False
     started: datetime | None = None
     status: str = "open"
     seconds: float | None = None
 
 
-def spelled(arguments: str) -> str:
-    """JSON arguments as a reader of Python expects them: `city="Rome", limit=3`."""
+def format_arguments(arguments: str) -> str:
+    """Render JSON arguments as in a Python call: `city="Rome", limit=3`."""
     try:
-        given: JSON = json.loads(arguments or "{}")
+        parsed: JSON = json.loads(arguments or "{}")
     except ValueError:
-        return shortened(arguments)
-    if not isinstance(given, dict):
-        return shortened(arguments)
-    return shortened(
-        ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in given.items())
+        return shorten(arguments)
+    if not isinstance(parsed, dict):
+        return shorten(arguments)
+    return shorten(
+        ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in parsed.items())
     )
 
 
-def shortened(value: JSON) -> str:
+def shorten(value: JSON) -> str:
     """Return a value in one line of at most 160 characters, safe to print."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     line = " ".join(clean_text(text).split())
@@ -101,14 +101,14 @@ def shortened(value: JSON) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """`12 ms` or `1.2 s`; a dash where there is none."""
+    """Render a duration as `12 ms` or `1.2 s`; a dash for None."""
     if seconds is None:
         return "–"
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def table_of(calls: list[SeenCall]) -> Table:
-    """Return a table of the calls, in their order."""
+def call_table(calls: list[ObservedCall]) -> Table:
+    """Return a table of the calls, oldest first."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("#", justify="right", min_width=2)
     table.add_column("tool", no_wrap=True)
@@ -128,25 +128,25 @@ def table_of(calls: list[SeenCall]) -> Table:
 
 
 class View:
-    """Prints the events of one thread as they come. `calls` are the calls seen, in their order."""
+    """Prints the events of one thread as they arrive. `calls` are the calls so far, oldest first."""
 
     def __init__(self, console: Console, speaker: str) -> None:
-        self.calls: list[SeenCall] = []
+        self.calls: list[ObservedCall] = []
         self._console = console
         self._speaker = speaker
-        self._by_id: dict[str, SeenCall] = {}
+        self._by_id: dict[str, ObservedCall] = {}
         self._stream: str | None = None
         self._written = ""
 
     def show(self, type_: str, payload: JSONObject, at: datetime) -> None:
-        """Show one event."""
+        """Print one event. Events of other types are ignored."""
         match type_:
             case "message.delta":
-                self._write(_text(payload, "streamId"), _text(payload, "text"))
+                self._write(_text_field(payload, "streamId"), _text_field(payload, "text"))
             case "message":
                 self._message(cast("JSONObject", payload["message"]))
             case "tool.approved" if "args" in payload:
-                self._call(payload).arguments = spelled(json.dumps(payload["args"]))
+                self._call(payload).arguments = format_arguments(json.dumps(payload["args"]))
             case "tool.started":
                 self._start_call(payload, at)
             case "tool.done":
@@ -154,20 +154,20 @@ class View:
             case "tool.error":
                 self._end_call(payload, at, "error", payload.get("error", "(a long error)"))
             case "run.waiting":
-                self._note(f"waiting for {_awaited(payload)}", "yellow")
+                self._note(f"waiting for {_wait_reason(payload)}", "yellow")
             case "run.failed":
-                self._note(f"failed: {shortened(payload.get('error', 'no reason given'))}", "bold red")
+                self._note(f"failed: {shorten(payload.get('error', 'no reason given'))}", "bold red")
             case "run.cancelled":
                 self._note("cancelled", "yellow")
             case "run.completed" if payload.get("stopReason") != "end_turn":
-                self._note(f"ended: {_text(payload, 'stopReason')}", "yellow")
+                self._note(f"ended: {_text_field(payload, 'stopReason')}", "yellow")
             case _:
                 pass
 
-    # ── what the agent says ─────────────────────────────────────────────────────────────────────────────────
+    # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _write(self, stream: str, text: str) -> None:
-        """Show an answer as far as it has come; one that is begun again is shown again."""
+        """Print the new part of a streamed answer. An answer that the model restarts is printed again."""
         if stream != self._stream:
             self._end_line()
             self._stream = stream
@@ -182,25 +182,26 @@ class View:
             case "assistant":
                 self._show_answer(message)
             case "tool":
-                call = self._by_id.get(_text(message, "toolCallId"))
+                call = self._by_id.get(_text_field(message, "toolCallId"))
                 if call is not None and call.status == "open":
                     call.status = "pending"
-                    self._note(f"pending: {shortened(_text(message, 'content'))}", "yellow")
+                    self._note(f"pending: {shorten(_text_field(message, 'content'))}", "yellow")
             case _:
                 pass
 
     def _show_answer(self, message: JSONObject) -> None:
-        content = _text(message, "content")
+        content = _text_field(message, "content")
         if content.strip():
             streamed = self._stream is not None and content.startswith(self._written)
-            self._write(self._stream if streamed and self._stream else _text(message, "id"), content)
+            self._write(self._stream if streamed and self._stream else _text_field(message, "id"), content)
         self._end_line()
-        for asked in cast("list[JSONObject]", message.get("toolCalls", [])):
-            call = SeenCall(name=_text(asked, "name"), arguments=spelled(_text(asked, "arguments")))
-            self._by_id[_text(asked, "id")] = call
+        for requested in cast("list[JSONObject]", message.get("toolCalls", [])):
+            arguments = format_arguments(_text_field(requested, "arguments"))
+            call = ObservedCall(name=_text_field(requested, "name"), arguments=arguments)
+            self._by_id[_text_field(requested, "id")] = call
             self.calls.append(call)
 
-    # ── what it calls ───────────────────────────────────────────────────────────────────────────────────────
+    # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _start_call(self, payload: JSONObject, at: datetime) -> None:
         call = self._call(payload)
@@ -215,20 +216,20 @@ class View:
             call.seconds = (at - call.started).total_seconds()
         mark, style = ("✓", "green") if status == "done" else ("✗", "red")
         self._print(f"   {mark} ", style, end="")
-        self._print(shortened(cast("str", outcome)), None if status == "done" else "red", end="")
+        self._print(shorten(cast("str", outcome)), None if status == "done" else "red", end="")
         self._print(f"  {duration(call.seconds)}", "dim")
 
-    def _call(self, payload: JSONObject) -> SeenCall:
-        call_id = _text(payload, "toolCallId")
+    def _call(self, payload: JSONObject) -> ObservedCall:
+        call_id = _text_field(payload, "toolCallId")
         if call_id not in self._by_id:  # its message was too large for an event
-            self._by_id[call_id] = SeenCall(name=_text(payload, "toolName"), arguments="…")
+            self._by_id[call_id] = ObservedCall(name=_text_field(payload, "toolName"), arguments="…")
             self.calls.append(self._by_id[call_id])
         return self._by_id[call_id]
 
-    def _show(self, call: SeenCall) -> None:
-        if call.shown:
+    def _show(self, call: ObservedCall) -> None:
+        if call.is_printed:
             return
-        call.shown = True
+        call.is_printed = True
         self._end_line()
         self._print(" → ", "bold yellow", end="")
         self._print(call.name, "bold", end="")
@@ -251,17 +252,17 @@ class View:
         )
 
 
-def _text(payload: JSONObject, key: str) -> str:
+def _text_field(payload: JSONObject, key: str) -> str:
     value = payload.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _awaited(payload: JSONObject) -> str:
+def _wait_reason(payload: JSONObject) -> str:
     waiting = payload.get("waiting")
     if not isinstance(waiting, dict):
         return "something"
     if waiting.get("reason") == "approval":
         return "an approval"
     if waiting.get("reason") == "calls":
-        return f"the result of {shortened(waiting.get('callIds', []))}"
-    return shortened(waiting)
+        return f"the result of {shorten(waiting.get('callIds', []))}"
+    return shorten(waiting)

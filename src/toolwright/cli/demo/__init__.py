@@ -1,1 +1,1 @@
-"""The demo: an agent that works on this machine, without any provider."""
+"""The demo: agents that run offline, with a scripted model."""

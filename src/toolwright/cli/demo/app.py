@@ -24,7 +24,7 @@ app = demo_app(Path(__file__).parent)
 
 
 SPACE = "desk"
-CARRIERS = {
+EXECUTORS = {
     "current_weather": "over HTTP",
     "find_hotels": "by a worker, which is another process",
     "confirm_booking": "by you",
@@ -33,7 +33,7 @@ WISH = "Book a hotel in Tokyo, please."
 
 
 async def book(console: Console, url: str, key: str) -> None:
-    """Play the demo: a person asks in a space, the agent searches, asks back and continues with the answer."""
+    """Play the scene in a space: a person asks for a hotel, the agent searches, asks back and books."""
     with _worker(url, key):
         async with Client(url, secret_key=key) as client:
             you = (await client.entities.create(external_id="you", display_name="You")).id
@@ -50,17 +50,17 @@ async def book(console: Console, url: str, key: str) -> None:
 
 
 async def _print_calls(console: Console, client: Client) -> None:
-    """Prints the calls and their carriers."""
-    say = ["", "None of host's tools is a function:"]
+    """Print the finished calls and what executed each of them."""
+    lines = ["", "None of the host's tools is a Python function:"]
     for call in await client.calls.list(status=["done", "resolved"]):
-        if call.name in CARRIERS:
+        if call.name in EXECUTORS:
             result = json.dumps(call.result, ensure_ascii=False)
-            say.append(f" → {call.name}  {CARRIERS[call.name]}: {result}")
-    _print(console, "\n".join(say))
+            lines.append(f" → {call.name}  {EXECUTORS[call.name]}: {result}")
+    _print(console, "\n".join(lines))
 
 
 async def _show(console: Console, client: Client, event: Event) -> bool:
-    """Show what happens in the space, and answer what it asks; true at the end."""
+    """Show an event of the space, and answer the confirmation. Return whether the hotel is booked."""
     if event.type != "space.message":
         return False
     message = cast("JSONObject", event.payload["message"])
@@ -74,17 +74,17 @@ async def _show(console: Console, client: Client, event: Event) -> bool:
     return "booked" in str(message["content"]) and not mine
 
 
-async def _answer(console: Console, client: Client, shown: JSONObject) -> None:
-    """Answer the confirmation: by the terminal user, or by the demo itself."""
-    args = cast("JSONObject", shown["args"])
+async def _answer(console: Console, client: Client, call: JSONObject) -> None:
+    """Answer the confirmation: as the terminal user does, or with yes if there is no terminal."""
+    args = cast("JSONObject", call["args"])
     console.print("host ", style="bold cyan", end="")
     question = f"confirm_booking(hotel={args['hotel']!r}): shall I? [Y/n] "
     console.print(question, end="", markup=False, highlight=False, soft_wrap=True)
-    said = await _line() if sys.stdin.isatty() else ""
-    confirmed = (said or "y").strip().lower()[:1] != "n"
+    line = await _line() if sys.stdin.isatty() else ""
+    confirmed = (line or "y").strip().lower()[:1] != "n"
     if not sys.stdin.isatty():
-        _print(console, "y (nobody sits here)")
-    await client.calls.submit(str(shown["runId"]), str(shown["toolCallId"]), {"confirmed": confirmed})
+        _print(console, "y (no terminal)")
+    await client.calls.submit(str(call["runId"]), str(call["toolCallId"]), {"confirmed": confirmed})
 
 
 async def _line() -> str:
@@ -98,7 +98,7 @@ async def _line() -> str:
 
 @contextmanager
 def _worker(url: str, key: str) -> Generator[None]:
-    """Yield the external worker, in a process of its own."""
+    """Run the external worker in a process of its own within the block."""
     command = [sys.executable, "-m", "toolwright.cli.demo.worker", url]
     with subprocess.Popen(command, env={**os.environ, KEY: key}) as process:  # noqa: S603 - our own module
         try:
@@ -129,12 +129,12 @@ class _Weather(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing: the demo's output shows only the agents."""
 
 
 @contextmanager
 def weather_service() -> Generator[str]:
-    """Yield the service, and its URL, until the block ends."""
+    """Run the weather service within the block, and yield its URL."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Weather) as server:
         Thread(target=server.serve_forever, daemon=True, name="weather").start()
         try:

@@ -1,4 +1,4 @@
-"""Agents of the demo: an analyst with three tools that work on one folder, and a host that lives in a space."""
+"""Agents of the demo: an analyst with three tools for files of one folder, and a host in a space."""
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +12,13 @@ from toolwright.core.text import sentence
 
 WIDTH, ROW, MARGIN, HEAD, GAP = 1000, 46, 40, 96, 16
 PAPER, INK, QUIET, FIRST, OTHER = "#ffffff", "#1f2933", "#7b8794", "#d9480f", "#4c6ef5"
-LETTER = 11  # width of a letter of the labels, about
+LETTER = 11  # approximate width of a letter of the labels
 
 
 def draw_bars(path: Path, title: str, bars: Mapping[str, float]) -> None:
     """Write an SVG with one horizontal bar for each entry, labelled with its name and number."""
-    left = MARGIN + GAP + max(LETTER * len(name) for name in bars)
-    room = WIDTH - MARGIN - left - 70  # the number behind the longest bar fits in 70
+    label_end = MARGIN + GAP + max(LETTER * len(name) for name in bars)
+    room = WIDTH - MARGIN - label_end - 70  # the number after the longest bar fits in 70
     largest = max(bars.values()) or 1.0
     height, end = HEAD + ROW * len(bars) + MARGIN, HEAD + ROW * len(bars) - 4
     drawn = [
@@ -26,15 +26,15 @@ def draw_bars(path: Path, title: str, bars: Mapping[str, float]) -> None:
         f'font-size="20" dominant-baseline="middle">',
         f'<rect width="100%" height="100%" fill="{PAPER}"/>',
         f'<text x="{MARGIN}" y="{MARGIN}" font-size="30" fill="{INK}">{escape(title)}</text>',
-        f'<line x1="{left}" y1="{HEAD - 12}" x2="{left}" y2="{end}" stroke="{QUIET}"/>',
+        f'<line x1="{label_end}" y1="{HEAD - 12}" x2="{label_end}" y2="{end}" stroke="{QUIET}"/>',
     ]
-    for place, (name, number) in enumerate(bars.items()):
-        middle, width = HEAD + ROW * place + ROW // 2 - 8, max(2.0, room * number / largest)
+    for index, (name, number) in enumerate(bars.items()):
+        middle, width = HEAD + ROW * index + ROW // 2 - 8, max(2.0, room * number / largest)
         drawn += [
-            f'<text x="{left - GAP}" y="{middle}" fill="{INK}" text-anchor="end">{escape(name)}</text>',
-            f'<rect x="{left}" y="{middle - 14}" width="{width:.1f}" height="28" rx="5" '
-            f'fill="{OTHER if place else FIRST}"/>',
-            f'<text x="{left + width + 10:.1f}" y="{middle}" fill="{QUIET}">{number:g}</text>',
+            f'<text x="{label_end - GAP}" y="{middle}" fill="{INK}" text-anchor="end">{escape(name)}</text>',
+            f'<rect x="{label_end}" y="{middle - 14}" width="{width:.1f}" height="28" rx="5" '
+            f'fill="{OTHER if index else FIRST}"/>',
+            f'<text x="{label_end + width + 10:.1f}" y="{middle}" fill="{QUIET}">{number:g}</text>',
         ]
     path.write_text("\n".join([*drawn, "</svg>", ""]), encoding="utf-8")
 
@@ -47,13 +47,15 @@ class Table:
     rows: Sequence[Sequence[str]]
 
     def column(self, name: str) -> Sequence[str]:
-        """Return the values of a column. Raises `ValueError` that names the columns there are."""
+        """Return the values of a column. Raises `ValueError`, which names the columns, if there is no such column."""
         if name not in self.columns:
             close = get_close_matches(name, self.columns, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise ValueError(f"There is no column {name!r}, only {', '.join(self.columns)}.{hint}")
-        place = self.columns.index(name)
-        return [row[place] for row in self.rows]
+            raise ValueError(
+                f"There is no column {name!r}. The columns are: {', '.join(self.columns)}.{hint}"
+            )
+        index = self.columns.index(name)
+        return [row[index] for row in self.rows]
 
     def totals(self, label: str, value: str) -> dict[str, float]:
         """Return the sums of one column by another, the largest first."""
@@ -64,11 +66,11 @@ class Table:
 
 
 def read_table(folder: Path, file: str) -> Table:
-    """Return the table of a CSV file of that folder. Raises `ValueError` where there is no such file."""
+    """Return the table of a CSV file of the folder. Raises `ValueError` if there is no such file."""
     path = folder / Path(file).name
     if path.suffix != ".csv" or not path.is_file():
-        there = ", ".join(sorted(each.name for each in folder.glob("*.csv")))
-        raise ValueError(sentence(f"There is no file {file!r}, only {there or 'an empty folder'}"))
+        names = ", ".join(sorted(each.name for each in folder.glob("*.csv")))
+        raise ValueError(sentence(f"There is no file {file!r}. The folder has: {names or 'no files'}"))
     with path.open(encoding="utf-8", newline="") as lines:
         columns, *rows = csv.reader(lines)
     return Table(columns, rows)
@@ -79,7 +81,7 @@ ENDINGS = {"markdown": "md", "text": "txt"}
 
 
 def demo_app(folder: Path, *others: tw.Agent) -> tw.App:
-    """Return the app of an analyst whose tools read and write in that folder, and of other agents."""
+    """Return the app of the analyst, whose tools read and write in the folder, and of the other agents."""
     tools = [_reader(folder), _drawer(folder), _writer(folder)]
     return tw.App(agents=[tw.Agent("analyst", tw.Prompt("analyst", SYSTEM, tools=tools)), *others])
 
@@ -123,12 +125,12 @@ def _writer(folder: Path) -> tw.Tool:
         """Save a report as a file.
 
         Args:
-            title: Its heading.
-            text: What it says.
-            format: How it is written.
+            title: The report's heading.
+            text: The report's text.
+            format: The file format, markdown or text.
         """
         if format not in ENDINGS:
-            raise ValueError(f"Reports are saved as {' or '.join(ENDINGS)}, not as {format!r}.")
+            raise ValueError(f"The format must be {' or '.join(ENDINGS)}, not {format!r}.")
         path = folder / f"report.{ENDINGS[format]}"
         path.write_text(_REPORTS[format](title, text), encoding="utf-8")
         return f"Saved {path.name}, {path.stat().st_size} bytes."
@@ -148,7 +150,7 @@ HOTEL = {"type": "object", "properties": {"hotel": {"type": "string"}}, "require
 
 
 def host(weather_url: str) -> tw.Agent:
-    """Return the agent, whose weather comes from there."""
+    """Return the host agent. `weather_url` is the address of its weather service."""
     weather = {
         "name": "current_weather",
         "description": "The weather in a city.",

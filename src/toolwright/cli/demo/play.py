@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 from rich.console import Console
 
-from toolwright.cli.chat.view import View, table_of
+from toolwright.cli.chat.view import View, call_table
 from toolwright.cli.demo.app import book, weather_service
 from toolwright.cli.demo.desk import demo_app, host
 from toolwright.cli.keys import new_secret_key
@@ -35,8 +35,8 @@ TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """An event as it came over the stream."""
+class ReceivedEvent:
+    """An event received from the stream."""
 
     type: str
     payload: JSONObject
@@ -57,12 +57,12 @@ class Caller:
         return str((await self._post("/api/threads", {"agentId": agent}))["threadId"])
 
     async def send(self, thread_id: str, content: str) -> str:
-        """Send a message; the id of the run that reads it."""
+        """Send a message and return the id of the run that reads it."""
         return str((await self._post(f"/api/threads/{thread_id}/messages", {"content": content}))["runId"])
 
-    async def follow(self, thread_id: str) -> AsyncGenerator[Seen]:
-        """Yield the thread's events. After the first, `connected`, none is missed."""
-        with _faults_in_words():
+    async def follow(self, thread_id: str) -> AsyncGenerator[ReceivedEvent]:
+        """Yield the thread's events. No event after the first one, `connected`, is missed."""
+        with _translated_errors():
             async with self._http.stream("GET", f"/api/threads/{thread_id}/stream") as stream:
                 await _check(stream)
                 async for line in stream.aiter_lines():
@@ -70,7 +70,7 @@ class Caller:
                         yield _event(json.loads(line.removeprefix("data:")))
 
     async def sign_in_path(self) -> str:
-        """Return a path of the gateway that signs in at the console, once."""
+        """Return a path of the gateway that signs the user in at the console. It works once."""
         return str((await self._post("/console/links", {}))["path"])
 
     async def close(self) -> None:
@@ -78,7 +78,7 @@ class Caller:
         await self._http.aclose()
 
     async def _post(self, path: str, body: JSONObject) -> JSONObject:
-        with _faults_in_words():
+        with _translated_errors():
             response = await self._http.post(path, json=body)
             await _check(response)
         answer: JSONObject = response.json()
@@ -86,7 +86,7 @@ class Caller:
 
 
 @contextmanager
-def _faults_in_words() -> Generator[None]:
+def _translated_errors() -> Generator[None]:
     try:
         yield
     except httpx.HTTPError as error:
@@ -101,9 +101,9 @@ async def _check(response: httpx.Response) -> None:
         raise ToolwrightError(f"The gateway answered {response.status_code}: {body}")
 
 
-def _event(event: JSONObject) -> Seen:
+def _event(event: JSONObject) -> ReceivedEvent:
     payload, run_id = event.get("data"), event.get("runId")
-    return Seen(
+    return ReceivedEvent(
         type=str(event["type"]),
         payload=payload if isinstance(payload, dict) else {},
         at=datetime.fromisoformat(str(event["ts"])),
@@ -117,7 +117,7 @@ PATIENCE = 60.0  # seconds
 
 
 def play(*, keep: bool) -> int:
-    """Play the demo; the exit code."""
+    """Play the demo and return the exit code."""
     log_briefly()
     folder = Path(tempfile.mkdtemp(prefix="toolwright-demo-"))
     for name in ("medals.csv", "app.py"):
@@ -145,23 +145,24 @@ async def _serve(folder: Path, settings: Settings, key: str, app: App, *, keep: 
     )
     await asyncio.wait([serving, ready], return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
-        await serving  # it raises what went wrong
+        await serving  # raises the error that ended it
         return INTERRUPTED
     try:
         code = await _show(console, folder, ready.result(), key, serving)
         if keep and not serving.done():
             link = await _sign_in_link(ready.result(), key) if settings.console else None
             _print_address(console, ready.result(), key, link)
+            # A cancellation of this task must not cut the gateway off: it is stopped below.
             await asyncio.shield(serving)
         return code
     finally:
         if not serving.done():
-            signal.raise_signal(signal.SIGTERM)  # as a user would stop it
+            signal.raise_signal(signal.SIGTERM)  # stops the gateway as a user would
         await serving
 
 
 async def _show(console: Console, folder: Path, url: str, key: str, serving: asyncio.Task[None]) -> int:
-    """Print the run as it happens, then its result; return the exit code."""
+    """Print the run as it executes, then its result, and return the exit code."""
     console.print(f"A gateway runs at {url}, with a scripted model and real tools.\n", style="dim")
     view, caller = View(console, "analyst"), Caller(url, key)
     watching = asyncio.create_task(_watch(caller, view, console), name="watch the run")
@@ -178,7 +179,7 @@ async def _show(console: Console, folder: Path, url: str, key: str, serving: asy
     if ended is None:
         return INTERRUPTED
     console.print()
-    console.print(table_of(view.calls))
+    console.print(call_table(view.calls))
     booking = asyncio.create_task(book(console, url, key), name="book a hotel")
     done, _ = await asyncio.wait([booking, serving], return_when=asyncio.FIRST_COMPLETED)
     if booking not in done:
@@ -187,12 +188,12 @@ async def _show(console: Console, folder: Path, url: str, key: str, serving: asy
         return INTERRUPTED
     await booking
     console.print()
-    _print_places(console, folder)
+    _print_results(console, folder)
     return 0 if ended == "run.completed" else FAILED
 
 
 async def _watch(caller: Caller, view: View, console: Console) -> str | None:
-    """Ask the question and show its run; the run's last event, None if the server stopped before it."""
+    """Send the question and show its run. Return the run's last event type, or None if the server stopped first."""
     thread_id = await caller.create_thread("analyst")
     run_id: str | None = None
     async with aclosing(caller.follow(thread_id)) as events:
@@ -207,24 +208,26 @@ async def _watch(caller: Caller, view: View, console: Console) -> str | None:
     return None
 
 
-def _print_places(console: Console, folder: Path) -> None:
-    say = [f"All of it is kept in {folder}"]
-    kept = {
+def _print_results(console: Console, folder: Path) -> None:
+    lines = [f"The results are in {folder}"]
+    files = {
         "toolwright.db": "the journal: every message, call and result",
         "chart.svg": "the chart",
         "report.md": "the report",
     }
-    say += [f"  {name:<14} {what}" for name, what in kept.items() if (folder / name).exists()]
+    lines += [
+        f"  {name:<14} {description}" for name, description in files.items() if (folder / name).exists()
+    ]
     command, pip = "toolwright", "pip"
-    if shutil.which(command) is None:  # not on the path: the ones beside this Python
+    if shutil.which(command) is None:  # not on the path: use those of this Python
         command, pip = f"{Path(sys.executable).parent / command}", f"{sys.executable} -m pip"
-    say += [
+    lines += [
         "",
         "The same agent with a real model:",
         f'  {pip} install "pydantic-ai-slim[openai]" && export OPENAI_API_KEY=…',
         f"  cd {folder} && {command} chat analyst --model openai:gpt-5-mini",
     ]
-    console.print("\n".join(say), markup=False, highlight=False, soft_wrap=True)
+    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 
 async def _sign_in_link(url: str, key: str) -> str:
@@ -236,10 +239,12 @@ async def _sign_in_link(url: str, key: str) -> str:
 
 
 def _print_address(console: Console, url: str, key: str, link: str | None) -> None:
-    say = f"\nThe gateway stays at {url} until Ctrl-C.\n"
-    say += f"  curl -H 'x-secret-key: {key}' {url}/api/runs\n"
+    text = f"\nThe gateway stays at {url} until Ctrl-C.\n"
+    text += f"  curl -H 'x-secret-key: {key}' {url}/api/runs\n"
     if link is None:
-        say += f"For the console in your browser: {install('console')}"
+        text += f"For the console in your browser: {install('console')}"
     else:
-        say += f"The console is at {url}/console. This link signs you in, once, within ten minutes:\n  {link}"
-    console.print(say, markup=False, highlight=False, soft_wrap=True)
+        text += (
+            f"The console is at {url}/console. This link signs you in, once, within ten minutes:\n  {link}"
+        )
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

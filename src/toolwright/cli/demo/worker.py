@@ -1,4 +1,4 @@
-"""The demo's outside worker, a process of its own: `python -m toolwright.cli.demo.worker URL`."""
+"""The demo's external worker, a process of its own: `python -m toolwright.cli.demo.worker URL`."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ KEY = "TOOLWRIGHT_DEMO_KEY"
 
 
 async def find_hotels(city: str) -> list[dict[str, object]]:
-    """Hotels of a city."""
+    """Return hotels of a city."""
     return [
         {"hotel": "Sakura", "city": city, "price": 120},
         {"hotel": "Fuji View", "city": city, "price": 180},

@@ -1,4 +1,4 @@
-"""Following events over HTTP: SSE parsed, lost connections resumed without gap or repetition."""
+"""Event streams over HTTP: SSE parser and reconnection, without gaps or repeated events."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Sse:
-    """One dispatched event. `id` is the last one that the stream has named."""
+    """An event of the stream. `id` is the last event id that the stream has sent."""
 
     data: str
     event: str = "message"
@@ -30,16 +30,16 @@ class Sse:
 
 
 class SseParser:
-    """Takes bytes as they come and gives the events that they complete; half an event at the end is none.
+    """Incremental parser of server-sent events. An incomplete event at the end of the stream is dropped.
 
-    Lines end with CR, LF or both. `retry` is passed over: the client has its own patience. Raises `BadAnswer` when one
-    event grows above `largest` bytes.
+    Lines end with CR, LF or both. The `retry` field is ignored: the client has its own delays. Raises `BadAnswer` if an
+    event exceeds `largest` bytes.
     """
 
     def __init__(self, largest: int = LARGEST) -> None:
         self._largest = largest
         self._head = b""  # the first bytes, until it is clear whether they are a byte order mark
-        self._begun = False
+        self._started = False
         self._line = bytearray()
         self._after_cr = False
         self._data: list[str] = []
@@ -48,19 +48,19 @@ class SseParser:
         self._id = ""
 
     def feed(self, chunk: bytes) -> Iterator[Sse]:
-        """Yield the events that are complete with `chunk`; the iterator must be read to its end before the next."""
+        """Yield the events that `chunk` completes. Read the iterator to its end before the next chunk."""
         for line in self._lines(self._after_mark(chunk)):
-            made = self._read_line(line)
-            if made is not None:
-                yield made
+            event = self._read_line(line)
+            if event is not None:
+                yield event
 
     def _after_mark(self, chunk: bytes) -> bytes:
-        if self._begun:
+        if self._started:
             return chunk
         self._head += chunk
         if len(self._head) < len(_BOM) and _BOM.startswith(self._head):
             return b""
-        self._begun = True
+        self._started = True
         return self._head.removeprefix(_BOM)
 
     def _lines(self, chunk: bytes) -> Iterator[bytes]:
@@ -85,7 +85,9 @@ class SseParser:
     def _grow(self, part: bytes) -> None:
         self._line += part
         if len(self._line) + self._size > self._largest:
-            raise BadAnswer(f"The stream has an event of more than {quantity(self._largest, 'byte')}.")
+            raise BadAnswer(
+                f"The stream has an event of more than {quantity(self._largest, 'byte')}. Check the base URL."
+            )
 
     def _read_line(self, line: bytes) -> Sse | None:
         if not line:
@@ -113,32 +115,32 @@ CONNECTED = "connected"
 RESET = "reset"
 
 
-class Place:
-    """The place of a follower: the number of the last recorded event that it has handed over."""
+class StreamPosition:
+    """Resume position of a followed stream: the number of the last recorded event that was yielded."""
 
     def __init__(self, after: int | None) -> None:
-        self._asked = after
+        self._requested = after
         self._last: int | None = None
         self._head: int | None = None
 
     @property
     def query(self) -> dict[str, int | None]:
-        """Query of the first connection."""
-        return {"after": self._asked if self._last is None else None}
+        """Query of a connection as long as no recorded event was yielded."""
+        return {"after": self._requested if self._last is None else None}
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of every later connection."""
+        """Headers of a connection after the first recorded event."""
         return {} if self._last is None else {"last-event-id": str(self._last)}
 
-    def takes(self, event: Event) -> bool:
-        """Return whether the event is new; a live one always is.
+    def advance(self, event: Event) -> bool:
+        """Advance to the event and return whether it is new. Live events, which have no number, are always new.
 
-        Raises `Reset` where the server cannot go on from here.
+        Raises `Reset` if the server no longer has the events after the position.
         """
         if event.type == CONNECTED:
             self._head = _number(event.payload.get("after"))
-            self._last = self._head if self._last is None and self._asked is None else self._last
+            self._last = self._head if self._last is None and self._requested is None else self._last
         if event.type == RESET and event.n is None:
             raise Reset(
                 "Some events after the resume position were deleted. Read the current state again, "
@@ -147,14 +149,14 @@ class Place:
             )
         if event.n is None:
             return True
-        if event.n <= max(self._last or 0, self._asked or 0):
+        if event.n <= max(self._last or 0, self._requested or 0):
             return False
         self._last = event.n
         return True
 
 
 async def follow(http: Http, path: str, after: int | None) -> AsyncGenerator[Event]:
-    """Yield the events of a stream without end: each recorded one once and in order, live ones as they arrive."""
+    """Yield the events of a stream, without end: each recorded event once and in order, live events on arrival."""
     async with aclosing(signals(http, path, after)) as events:
         async for event in events:
             if event.type != CONNECTED:
@@ -162,34 +164,35 @@ async def follow(http: Http, path: str, after: int | None) -> AsyncGenerator[Eve
 
 
 async def signals(http: Http, path: str, after: int | None = None) -> AsyncGenerator[Event]:
-    """Yield the events, and `connected` after each connection: later events are not missed.
+    """Yield the events, and `connected` after each connection: no event after it is missed.
 
-    The first connection is tried a few times; after it has succeeded, every later loss is followed by another attempt.
+    The first connection is tried a few times. After it has succeeded, lost connections are re-opened without a limit.
     """
-    place, begun, failed = Place(after), False, 1
+    position, is_connected, failures = StreamPosition(after), False, 1
     while True:
         loss: ToolwrightError | None = None
         try:
-            async with http.stream(path, place.query, place.headers) as chunks:
+            async with http.stream(path, position.query, position.headers) as chunks:
                 async for event in _events(chunks):
-                    begun, failed = True, min(failed, 1)
-                    if place.takes(event):
-                        failed = failed if event.n is None else 0
+                    is_connected, failures = True, min(failures, 1)
+                    if position.advance(event):
+                        failures = failures if event.n is None else 0
                         yield event
         except RETRIABLE as error:
-            if not begun and failed >= TRIES:
+            if not is_connected and failures >= TRIES:
                 raise
             loss = error
         log.info("The stream %s is resumed: %s", path, loss or "it has ended.")
-        await http.pause(delay(loss, failed) if failed else 0.0)
-        failed += 1
+        # Without failures the server has ended the stream regularly: continue at once.
+        await http.pause(delay(loss, failures) if failures else 0.0)
+        failures += 1
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[Event]:
     parser = SseParser()
     async for chunk in chunks:
-        for made in parser.feed(chunk):
-            yield read(Event, _json(made.data))
+        for event in parser.feed(chunk):
+            yield read(Event, _json(event.data))
 
 
 def _json(text: str) -> JSON:

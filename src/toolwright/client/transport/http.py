@@ -1,4 +1,4 @@
-"""Requests over HTTP: who asks, translated errors, bounded answers, and the tries that do no harm."""
+"""HTTP requests of the client: authentication, errors, size limits, and retries that cannot repeat an effect."""
 
 import inspect
 import json
@@ -31,7 +31,7 @@ from toolwright.core.threads.call import ForbiddenMove
 log = logging.getLogger("toolwright.client")
 
 Token: TypeAlias = str | Callable[[], str | Awaitable[str]]
-"""A JWT, or what gives a fresh one; it is asked before every request."""
+"""A JWT, or a function that returns a fresh one and is called before every request."""
 
 
 class Identity:
@@ -39,10 +39,10 @@ class Identity:
 
     def __init__(self, secret_key: str | None, public_key: str | None, token: Token | None) -> None:
         keys = {"x-secret-key": secret_key, "x-public-key": public_key}
-        self._fixed = {name: _carried(name, key) for name, key in keys.items() if key is not None}
+        self._fixed = {name: _header_value(name, key) for name, key in keys.items() if key is not None}
         self._token = token
         if isinstance(token, str):
-            _carried("authorization", token)
+            _header_value("authorization", token)
 
     async def headers(self) -> dict[str, str]:
         """Return the headers of one request."""
@@ -50,14 +50,14 @@ class Identity:
             return self._fixed
         issued = self._token if isinstance(self._token, str) else self._token()
         token = await issued if inspect.isawaitable(issued) else issued
-        return {**self._fixed, "authorization": f"Bearer {_carried('authorization', token)}"}
+        return {**self._fixed, "authorization": f"Bearer {_header_value('authorization', token)}"}
 
 
-def _carried(name: str, text: str) -> str:
-    """Return the text if a header can contain it. It is a secret, so error messages do not repeat it."""
+def _header_value(name: str, text: str) -> str:
+    """Return the text if a header can contain it. Error messages do not repeat it, because it is a secret."""
     if not isinstance(text, str) or not text.isascii() or not text.isprintable() or not text.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise InvalidRequest(
-            f"The value of the header {name} must be text of printable ASCII characters, and not empty."
+            f"The value of the header {name} must be non-empty text of printable ASCII characters."
         )
     return text
 
@@ -70,7 +70,7 @@ CODES: Mapping[str, Kind] = {
     if isinstance(each, type) and issubclass(each, ToolwrightError)
 }
 RETRIABLE = (errors.Unreachable, errors.StoreError, errors.ModelUnavailable)
-"""Errors that may be over soon."""
+"""Temporary errors: the server, its database or a model is unavailable."""
 
 OK = 200
 NOT_FOUND = 404
@@ -92,16 +92,16 @@ _STATUSES: Mapping[int, Kind] = {
     503: errors.Unreachable,
     504: errors.AnswerLost,
 }
-"""Kinds of answers without a known code: those of proxies, which know nothing of ours."""
+"""Error classes for answers without one of our codes, such as those of proxies."""
 
-LONGEST_TEXT = 300  # characters of an answer that is repeated in an error
+LONGEST_TEXT = 300  # characters of an answer that an error message quotes
 
 
-def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ToolwrightError:
+def error_from(status: int, headers: Mapping[str, str], body: bytes) -> ToolwrightError:
     """Return the error for an answer with that status."""
-    fields = shown_in(body)
-    words = fields.get("error")
-    message = words if isinstance(words, str) and words else _without_words(status, body)
+    fields = json_object(body)
+    text = fields.get("error")
+    message = text if isinstance(text, str) and text else _generic_message(status, body)
     code = fields.get("code")
     kind = CODES.get(code) if isinstance(code, str) else None
     return _error(kind or _by_status(status), message, fields, retry_after(headers))
@@ -116,18 +116,18 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def _error(kind: Kind, message: str, fields: JSONObject, later: float | None) -> ToolwrightError:
-    missing = [name for name in _listed(fields.get("missing")) if isinstance(name, str)]
+def _error(kind: Kind, message: str, fields: JSONObject, retry_after: float | None) -> ToolwrightError:
+    missing = [name for name in _as_list(fields.get("missing")) if isinstance(name, str)]
     if issubclass(kind, VariablesRequired):
         return kind(message, missing)
     if issubclass(kind, TenvsRequired):
-        return kind(message, missing, _pairs(fields.get("invalid")))
+        return kind(message, missing, _text_objects(fields.get("invalid")))
     if issubclass(kind, InvalidRequest | errors.InvalidConfiguration):
-        return kind(message, _pairs(fields.get("details")))
-    made = kind(message)
-    if isinstance(made, RETRIABLE):
-        made.retry_after = later
-    return made
+        return kind(message, _text_objects(fields.get("details")))
+    error = kind(message)
+    if isinstance(error, RETRIABLE):
+        error.retry_after = retry_after
+    return error
 
 
 def _by_status(status: int) -> Kind:
@@ -138,12 +138,12 @@ def _by_status(status: int) -> Kind:
     return errors.InvalidRequest if status >= 400 else errors.BadAnswer
 
 
-def _without_words(status: int, body: bytes) -> str:
+def _generic_message(status: int, body: bytes) -> str:
     text = " ".join(body.decode("utf-8", "replace").split())
     return f"The server answered with the status {status}: {brief(text, LONGEST_TEXT) or 'nothing more'}"
 
 
-def shown_in(body: bytes) -> JSONObject:
+def json_object(body: bytes) -> JSONObject:
     """Return the JSON object in a body, or an empty one."""
     try:
         parsed = json.loads(body)
@@ -152,19 +152,20 @@ def shown_in(body: bytes) -> JSONObject:
     return cast("JSONObject", parsed) if isinstance(parsed, dict) else {}
 
 
-def _pairs(value: JSON) -> list[dict[str, str]]:
-    pairs = [each for each in _listed(value) if isinstance(each, dict)]
+def _text_objects(value: JSON) -> list[dict[str, str]]:
+    pairs = [each for each in _as_list(value) if isinstance(each, dict)]
     return [{name: text for name, text in pair.items() if isinstance(text, str)} for pair in pairs]
 
 
-def _listed(value: JSON) -> list[JSON]:
+def _as_list(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []
 
 
 Pause: TypeAlias = Callable[[float], Awaitable[object]]
 Query: TypeAlias = Mapping[str, str | int | Sequence[str] | None]
 Repeat: TypeAlias = Literal["lost", "unsent"]
-"""Rule of repetition: also when the answer was lost, since twice is as once; or if it was surely not read."""
+"""Retry rule. `lost`: also if the answer was lost, because the request is idempotent. `unsent`: only if the server has
+certainly not processed the request."""
 
 TRIES = 4
 LONGEST_PAUSE = 30.0  # seconds
@@ -174,7 +175,7 @@ _STREAM = "text/event-stream"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as it came."""
+    """An HTTP answer with its undecoded body."""
 
     status: int
     headers: Mapping[str, str]
@@ -189,13 +190,13 @@ class Answer:
             parsed = None
         if not isinstance(parsed, dict):
             raise BadAnswer(
-                f"The server's answer is not a JSON object: is {brief(repr(self.body), 60)} one of ours?"
+                f"The server's answer is not a JSON object: {brief(repr(self.body), 60)}. Check the base URL."
             )
         return cast("JSONObject", parsed)
 
 
 class Http:
-    """A server's routes, by path."""
+    """Sends requests to a server, by path, and retries them."""
 
     def __init__(
         self,
@@ -208,7 +209,7 @@ class Http:
         pause: Pause,
         largest: int = LARGEST_ANSWER,
     ) -> None:
-        self._base, self._display_url = _checked(base_url)
+        self._base, self._display_url = _checked_url(base_url)
         for name, seconds in (("timeout", timeout), ("silence", silence)):
             if not isinstance(seconds, int | float) or not seconds > 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
                 raise InvalidRequest(
@@ -222,7 +223,7 @@ class Http:
         self.pause = pause
 
     async def get(self, path: str, query: Query | None = None) -> JSONObject:
-        """Answer of the route to GET."""
+        """Return the JSON answer to a GET request."""
         return (await self.call("GET", path, query=query, repeat="lost")).json
 
     async def call(
@@ -234,31 +235,32 @@ class Http:
         query: Query | None = None,
         repeat: Repeat = "unsent",
     ) -> Answer:
-        """Return a successful answer, or raise its error.
+        """Send a request, with retries according to `repeat`, and return the successful answer or raise its error.
 
-        A 404 for a DELETE counts as success if the answer to an earlier attempt was lost.
+        A 404 for a DELETE counts as success if the answer to an earlier attempt was lost: that attempt has deleted it.
         """
-        failed, lost, limited = 0, False, False
+        failures, lost, limited = 0, False, False
         while True:
             try:
                 answer = await self.once(method, path, body, query)
                 limited = answer.status == TOO_MANY_REQUESTS
                 if 200 <= answer.status < 300 or (lost and method == "DELETE" and answer.status == NOT_FOUND):
                     return answer
-                raise error_of(answer.status, answer.headers, answer.body)
+                raise error_from(answer.status, answer.headers, answer.body)
             except RETRIABLE as error:
-                failed += 1
-                refused, limited = limited or _unsent(error), False
-                if failed >= TRIES or not (repeat == "lost" or refused):
+                failures += 1
+                # A request that may have been processed is only repeated if that has no further effect.
+                unsent, limited = limited or _unsent(error), False
+                if failures >= TRIES or not (repeat == "lost" or unsent):
                     raise
-                lost = lost or not refused
+                lost = lost or not unsent
                 log.info("%s %s is retried: %s", method, path, error)
-                await self.pause(delay(error, failed))
+                await self.pause(delay(error, failures))
 
     async def once(
         self, method: str, path: str, body: JSONObject | None = None, query: Query | None = None
     ) -> Answer:
-        """Return the answer, whatever its status."""
+        """Send a request once and return the answer, also if its status is an error."""
         content = None if body is None else dumps(body).encode("ascii")
         headers = {} if body is None else {"content-type": "application/json"}
         async with self._send(method, path, query, headers, content, self._timeout) as response:
@@ -269,10 +271,10 @@ class Http:
         self, path: str, query: Query, headers: Mapping[str, str]
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
         """Yield the bytes of an event stream as they arrive. A long silence counts as a lost connection."""
-        asked = {**headers, "accept": _STREAM, "accept-encoding": "identity"}
-        async with self._send("GET", path, query, asked, None, self._patience) as response:
+        all_headers = {**headers, "accept": _STREAM, "accept-encoding": "identity"}
+        async with self._send("GET", path, query, all_headers, None, self._patience) as response:
             if response.status_code != OK:
-                raise error_of(response.status_code, response.headers, await self._body(response))
+                raise error_from(response.status_code, response.headers, await self._body(response))
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != _STREAM or response.headers.get("content-encoding", "identity") != "identity":
                 raise BadAnswer(
@@ -290,13 +292,13 @@ class Http:
         content: bytes | None,
         timeout: httpx.Timeout,
     ) -> AsyncGenerator[httpx.Response]:
-        asked = {name: each for name, each in (query or {}).items() if each is not None}
+        params = {name: each for name, each in (query or {}).items() if each is not None}
         identity = await self._identity.headers()
         with self._translated():
             request = self._http.build_request(
                 method,
                 f"{self._base}{path}",
-                params=asked or None,
+                params=params or None,
                 headers={**headers, **identity},
                 content=content,
                 timeout=timeout,
@@ -317,7 +319,7 @@ class Http:
 
     @contextmanager
     def _translated(self) -> Generator[None]:
-        """Convert errors of httpx to ours; the only place that knows them."""
+        """Convert errors of httpx to ours. No other code of the client depends on them."""
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
@@ -327,7 +329,7 @@ class Http:
         except httpx.TransportError as error:
             raise AnswerLost(
                 f"The connection to {self._display_url} was lost before the answer arrived ({_reason(error)}): "
-                "whether the request took effect is unknown."
+                "whether the request took effect is unknown. Check it before you repeat the request."
             ) from error
         except (httpx.DecodingError, httpx.InvalidURL) as error:
             raise BadAnswer(
@@ -343,25 +345,26 @@ def segment(text: str) -> str:
         quoted = quote(text, safe="")
     except UnicodeEncodeError:
         raise InvalidRequest(f"{text!r} contains a lone surrogate and is not a valid id.") from None
-    return quoted if text.strip(".") else quoted.replace(".", "%2E")  # `..` would go up in the path
+    # A segment of dots alone would be resolved as this path or the parent path.
+    return quoted if text.strip(".") else quoted.replace(".", "%2E")
 
 
 def delay(error: ToolwrightError | None, failed: int) -> float:
-    """Return the seconds to wait after the n-th failure, from 1; longer if the server asks for it."""
-    asked: float | None = getattr(error, "retry_after", None)
-    return min(max(nth(failed - 1), asked or 0.0), LONGEST_PAUSE)
+    """Return the seconds to wait after the failure of that number, from 1; longer if the server requests it."""
+    requested: float | None = getattr(error, "retry_after", None)
+    return min(max(nth(failed - 1), requested or 0.0), LONGEST_PAUSE)
 
 
 def _unsent(error: ToolwrightError) -> bool:
-    """Return whether the connection itself failed.
+    """Return whether connecting failed, so that nothing was sent.
 
-    Whatever was answered, also by a proxy, came to a request that was sent.
+    An error with an HTTP answer, also a proxy's, belongs to a request that was sent.
     """
     return isinstance(error.__cause__, httpx.TransportError) and not isinstance(error, AnswerLost)
 
 
-def _checked(base_url: str) -> tuple[str, str]:
-    """Return the base URL without a trailing slash, and its form for messages, without a password."""
+def _checked_url(base_url: str) -> tuple[str, str]:
+    """Return the base URL without a trailing slash, and the form for messages, without a password."""
     if not isinstance(base_url, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise InvalidRequest(f"The base URL must be text, not {brief_value(base_url)}.")
     try:
@@ -373,8 +376,8 @@ def _checked(base_url: str) -> tuple[str, str]:
         raise InvalidRequest(
             "The base URL must look like https://example.org or http://127.0.0.1:8000/path, without a query."
         )
-    named = f"{parts.scheme}://{parts.hostname}" + (f":{port}" if port else "")
-    return base_url.rstrip("/"), named
+    display = f"{parts.scheme}://{parts.hostname}" + (f":{port}" if port else "")
+    return base_url.rstrip("/"), display
 
 
 def _reason(error: Exception) -> str:

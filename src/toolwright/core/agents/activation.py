@@ -1,4 +1,4 @@
-"""Activation of agents: names are found, tools made of the prompts and agents that they call."""
+"""Activation of agents: resolve names, and make tools of the prompts and agents that a prompt calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
@@ -6,7 +6,7 @@ from typing import Any, Protocol, cast
 from toolwright.core.agents.active import ActiveAgent, passed_secrets
 from toolwright.core.agents.agent import WRITE_PROMPT, Agent, Side
 from toolwright.core.agents.prompt import Callee, Env, Prompt
-from toolwright.core.env.env import SECRETS, EnvTypes, NamedVariable, Shown, merged
+from toolwright.core.env.env import SECRETS, EnvTypes, NamedVariable, ShownNames, merged
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.config import chosen_servers
@@ -32,8 +32,8 @@ from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import changed
 
 
-def check_below(prompt: Prompt, callees: Sequence[Tool | AgentCall]) -> None:
-    """Raises `DefinitionError` for a resumable, immediate or optional agent in a prompt that is a tool."""
+def check_prompt_tool(prompt: Prompt, callees: Sequence[Tool | AgentCall]) -> None:
+    """Raise `DefinitionError` for a resumable, immediate or optional agent in a prompt that is a tool."""
     for each in callees:
         relation = each.relation if isinstance(each, Tool) else each
         config = relation.config if isinstance(relation, AgentCall) else None
@@ -45,7 +45,7 @@ def check_below(prompt: Prompt, callees: Sequence[Tool | AgentCall]) -> None:
 
 
 def check_once(prompt: Prompt, children: Sequence[AgentCall]) -> None:
-    """Refuse an agent that is called in two ways."""
+    """Raise `DefinitionError` if a prompt calls an agent in two ways."""
     names = [each.config.name for each in children]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -63,7 +63,7 @@ def check_properties(name: str, parameters: JSONObject, *properties: str | None)
 
 
 def takes(parameters: JSONObject, name: str) -> bool:
-    """Return whether arguments of that schema may have a property of that name."""
+    """Return whether the schema allows a property of that name."""
     properties = parameters.get("properties")
     declared = not isinstance(properties, dict) or name in properties
     return declared or parameters.get("additionalProperties") is not False
@@ -89,7 +89,7 @@ class Declared(Protocol):
 
 
 def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAgent:
-    """Return the agent, ready to run, with all its sides. `model` replaces the model of its prompts.
+    """Return the agent with all its sides, ready to run. `model` replaces the model of its prompts.
 
     Raises `DefinitionError` for an unknown name and for a prompt that calls itself.
     """
@@ -98,18 +98,22 @@ def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAge
         name: activation.side(name, side) for name, side in agent.sides.items()
     }
     types = _types(bare.values())
-    made: dict[SideName, ActiveAgent] = {name: _valued(each, types, env) for name, each in bare.items()}
+    active_sides: dict[SideName, ActiveAgent] = {
+        name: _valued(each, types, env) for name, each in bare.items()
+    }
     secret_tenvs = frozenset[str]().union(
-        *(need.secrets for each in _all(made.values()) for need in each.needs),
-        *(passed_secrets(each.relations, app.callees, app.prompts) for each in _all(made.values())),
+        *(need.secrets for each in _all(active_sides.values()) for need in each.needs),
+        *(passed_secrets(each.relations, app.callees, app.prompts) for each in _all(active_sides.values())),
     )
     secrets = frozenset[tuple[str, str]]().union(
-        *(_secrets(each, secret_tenvs) for each in _all(made.values()))
+        *(_secrets(each, secret_tenvs) for each in _all(active_sides.values()))
     )
-    scoped = frozenset([v.name for each in made.values() for v in each.variables if v.scoped])
-    hidden = frozenset([name for each in _all(made.values()) for name in _hidden(each)])
-    has_relations = any(each.relations for each in _all(made.values()))
-    has_schema_tools = any(tool.meta is not None for each in _all(made.values()) for tool in each.tools)
+    scoped = frozenset([v.name for each in active_sides.values() for v in each.variables if v.scoped])
+    hidden = frozenset([name for each in _all(active_sides.values()) for name in _hidden(each)])
+    has_relations = any(each.relations for each in _all(active_sides.values()))
+    has_schema_tools = any(
+        tool.meta is not None for each in _all(active_sides.values()) for tool in each.tools
+    )
     sides: dict[SideName, ActiveAgent] = {}
 
     def whole(active: ActiveAgent) -> ActiveAgent:
@@ -126,12 +130,12 @@ def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAge
             has_schema_tools=has_schema_tools,
         )
 
-    sides.update({name: whole(each) for name, each in made.items()})
+    sides.update({name: whole(each) for name, each in active_sides.items()})
     return sides["side_a"]
 
 
 class _Activation:
-    """One agent, on its way."""
+    """Resolves the prompts and callees of one agent."""
 
     def __init__(self, agent: Agent, app: Declared, model: object) -> None:
         self._agent = agent
@@ -141,41 +145,41 @@ class _Activation:
     def side(self, name: SideName, side: Side) -> ActiveAgent:
         """Return the agent through the prompt of one side."""
         prompt = self._prompt_of(self._agent, name)
-        made = self._with_form(self._through(prompt, name, side, ()), prompt)
-        names = {*made.by_name, *reserved(self._agent.toolkits)} - {READ_RESULT}
+        active = self._with_form(self._through(prompt, name, side, ()), prompt)
+        names = {*active.by_name, *reserved(self._agent.toolkits)} - {READ_RESULT}
         for ending in side.ending:
             if ending not in names:
                 raise DefinitionError(
                     f"Agent {self._agent.name!r}: {name} ends with the tool {ending!r}, which its prompt does not have."
                     f"{hint(ending, names)}"
                 )
-            tool = made.by_name.get(ending) if ending == side.stop_tool else None
+            tool = active.by_name.get(ending) if ending == side.stop_tool else None
             property_ = side.stop_tool_response_property
             if tool is not None and property_ is not None and not takes(tool.parameters, property_):
                 raise DefinitionError(
                     f"Agent {self._agent.name!r}: {name} answers with the property {property_!r}, "
                     f"which its tool {ending!r} does not take."
                 )
-        return made
+        return active
 
-    def _with_form(self, made: ActiveAgent, prompt: Prompt) -> ActiveAgent:
-        """Return the side with the form of its answers, where its prompt has an output."""
+    def _with_form(self, active: ActiveAgent, prompt: Prompt) -> ActiveAgent:
+        """Return the side with the required form of its answers, if its prompt has an output."""
         if not isinstance(prompt.output, Output):
-            return made
+            return active
         if self._agent.type == "dual_ai":
             raise DefinitionError(
                 f"Agent {self._agent.name!r} talks with itself, so its prompt {prompt.name!r} can have no output."
             )
-        return changed(made, form=OutputForm(prompt.output))
+        return changed(active, form=OutputForm(prompt.output))
 
-    def _through(self, prompt: Prompt, side: SideName, stops: Side, above: tuple[str, ...]) -> ActiveAgent:
-        if prompt.name in above:
+    def _through(self, prompt: Prompt, side: SideName, stops: Side, callers: tuple[str, ...]) -> ActiveAgent:
+        if prompt.name in callers:
             raise DefinitionError(
-                f"The prompt {prompt.name!r} calls itself: {' → '.join([*above, prompt.name])}."
+                f"The prompt {prompt.name!r} calls itself: {' → '.join([*callers, prompt.name])}."
             )
         callees = [self._callee(each, prompt) for each in prompt.tools]
-        if above:
-            check_below(prompt, callees)
+        if callers:
+            check_prompt_tool(prompt, callees)
         tools = Toolset([each for each in callees if isinstance(each, Tool)])
         relations = [each.relation if isinstance(each, Tool) else each for each in callees]
         children = tuple([each for each in relations if isinstance(each, AgentCall)])
@@ -183,13 +187,13 @@ class _Activation:
         self._check_names(prompt, tools, children)
         nested = {
             each.config.name: self._through(
-                self._app.prompts[each.config.name], side, Side(prompt), (*above, prompt.name)
+                self._app.prompts[each.config.name], side, Side(prompt), (*callers, prompt.name)
             )
             for each in relations
             if isinstance(each, PromptCall)
         }
         tenvs = cast("JSONObject", plain({**prompt.tenvs, **self._agent.tenvs}))  # a dict stays an object
-        servers = () if above else chosen_servers(self._agent.servers, self._app.servers, self._agent.name)
+        servers = () if callers else chosen_servers(self._agent.servers, self._app.servers, self._agent.name)
         return ActiveAgent(
             agent=self._agent,
             settings=cast("ModelSettings | None", prompt.model_settings),  # as it was declared
@@ -201,7 +205,7 @@ class _Activation:
             model=prompt.model if self._model is None else self._model,
             tools=tools,
             by_name={tool.name: tool for tool in tools},
-            who=(self._agent.name, prompt.name) if not above else (prompt.name,),
+            who=(self._agent.name, prompt.name) if not callers else (prompt.name,),
             tenvs=tenvs,
             needs=tuple([tool.needs for tool in tools if tool.needs is not None]),
             variables=merged(
@@ -228,9 +232,9 @@ class _Activation:
         )
 
     def _callee(self, callee: Callee, prompt: Prompt) -> Tool | AgentCall:
-        """Return the tool itself, or a tool that calls the named agent or prompt.
+        """Return the callee if it is a tool, otherwise a tool that calls the named agent or prompt.
 
-        Of a resumable agent only its call form is read.
+        Of a resumable agent only its call form is read here.
         """
         if isinstance(callee, Tool):
             return callee
@@ -273,20 +277,20 @@ class _Activation:
             description=agent.tool_description,
             kind="agent",
             parameters=parameters,
-            judge=self._prompt_of(agent).argument_validator(parameters),
+            validator=self._prompt_of(agent).argument_validator(parameters),
             relation=Handoff(agent_id=agent.id),
         )
 
     def _child(self, agent: Agent, config: SubagentToolConfig, description: str) -> Tool | AgentCall:
         spoken_to = self._prompt_of(agent)
         own = spoken_to.argument_validator(spoken_to.parameters())
-        relation = AgentCall(config=config, agent_id=agent.id, about=description, judge=own)
+        relation = AgentCall(config=config, agent_id=agent.id, about=description, validator=own)
         immediate = config.immediate
-        named = isinstance(immediate, Immediate) and immediate.name_env is not None
+        has_name_env = isinstance(immediate, Immediate) and immediate.name_env is not None
         if config.resumable and config.resumable.receives_messages not in agent.sides:
             raise DefinitionError(
                 f"The agent {agent.name!r} has no {config.resumable.receives_messages}: "
-                "its side_a receives what it is told."
+                "its side_a receives its messages."
             )
         properties = (config.init_user_message_property, config.init_attachments_property)
         if config.resumable:
@@ -295,7 +299,9 @@ class _Activation:
             return relation
         parameters = check_properties(
             agent.name,
-            spoken_to.parameters(*properties, config.init_agent_name_property or ("name" if named else None)),
+            spoken_to.parameters(
+                *properties, config.init_agent_name_property or ("name" if has_name_env else None)
+            ),
             *properties,
             config.init_agent_name_property,
         )
@@ -304,7 +310,7 @@ class _Activation:
             description=description,
             kind="agent",
             parameters=parameters,
-            judge=spoken_to.argument_validator(parameters),
+            validator=spoken_to.argument_validator(parameters),
             relation=relation,
             requires_approval=config.requires_approval,
         )
@@ -324,9 +330,9 @@ class _Activation:
     def _check_names(self, prompt: Prompt, tools: Toolset, children: tuple[AgentCall, ...]) -> None:
         """Raise `DefinitionError` if a tool has the name of a built-in tool (D11)."""
         lifecycle = LIFECYCLE if any(each.config.resumable for each in children) else ()
-        taken = {*reserved(self._agent.toolkits), *lifecycle}
+        reserved_names = {*reserved(self._agent.toolkits), *lifecycle}
         for tool in tools:
-            if tool.name in taken:
+            if tool.name in reserved_names:
                 raise DefinitionError(
                     f"Agent {self._agent.name!r}: {tool.name!r} is the name of a built-in tool of its toolkits; "
                     "rename the tool."
@@ -341,25 +347,27 @@ def _prompt_tool(prompt: Prompt, config: SubpromptConfig) -> Tool:
         description=prompt.tool_description,
         kind="prompt",
         parameters=parameters,
-        judge=prompt.argument_validator(parameters),
+        validator=prompt.argument_validator(parameters),
         relation=PromptCall(config=config),
         requires_approval=config.requires_approval,
     )
 
 
-def _config(wanted: type[Any], callee: object, name: str) -> Any:  # one of the two configurations
+def _config(config_type: type[Any], callee: object, name: str) -> Any:  # one of the two configurations
     if isinstance(callee, str):
-        return wanted(name=name)
-    if isinstance(callee, wanted):
+        return config_type(name=name)
+    if isinstance(callee, config_type):
         return callee
     if isinstance(callee, Mapping):
-        return wanted.model_validate(callee)
-    raise DefinitionError(f"{name!r} is called with a {wanted.__name__}, not with a {type(callee).__name__}.")
+        return config_type.model_validate(callee)
+    raise DefinitionError(
+        f"{name!r} is called with a {config_type.__name__}, not with a {type(callee).__name__}."
+    )
 
 
 def _name_in(callee: Callee, prompt: Prompt) -> str:
-    named = cast("Mapping[str, JSON]", callee).get("name") if isinstance(callee, Mapping) else None
-    name = getattr(cast("object", callee), "name", named)
+    declared_name = cast("Mapping[str, JSON]", callee).get("name") if isinstance(callee, Mapping) else None
+    name = getattr(cast("object", callee), "name", declared_name)
     if not isinstance(name, str):
         raise DefinitionError(f"Prompt {prompt.name!r}: a called agent or prompt needs a name.")
     return name
@@ -372,7 +380,7 @@ def _all(voices: Iterable[ActiveAgent]) -> Iterable[ActiveAgent]:
 
 
 def _types(voices: Iterable[ActiveAgent]) -> EnvTypes:
-    """Return the types that plain text has for the whole agent."""
+    """Return the types of values that are given as plain text, for the whole agent."""
     through = list(_all(voices))
     relations = [relation.config for each in through for relation in each.relations]
     immediates = [config.immediate for config in relations if isinstance(config.immediate, Immediate)]
@@ -381,7 +389,11 @@ def _types(voices: Iterable[ActiveAgent]) -> EnvTypes:
         declared={each.name: each.type for each in variables if not isinstance(each, NamedVariable)},
         flags=frozenset([config.optional for config in relations if config.optional is not None]),
         shown=tuple(
-            [Shown(names=each.designated, related=each.related) for each in immediates if each.designated]
+            [
+                ShownNames(names=each.designated, related=each.related)
+                for each in immediates
+                if each.designated
+            ]
         ),
     )
 
@@ -399,7 +411,7 @@ def _valued(active: ActiveAgent, types: EnvTypes, env: Env) -> ActiveAgent:
 
 
 def _hidden(active: ActiveAgent) -> Iterable[str]:
-    """Yield names scoped to immediate children, except those designated as their name or first message."""
+    """Yield the names scoped to immediate children, except those that give a child its name or first message."""
     for relation in active.relations:
         immediate = relation.config.immediate
         if isinstance(immediate, Immediate):
@@ -412,6 +424,6 @@ def _hidden(active: ActiveAgent) -> Iterable[str]:
 
 def _secrets(active: ActiveAgent, secret_tenvs: frozenset[str]) -> frozenset[tuple[str, str]]:
     layers = (*active.env, *active.tool_env.values())
-    named = {(n, value) for n, value in active.tenvs.items() if n in secret_tenvs and isinstance(value, str)}
-    named.update((n, var.value) for layer in layers for n, var in layer.items() if var.type == "secret")
-    return frozenset(named)
+    values = {(n, value) for n, value in active.tenvs.items() if n in secret_tenvs and isinstance(value, str)}
+    values.update((n, var.value) for layer in layers for n, var in layer.items() if var.type == "secret")
+    return frozenset(values)

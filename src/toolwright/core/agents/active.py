@@ -1,4 +1,4 @@
-"""Active agents: prompts, tools and values with every name resolved; and the turns of sides after a step."""
+"""Active agents: prompts, tools and values with every name resolved; and the next side after a step."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ class ActiveAgent:
 
     @property
     def max_steps(self) -> int | None:
-        """The most steps of the side in one run, None for the settings' limit."""
+        """The maximum number of the side's steps in one run, or None for the settings' limit."""
         return self.stops.max_steps
 
     @property
@@ -103,7 +103,7 @@ class ActiveAgent:
 
     @property
     def below(self) -> Iterator["ActiveAgent"]:
-        """The agent through the prompts of the prompt tools of this one, all the way down."""
+        """The agent through the prompts of this one's prompt tools, recursively."""
         for each in self.nested.values():
             yield each
             yield from each.below
@@ -148,9 +148,9 @@ class ActiveAgent:
             sides[name] = changed(side, agent=bare, sides=sides)
         return sides[self.side]
 
-    def offering(self, tools: Sequence[Tool], taken: Sequence[Tool]) -> "ActiveAgent":
-        """Return a copy that offers these tools to the model; calls are executed by the tools `taken`."""
-        return changed(self, tools=Toolset(tools), by_name={tool.name: tool for tool in taken})
+    def offering(self, tools: Sequence[Tool], executed_by: Sequence[Tool]) -> "ActiveAgent":
+        """Return a copy that offers `tools` to the model and executes their calls by those of `executed_by`."""
+        return changed(self, tools=Toolset(tools), by_name={tool.name: tool for tool in executed_by})
 
 
 Callees = Mapping[str, Tool | Prompt | Agent]
@@ -160,7 +160,7 @@ Callees = Mapping[str, Tool | Prompt | Agent]
 def passed_secrets(
     relations: Iterable[AgentCall], callees: Callees, prompts: Mapping[str, Prompt]
 ) -> Iterator[str]:
-    """Yield the names passed on by these relations that tools of their descendants keep secret."""
+    """Yield the names that these relations pass on and that tools of their descendants declare as secret."""
     for relation in relations:
         child = callees.get(relation.config.name)
         if relation.config.pass_tenvs and isinstance(child, Agent):
@@ -171,23 +171,23 @@ def passed_secrets(
 def _secrets_of(agent: Agent, callees: Callees, prompts: Mapping[str, Prompt]) -> frozenset[str]:
     """Return the secret tenvs of all tools that the agent and its callees can reach."""
     secrets: set[str] = set()
-    seen: set[int] = set()
-    left: list[object] = [agent]
-    while left:
-        each = left.pop()
-        if each is None or id(each) in seen:
+    visited: set[int] = set()
+    pending: list[object] = [agent]
+    while pending:
+        each = pending.pop()
+        if each is None or id(each) in visited:
             continue
-        seen.add(id(each))
+        visited.add(id(each))
         match each:
             case Tool(needs=needs):
                 secrets |= set() if needs is None else needs.secrets
             case Agent():
-                left += [
+                pending += [
                     prompts.get(s.prompt) if isinstance(s.prompt, str) else s.prompt
                     for s in each.sides.values()
                 ]
             case Prompt():
-                left += [
+                pending += [
                     callee if isinstance(callee, Tool) else callees.get(_name(callee))
                     for callee in each.tools
                 ]
@@ -224,12 +224,12 @@ def after_text(active: ActiveAgent, run: Run) -> tuple[Run, StopReason | None]:
     return side_over(active, run, "end_turn")
 
 
-def after_calls(active: ActiveAgent, run: Run, made: Sequence[CallSummary]) -> tuple[Run, StopReason | None]:
+def after_calls(active: ActiveAgent, run: Run, calls: Sequence[CallSummary]) -> tuple[Run, StopReason | None]:
     """Return the run and its stop reason once all calls of a step are answered."""
     stops = active.stops
     if not stops.ending:
         return run, None
-    done = {each.name: each for each in made if each.succeeded}
+    done = {each.name: each for each in calls if each.succeeded}
     reasons: list[tuple[str | None, StopReason]] = [
         (stops.session_fail, "session_fail"),
         (stops.session_stop, "session_stop"),
@@ -246,9 +246,9 @@ def after_calls(active: ActiveAgent, run: Run, made: Sequence[CallSummary]) -> t
 
 
 def side_over(active: ActiveAgent, run: Run, reason: SideEnd) -> tuple[Run, StopReason | None]:
-    """Return the run after a side's turn has ended, and its stop reason if it ends.
+    """Return the run after a side's turn has ended, and its stop reason if the run ends too.
 
-    Of an agent with two sides the other one is next, unless this was the last turn.
+    In an agent with two sides the other one is next, unless this was the last turn.
     """
     if active.agent.type == "ai_human":
         return run, reason
@@ -258,7 +258,7 @@ def side_over(active: ActiveAgent, run: Run, reason: SideEnd) -> tuple[Run, Stop
 
 
 def answer_in(arguments: str, property_: str | None) -> tuple[JSON, bool]:
-    """Answer of a call that ends a turn: that property of its arguments; and whether it has it."""
+    """Return the answer of a call that ends a turn, which is that property of its arguments, and whether it has one."""
     if property_ is None:
         return None, False
     parsed = json.loads(arguments or "{}")  # of a call that went well, and so an object
@@ -266,7 +266,7 @@ def answer_in(arguments: str, property_: str | None) -> tuple[JSON, bool]:
 
 
 def steps_of(speaker: str | None, messages: Sequence[Message], run: Run, side: SideName | None = None) -> int:
-    """Return the number of steps that the prompt has made in the run, on the given side only if one is named."""
+    """Return the number of steps of the prompt in the run, on the given side only if one is given."""
     if speaker is None:
         return run.step_count
     own = [m for m in messages if m.run_id == run.id and m.role == "assistant" and m.by == speaker]

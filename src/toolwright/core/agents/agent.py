@@ -1,4 +1,4 @@
-"""Agents and their sides: definitions, nothing that runs."""
+"""Agents and their sides: the definitions, without anything that runs."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -42,13 +42,22 @@ HomeTools: TypeAlias = Literal["own", "all", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of an agent: its prompt, by name or itself, and what ends its turn or the session.
+    """One side of an agent: its prompt, and the conditions that end its turn or the session.
 
-    Its turn ends with a text and no calls (`stop_on_response`), or when its call of the tool `stop_tool` has
-    succeeded; that call's argument `stop_tool_response_property` is then its answer. A call of the tool
-    `session_stop` ends the whole run successfully, a call of `session_fail` as a failure. `max_steps` is the
-    maximum number of the side's steps in one run. `max_seconds` counts from the run's start, waiting included; then
-    the side makes no further step.
+    Raises `DefinitionError` if a field is invalid.
+
+    Attributes:
+        prompt: The prompt, or its name in the app.
+        label: Display name of the side. Default: None.
+        max_steps: Maximum number of the side's model calls in one run, 1 or more. Default: None, the settings' limit.
+        max_seconds: Seconds from the start of the run, waiting included, after which the side makes no further step.
+            At most 10**9. Default: None, no limit.
+        stop_on_response: Whether an answer of text without calls ends the turn. Default: True.
+        stop_tool: Name of the tool whose successful call ends the turn. Default: None.
+        stop_tool_response_property: Argument of that call which becomes the side's answer. Requires one of the three
+            ending tools. Default: None.
+        session_stop: Name of the tool whose call ends the whole run successfully. Default: None.
+        session_fail: Name of the tool whose call ends the whole run as failed. Default: None.
     """
 
     prompt: str | Prompt
@@ -96,42 +105,57 @@ _HINTS = {
 }
 WRITE_PROMPT = " To write the prompt here, give instructions=."  # for who has written it where a name is read
 _OWN = ("instructions", "model", "tools", "output", "model_settings", "max_steps", "max_seconds")
-"""The arguments of the short form, in their order."""
+"""The arguments of the short form, in the order of the fields."""
 
 
 @refuse_fields(_HINTS)
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Agent:
-    """An agent, which answers in threads. A side is a `Side`, or a prompt (by name or itself) as its only part.
+    """An agent, which answers in threads: one or two sides with their prompts, its values, memory and permissions.
 
-    In an `ai_human` agent `side_a` answers the user. In a `dual_ai` agent the two sides answer each other in turns,
-    at most `max_session_turns` times each. `tool_description` describes an agent with `expose_as_tool` to its
-    callers.
+    `tw.Agent("counter", instructions="…", model="openai:gpt-5", tools=[…])` is the short form: an agent whose `side_a`
+    is a prompt of the same name. Raises `DefinitionError` if a field is invalid.
 
-    `tw.Agent("counter", instructions="…", model="openai:gpt-5", tools=[…])` is short for an agent whose `side_a` is a
-    prompt of its name: `instructions`, `model`, `tools`, `output` and `model_settings` are that prompt's, see
-    `Prompt`; `max_steps` and `max_seconds` are its side's, see `Side`.
-
-    `tenvs` override the prompt's; the thread's override both (S2 §9.4). `env` are the agent's values (D5), and
-    `user_env` names the values that a person may set in their own thread (D24). `toolkits` names sets of built-in
-    tools. With `inbox_preview` the prompt lists waiting inbox events at each step. `key` and `revision` identify an
-    agent that is configured as JSON; `tool_env` has its values for single tools, by tool name. `mcp` selects the
-    MCP servers: configurations by name, or a list of configurations and names of the app's servers; None means all
-    of the app's.
-
-    `open_to` says which people may open threads with it: `"everyone"`, `"members"` (people who share a space with the
-    agent that is not public), `"nobody"`, or a list of claims, of which their token must have one: `"role"` is a claim
-    that is set, `"role=admin"` one with that value or with a list that has it. The default is `"members"` for an agent
-    with toolkits, and `"everyone"` for any other.
-
-    `home_tools` limits the toolkits, and their parts of the system prompt, in a thread of a user: `"own"` to what
-    that person may see and do, with a memory of that agent and that person, `"all"` to everything that the agent
-    reaches elsewhere, `"none"` removes them. With `shared_memory` its goals, memories, plans, blocks and passages
-    are shared by all users.
-
-    `context` limits the length of requests to its models and says how conversations are shortened; by default the
-    app's. `parallel` is the maximum number of an answer's calls that run at once: only calls of `read_only` tools
-    do; by default the app's, or 1.
+    Attributes:
+        name: The name by which threads, tools and routes refer to the agent. Unique in the app, on one line.
+        side_a: The side that answers the user: a `Side`, or only its prompt (the prompt or its name in the app).
+            Not with the short form.
+        side_b: The second side of a `dual_ai` agent, which answers side_a. Default: none.
+        type: `"ai_human"` (default): side_a answers the user. `"dual_ai"`: the two sides answer each other in turns.
+        description: What the agent does, for people, and for other agents if `tool_description` is empty. Default: "".
+        tenvs: Typed values by name. They override the prompt's; the thread's override both (S2 §9.4). Default: none.
+        env: The agent's variables by name: text (a secret) or `{"value": …, "type": "text"}` (D5). Default: none.
+        user_env: Names of the variables that a person may set in their own thread (D24). Default: none.
+        toolkits: Sets of built-in tools: `"spaces"`, `"mind"`, `"channels"`, `"memory"`; not both `"spaces"` and
+            `"channels"`. Default: none.
+        inbox_preview: Whether the prompt lists the waiting inbox events at each step. Default: False.
+        key: Id of an agent that is configured as JSON. Set by the runtime.
+        revision: Number of the configuration of an agent that is configured as JSON. Set by the runtime.
+        tool_env: Variables for single tools, by tool name, of an agent that is configured as JSON.
+        max_session_turns: Maximum number of turns of each side in a session of a `dual_ai` agent, 1 or more.
+            Default: None, no limit.
+        expose_as_tool: Whether other prompts can call the agent by its name. Default: False.
+        tool_description: When to call the agent, for the models of its callers. Required with `expose_as_tool`.
+        mcp: Its MCP servers: configurations by name, or a list of configurations and of names of the app's servers.
+            Default: None, all servers of the app.
+        open_to: The people who may open threads with it: `"everyone"`, `"members"` (people who share a space with it
+            that is not public), `"nobody"`, or a list of claims, one of which their token must have: `"role"` is a
+            claim that is set, `"role=admin"` a claim with this value, or with a list that has it. Default: None, which
+            is `"members"` for an agent with toolkits and `"everyone"` for any other.
+        home_tools: What its toolkits, and their parts of the system prompt, reach in a thread of a user: `"own"`
+            (default) only what that person may see and do, with a memory for that person; `"all"` everything that the
+            agent reaches elsewhere; `"none"` removes them.
+        shared_memory: Whether all users share its goals, memories, plans, blocks and passages. Default: False.
+        context: Token limit of its requests to models, and how conversations are shortened. Default: the app's.
+        parallel: Maximum number of calls of one answer that run at once, 1 to 100. Only calls of `read_only` tools
+            run at once. Default: the app's, or 1.
+        instructions: Short form: the text of its prompt, see `Prompt.prompt`.
+        model: Short form: the model of its prompt, see `Prompt.model`.
+        tools: Short form: the tools of its prompt, see `Prompt.tools`.
+        output: Short form: the type of its answer, see `Prompt.output`.
+        model_settings: Short form: the settings of its model, see `Prompt.model_settings`.
+        max_steps: Short form: maximum number of model calls in a run, see `Side.max_steps`.
+        max_seconds: Short form: seconds after which a run makes no further step, see `Side.max_seconds`.
     """
 
     name: str
@@ -168,32 +192,32 @@ class Agent:
         check_name("An agent", self.name)
         if self.key is None:  # one that is kept was looked at when it was configured
             check_line("An agent", self.name)
-        whose = f"Agent {self.name!r}"
-        given = {name: each for name, each in zip(_OWN, own, strict=False) if each is not None}
-        self._keep_own_prompt(whose, given)
+        subject = f"Agent {self.name!r}"
+        short_form = {name: each for name, each in zip(_OWN, own, strict=False) if each is not None}
+        self._make_own_prompt(subject, short_form)
         check_kind(
-            f"{whose}: side_a", self.side_a, (Side, Prompt, str), "a side, a prompt or the name of one"
+            f"{subject}: side_a", self.side_a, (Side, Prompt, str), "a side, a prompt or the name of one"
         )
         if self.type not in get_args(AgentType):
             raise DefinitionError(
-                f"{whose}: type must be 'ai_human' or 'dual_ai', not {brief_value(self.type)}."
+                f"{subject}: type must be 'ai_human' or 'dual_ai', not {brief_value(self.type)}."
             )
-        self._check_sides(whose)
-        check_kind(f"{whose}: description", self.description, str, "text")
-        check_kind(f"{whose}: expose_as_tool", self.expose_as_tool, bool, "true or false")
-        check_exposed(whose, self.expose_as_tool, self.tool_description)
-        check_values(whose, self.tenvs, self.env)
-        check_list(f"{whose}: user_env", self.user_env, str, "names")
-        check_list(f"{whose}: toolkits", self.toolkits, str, "names of toolkits")
+        self._check_sides(subject)
+        check_kind(f"{subject}: description", self.description, str, "text")
+        check_kind(f"{subject}: expose_as_tool", self.expose_as_tool, bool, "true or false")
+        check_exposed(subject, self.expose_as_tool, self.tool_description)
+        check_values(subject, self.tenvs, self.env)
+        check_list(f"{subject}: user_env", self.user_env, str, "names")
+        check_list(f"{subject}: toolkits", self.toolkits, str, "names of toolkits")
         error = toolkits_error(self.toolkits)
         if error is not None:
-            raise DefinitionError(f"{whose}: toolkits {error}.")
-        self._check_people(whose)
+            raise DefinitionError(f"{subject}: toolkits {error}.")
+        self._check_people(subject)
         keep(self, "user_env", "toolkits", "tenvs", "env", "tool_env", "open_to")
-        check_kind(f"{whose}: context", self.context, (Context, NoneType), "a tw.Context")
-        check_parallel(whose, self.parallel)
+        check_kind(f"{subject}: context", self.context, (Context, NoneType), "a tw.Context")
+        check_parallel(subject, self.parallel)
         if self.mcp is not None:
-            object.__setattr__(self, "mcp", tuple(declared_servers(self.mcp, whose)))
+            object.__setattr__(self, "mcp", tuple(declared_servers(self.mcp, subject)))
 
     def as_tool(
         self, description: str | None = None, **options: Any
@@ -212,22 +236,24 @@ class Agent:
             )
         return AgentTool(agent=self, description=text, config=SubagentToolConfig(name=self.name, **options))
 
-    def _keep_own_prompt(self, whose: str, own: dict[str, Any]) -> None:
-        """Make the prompt of the short form, whose fields are `own`, unless there are sides already."""
+    def _make_own_prompt(self, subject: str, own: dict[str, Any]) -> None:
+        """Create the prompt of the short form from its fields `own`, unless the agent has sides."""
         if self.side_a is not None or self.type == "dual_ai":
             if not own:
                 return
             name = next(iter(own))
             of_side = name in ("max_steps", "max_seconds")
-            both = "its sides" if of_side else "the prompts of its sides"
+            places = "its sides" if of_side else "the prompts of its sides"
             if self.side_a is None:
-                fault = f"is of the type 'dual_ai': give {name}= to {both}."
+                error_text = f"is of the type 'dual_ai': give {name}= to {places}."
             elif isinstance(self.side_a, str) and not of_side:
-                fault = f"names the prompt {self.side_a!r}: its {name}= belongs there.{WRITE_PROMPT}"
+                error_text = f"names the prompt {self.side_a!r}: its {name}= belongs there.{WRITE_PROMPT}"
             else:
-                fault = f"has a side_a: its {name}= belongs to the {'side' if of_side else 'prompt'} there."
-            raise DefinitionError(f"{whose} {fault}")
-        check_kind(f"{whose}: instructions", own.get("instructions", ""), str, "text")
+                error_text = (
+                    f"has a side_a: its {name}= belongs to the {'side' if of_side else 'prompt'} there."
+                )
+            raise DefinitionError(f"{subject} {error_text}")
+        check_kind(f"{subject}: instructions", own.get("instructions", ""), str, "text")
         limits = {name: own.pop(name) for name in ("max_steps", "max_seconds") if name in own}
         try:
             prompt = Prompt(self.name, own.pop("instructions", ""), **own)
@@ -238,43 +264,45 @@ class Agent:
         try:
             object.__setattr__(self, "side_a", Side(prompt, **limits) if limits else prompt)
         except DefinitionError as error:
-            raise DefinitionError(f"{whose}: {error.message}") from None
+            raise DefinitionError(f"{subject}: {error.message}") from None
 
-    def _check_people(self, whose: str) -> None:
+    def _check_people(self, subject: str) -> None:
         """Validate the fields about people, and set the default of `open_to`."""
         if self.open_to is None:
             object.__setattr__(self, "open_to", "members" if self.toolkits else "everyone")
         if isinstance(self.open_to, str) and self.open_to not in get_args(OpenTo):
             raise DefinitionError(
-                f"{whose}: open_to must be 'everyone', 'members', 'nobody' or a list of claims, not "
+                f"{subject}: open_to must be 'everyone', 'members', 'nobody' or a list of claims, not "
                 f"{brief_value(self.open_to)}."
             )
         if not isinstance(self.open_to, str):
-            check_list(f"{whose}: open_to", self.open_to, str, "claims")
+            check_list(f"{subject}: open_to", self.open_to, str, "claims")
             if not self.open_to or not all(each.partition("=")[0].strip() for each in self.open_to):
                 raise DefinitionError(
-                    f"{whose}: open_to must list at least one claim, each with a name, such as 'role=admin'."
+                    f"{subject}: open_to must list at least one claim, each with a name, such as 'role=admin'."
                 )
         if self.home_tools not in get_args(HomeTools):
             raise DefinitionError(
-                f"{whose}: home_tools must be 'own', 'all' or 'none', not {brief_value(self.home_tools)}."
+                f"{subject}: home_tools must be 'own', 'all' or 'none', not {brief_value(self.home_tools)}."
             )
-        check_kind(f"{whose}: shared_memory", self.shared_memory, bool, "true or false")
+        check_kind(f"{subject}: shared_memory", self.shared_memory, bool, "true or false")
 
-    def _check_sides(self, whose: str) -> None:
+    def _check_sides(self, subject: str) -> None:
         if self.type == "dual_ai":
             check_kind(
-                f"{whose}: side_b", self.side_b, (Side, Prompt, str), "a side, a prompt or the name of one"
+                f"{subject}: side_b", self.side_b, (Side, Prompt, str), "a side, a prompt or the name of one"
             )
         elif self.side_b is not None:
-            raise DefinitionError(f"{whose} is of the type 'ai_human': a side_b needs type='dual_ai'.")
+            raise DefinitionError(f"{subject} is of the type 'ai_human': a side_b needs type='dual_ai'.")
         turns = self.max_session_turns
         if turns is not None and self.type != "dual_ai":
             raise DefinitionError(
-                f"{whose} is of the type 'ai_human': max_session_turns needs type='dual_ai'."
+                f"{subject} is of the type 'ai_human': max_session_turns needs type='dual_ai'."
             )
         if turns is not None and (type(turns) is not int or turns < 1):
-            raise DefinitionError(f"{whose}: max_session_turns must be 1 or more, not {brief_value(turns)}.")
+            raise DefinitionError(
+                f"{subject}: max_session_turns must be 1 or more, not {brief_value(turns)}."
+            )
 
     @property
     def servers(self) -> tuple[McpServer | str, ...] | None:
@@ -324,10 +352,10 @@ def home_thread_id_of(agent_id: str) -> str:
 
 
 def keeper_of(agent_id: str, user_id: str | None) -> str:
-    """Return the id under which the agent keeps goals, memories, plans, blocks and passages for that user.
+    """Return the id under which the agent stores goals, memories, plans, blocks and passages for that user.
 
-    Without a user it is the agent's own id. No query for one finds anything of another. Slashes and colons of a user's
-    id are escaped: they end the agent's id, and this one in the names of timers.
+    Without a user it is the agent's own id. No query for one id returns data of another. Slashes and colons of a user's
+    id are escaped, because they separate the agent's id from it, and this id from the rest of a timer's name.
     """
     if user_id is None:
         return agent_id
@@ -343,9 +371,8 @@ _ESCAPED = (("%", "%25"), (":", "%3A"), ("/", "%2F"))
 class Reach:
     """The ids and limits of an agent's home tools in a thread.
 
-    `keeper` is the id under which they store data. `person` is the person to whose spaces they are limited, or None if
-    they are not limited. `plans` is the id under which plans are stored: a person's plans are separate even if the
-    memory is shared.
+    `keeper` is the id under which they store data. `person` is the person to whose spaces they are limited, or None.
+    `plans` is the id under which plans are stored: a person's plans are separate even if the memory is shared.
     """
 
     keeper: str
@@ -362,7 +389,7 @@ def reach_of(agent: Agent, person: str | None) -> Reach:
 
 
 def agent_of_keeper(keeper: str) -> str:
-    """Return the id of the agent that keeps something under that id."""
+    """Return the id of the agent that stores data under that id."""
     return keeper.partition("/")[0]
 
 
@@ -383,7 +410,7 @@ _DIGITS = 20
 
 
 def is_declared_id(agent_id: str) -> bool:
-    """Return whether an app declares the agent: its id is made of its name. Configured agents have longer ids."""
+    """Return whether an app declares the agent. Its id is derived from its name; configured agents have longer ids."""
     digits = agent_id.removeprefix("agt_")
     return len(digits) == _DIGITS and digits != agent_id
 

@@ -1,4 +1,4 @@
-"""The catalog of an app's declarations, every name resolved."""
+"""Catalog of an app's declarations: agents, prompts and tools, with every name resolved."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -31,7 +31,7 @@ from toolwright.core.value import changed
 
 T = TypeVar("T")
 REQUESTS = Agent("composed requests", Prompt("composed requests"), key="requests", mcp=[])
-"""The agent of the threads in which composed requests are solved (S1). It is in no list."""
+"""Id of the agent whose threads solve composed requests (S1). It is in no list."""
 APP_TOOLS = Agent("app tools", Prompt("app tools"), key="app-tools", mcp=[])
 """The agent of the threads in which hosts outside call the app's tools, one call a thread. It is in no list either, has
 no model, and answers nothing."""
@@ -89,7 +89,7 @@ class Catalog:
         self._check_immediate()
 
     def _check_names(self) -> None:
-        """Raise `DefinitionError` if a name is another agent's id, or the id of composed requests."""
+        """Raise `DefinitionError` if a name is the id of another agent, or a reserved id."""
         for agent in self._agents.values():
             for reserved, purpose in RESERVED.items():
                 if reserved in (agent.name, agent.id):
@@ -104,9 +104,9 @@ class Catalog:
                 )
 
     def _check_tools(self, agents: Sequence[Agent]) -> None:
-        """Refuse several tools of one name: over HTTP, in the command line and in records it could be either."""
+        """Raise `DefinitionError` if two tools have the same name, which routes, commands and records refer to."""
         first_places: dict[str, tuple[Tool, str]] = {}
-        for tool, place in self._tools_by_place(agents):
+        for tool, place in self._tools_by_location(agents):
             _check_meta(tool)
             self.check_delegate(tool)
             first, where = first_places.setdefault(tool.name, (tool, place))
@@ -116,7 +116,7 @@ class Catalog:
                     "rename one."
                 )
 
-    def _tools_by_place(self, agents: Sequence[Agent]) -> Iterator[tuple[Tool, str]]:
+    def _tools_by_location(self, agents: Sequence[Agent]) -> Iterator[tuple[Tool, str]]:
         for tool in self.tools:
             yield tool, "the app's tools"
         for prompt in self._prompts.values():
@@ -128,17 +128,17 @@ class Catalog:
                     yield tool, f"the tools of the agent {agent.name!r}"
 
     def _check_exposed(self) -> None:
-        """Raises `DefinitionError` where two things to call have one name."""
+        """Raise `DefinitionError` if two tools, agents or prompts that can be called have the same name."""
         exposed = [each for each in [*self._prompts.values(), *self._agents.values()] if each.expose_as_tool]
-        named = [*[tool.name for tool in self.tools], *[each.name for each in exposed]]
-        twice = next((name for name in named if named.count(name) > 1), None)
+        names = [*[tool.name for tool in self.tools], *[each.name for each in exposed]]
+        twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise DefinitionError(
                 f"The app has two tools, agents or prompts named {twice!r} that are called as tools. Rename one."
             )
 
     def _check_immediate(self) -> None:
-        """Refuse agents that run each other at once, and so forever."""
+        """Raise `DefinitionError` if agents start each other immediately, which would never end."""
         at_once = {
             agent_id: [
                 each.agent_id
@@ -151,8 +151,8 @@ class Catalog:
         try:
             TopologicalSorter(at_once).prepare()
         except CycleError as error:
-            named = " → ".join([self._by_id[each].name for each in reversed(error.args[1])])
-            raise DefinitionError(sentence(f"Agents run each other at once, for ever: {named}")) from None
+            cycle = " → ".join([self._by_id[each].name for each in reversed(error.args[1])])
+            raise DefinitionError(sentence(f"Agents run each other at once, for ever: {cycle}")) from None
 
     @property
     def agents(self) -> Sequence[Agent]:
@@ -177,7 +177,7 @@ class Catalog:
 
     @property
     def delegates(self) -> Sequence[str]:
-        """The names of all that calls can be delegated to."""
+        """The names of everything that calls can be delegated to."""
         return [ANONYMOUS, *self.requests, *self._agents]
 
     def check_delegate(self, tool: Tool) -> None:
@@ -188,9 +188,9 @@ class Catalog:
         ids = {agent.id for agent in self._agents.values()}
         for name in (tool.meta.delegate, *(offered if isinstance(offered, list) else [])):
             if name is not None and name not in self.delegates and name not in ids:
-                known = ", ".join(map(repr, self.delegates))
+                names = ", ".join(map(repr, self.delegates))
                 raise DefinitionError(
-                    f"The tool {tool.name!r} has the delegate {brief_value(name)}; there are {known}."
+                    f"The tool {tool.name!r} has the unknown delegate {brief_value(name)}. Choose one of {names}."
                 )
 
     def find(self, agent_id: str) -> ActiveAgent | None:
@@ -199,12 +199,10 @@ class Catalog:
 
     @cached_property
     def app_tools(self) -> ActiveAgent:
-        """Return the agent through which external hosts call the app's tools, and what is exposed as one.
+        """Return the agent through which external hosts call the app's tools, prompts and agents. Built on first use.
 
-        Built on first use.
         Includes the tools that only one agent has, with that agent's values. Excludes latent tools, which have no
-        handler.
-        Raises `DefinitionError` for a tool that cannot be called this way.
+        handler. Raises `DefinitionError` for a tool that cannot be called this way.
         """
         tools: dict[str, Callee] = {tool.name: tool for tool in self.tools}
         for each in [*self._prompts.values(), *self._agents.values()]:
@@ -228,48 +226,50 @@ class Catalog:
         return self.activate(changed(APP_TOOLS, side_a=prompt, tool_env=values))
 
     def tenvs_set(self, agent: ActiveAgent) -> frozenset[str]:
-        """Return the names of the tenvs that the app sets anywhere a thread of the agent can lead.
+        """Return the names of the tenvs that the app sets for any prompt that a thread of the agent can reach.
 
         These are the tenvs of all prompts of the agent and of the agents that the thread can be handed over to, and
-        those of a child that is passed the name by its caller.
+        those of a child whose caller passes the name on.
         """
         names: set[str] = set()
-        seen: set[tuple[str, frozenset[str] | None]] = set()
-        left: list[tuple[ActiveAgent, frozenset[str] | None]] = [(agent, None)]  # None: any name gets there
-        while left:
-            active, given = left.pop()
-            if (active.agent_id, given) in seen:
+        visited: set[tuple[str, frozenset[str] | None]] = set()
+        pending: list[tuple[ActiveAgent, frozenset[str] | None]] = [
+            (agent, None)
+        ]  # None: any name gets there
+        while pending:
+            active, names_passed = pending.pop()
+            if (active.agent_id, names_passed) in visited:
                 continue
-            seen.add((active.agent_id, given))
+            visited.add((active.agent_id, names_passed))
             for voice in active.voices:
-                names |= {*voice.tenvs} if given is None else {*voice.tenvs} & given
+                names |= {*voice.tenvs} if names_passed is None else {*voice.tenvs} & names_passed
                 for relation in voice.calls_agents:
                     called = self.find(relation.agent_id)
-                    passed = given
+                    passed = names_passed
                     if isinstance(relation, AgentCall):
                         own = frozenset(relation.config.pass_tenvs)
-                        passed = own if given is None else own & given
+                        passed = own if names_passed is None else own & names_passed
                     if called is not None and (passed is None or passed):
-                        left.append((called, passed))
+                        pending.append((called, passed))
         return frozenset(names)
 
     def reached(self, voices: Iterable[ActiveAgent]) -> list[ActiveAgent]:
         """Return all agents that these prompts hand over to, run as children or delegate to, directly or indirectly."""
-        found: dict[str, ActiveAgent] = {}
-        left = [called for voice in voices for called in self._called(voice)]
-        while left:
-            called = left.pop()
-            if called.agent_id not in found:
-                found[called.agent_id] = called
-                left += [each for voice in called.voices for each in self._called(voice)]
-        return [*found.values()]
+        agents: dict[str, ActiveAgent] = {}
+        pending = [called for voice in voices for called in self._called(voice)]
+        while pending:
+            called = pending.pop()
+            if called.agent_id not in agents:
+                agents[called.agent_id] = called
+                pending += [each for voice in called.voices for each in self._called(voice)]
+        return [*agents.values()]
 
     def _called(self, voice: ActiveAgent) -> Iterator[ActiveAgent]:
         """Yield the agents that a prompt calls, also as delegates; all agents if a call may choose any delegate."""
-        named = [self.find(each.agent_id) for each in voice.calls_agents]
+        called = [self.find(each.agent_id) for each in voice.calls_agents]
         for name in voice.delegates:
-            named += [*self._active.values()] if name is None else [self.find_named(name)]
-        yield from (each for each in named if each is not None and each.agent_id not in RESERVED)
+            called += [*self._active.values()] if name is None else [self.find_named(name)]
+        yield from (each for each in called if each is not None and each.agent_id not in RESERVED)
 
     def reached_by(self, tool: Tool) -> list[ActiveAgent]:
         """Return the agents that a call of an app tool can reach, the directly called one first."""
@@ -345,9 +345,9 @@ def _own_tools(prompt: Prompt | str) -> Sequence[Tool]:
     return () if isinstance(prompt, str) else [each for each in prompt.tools if isinstance(each, Tool)]
 
 
-def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:
+def _by_name(what: str, items: Sequence[tuple[str, T]]) -> dict[str, T]:
     by_name: dict[str, T] = {}
-    for name, value in named:
+    for name, value in items:
         if name in by_name:
             raise DefinitionError(f"The app has two {what}s named {name!r}.")
         by_name[name] = value
@@ -355,7 +355,7 @@ def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:
 
 
 def _check_meta(tool: Tool) -> None:
-    """Refuse a schema tool whose handler is not there."""
+    """Raise `DefinitionError` for a schema tool without a registered handler."""
     meta = tool.meta
     if meta is None:
         return

@@ -35,12 +35,12 @@ from toolwright.core.forms import (
     EnvVarForm,
     Form,
     Names,
-    Words,
+    NonEmptyText,
     form_error,
     kind_of,
 )
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
+from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_ERRORS
 from toolwright.core.mcp.config import McpForm, read_servers
 from toolwright.core.model import Reasoning, ToolChoice
 from toolwright.core.schemas.output import Output
@@ -51,17 +51,17 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import CONFIGURED, configured, reserved, toolkits_error
 from toolwright.core.value import changed, value
 
-Fault: TypeAlias = dict[str, str]
+ErrorDetail: TypeAlias = dict[str, str]
 MOST_STOPS = 100  # sequences at which a model stops
 
 
-def _claims_or_word(value: object) -> str:
+def _read_claims(value: object) -> str:
     return OBJECT if isinstance(value, list) else TEXT
 
 
 OpenToForm: TypeAlias = Annotated[
     Annotated[OpenTo, Tag(TEXT)] | Annotated[Names, Field(min_length=1), Tag(OBJECT)],
-    Discriminator(_claims_or_word),
+    Discriminator(_read_claims),
 ]
 
 
@@ -74,12 +74,12 @@ class SystemForm(Form):
 class ModelForm(Form):
     """A model by provider and name."""
 
-    provider: Words
-    name: Words
+    provider: NonEmptyText
+    name: NonEmptyText
 
 
 ModelChoice: TypeAlias = Annotated[
-    Annotated[Words, Tag(TEXT)] | Annotated[ModelForm, Tag(OBJECT)], Discriminator(kind_of)
+    Annotated[NonEmptyText, Tag(TEXT)] | Annotated[ModelForm, Tag(OBJECT)], Discriminator(kind_of)
 ]
 
 
@@ -99,7 +99,7 @@ class ModelSettingsForm(Form):
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1, lt=2**31)] | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
-    stop_sequences: Annotated[list[Words], Field(max_length=MOST_STOPS)] | None = None
+    stop_sequences: Annotated[list[NonEmptyText], Field(max_length=MOST_STOPS)] | None = None
     presence_penalty: Annotated[float, Field(ge=-1e9, le=1e9)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-1e9, le=1e9)] | None = None
 
@@ -111,7 +111,7 @@ class ContextForm(Form):
     start_at: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_CONTEXT.start_at
     keep: Annotated[float, Field(gt=0, lt=1, validate_default=True)] = DEFAULT_CONTEXT.keep
     summarize: bool = True
-    summarize_with: Words | None = None
+    summarize_with: NonEmptyText | None = None
     instructions: Annotated[str, Field(max_length=MOST_INSTRUCTIONS)] = ""
 
     @field_validator("keep")
@@ -133,7 +133,7 @@ class ToolOptions(Form):
 class AppToolForm(Form):
     """One of the app's tools, with values of its own."""
 
-    name: Words
+    name: NonEmptyText
     env: EnvForm = Field(default_factory=dict[str, str | EnvVarForm])
     options: ToolOptions = Field(default_factory=ToolOptions)
 
@@ -169,7 +169,7 @@ class AgentForm(Form):
 
 @value
 class Identity:
-    """Identity of the agent that is configured. `key` is what its ids are made of; None only to look at it."""
+    """Identity of a configured agent. `key` is the part from which its ids are derived, None for validation only."""
 
     name: str
     description: str = ""
@@ -177,7 +177,7 @@ class Identity:
     revision: int | None = None
 
 
-def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, trusted: bool) -> Agent:
+def read_agent(config: JSON, identity: Identity, tools: Mapping[str, Tool], *, trusted: bool) -> Agent:
     """Return the agent of a configuration; `tools` are the app's, by name.
 
     `trusted` is true if the operator wrote it: its HTTP tools may then reach private addresses (D13).
@@ -186,8 +186,10 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
     try:
         form = AgentForm.model_validate(config)
     except ValidationError as error:
-        raise invalid_value([_fault(each["loc"], form_error(each)) for each in error.errors()]) from None
-    errors: list[Fault] = []
+        raise invalid_value(
+            [_error_detail(each["loc"], form_error(each)) for each in error.errors()]
+        ) from None
+    errors: list[ErrorDetail] = []
     toolkits = configured(form.toolkits)
     if toolkits is None:
         mixed = "must be 'spaces' and 'mind', or 'channels' and 'memory'"
@@ -202,7 +204,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
     model, settings = form.model, form.model_settings
     try:
         prompt = Prompt(
-            who.name,
+            identity.name,
             prompt=form.agent.system,
             model=f"{model.provider}:{model.name}" if isinstance(model, ModelForm) else model,
             tools=chosen,
@@ -222,16 +224,16 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
         raise invalid_value([*error.details]) from None
     try:
         return Agent(
-            who.name,
+            identity.name,
             Side(prompt, max_steps=form.loop.max_steps, max_seconds=form.loop.max_seconds),
-            description=who.description,
+            description=identity.description,
             env=_env(form.env),
             tenvs=form.tenvs,
             user_env=form.user_env,
             toolkits=[*toolkits],
             inbox_preview=form.loop.inbox_preview,
-            key=who.key,
-            revision=who.revision,
+            key=identity.key,
+            revision=identity.revision,
             tool_env=tool_env,
             mcp=servers,
             open_to=form.open_to,
@@ -242,8 +244,8 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
         raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
 
 
-def _output(schema: JSONObject | None, errors: list[Fault]) -> Output | None:
-    """Return the declared output, or None. Errors of its schema are added to `faults`."""
+def _output(schema: JSONObject | None, errors: list[ErrorDetail]) -> Output | None:
+    """Return the declared output, or None. Errors of its schema are added to `errors`."""
     try:
         return None if schema is None else Output(schema, "output")
     except InvalidConfiguration as error:
@@ -253,7 +255,7 @@ def _output(schema: JSONObject | None, errors: list[Fault]) -> Output | None:
     return None
 
 
-def _within(place: str, error: Fault) -> Fault:
+def _within(place: str, error: ErrorDetail) -> ErrorDetail:
     return {**error, "path": f"{place}.{error['path']}" if error["path"] else place}
 
 
@@ -274,7 +276,7 @@ LENGTHS: Mapping[str, int] = {
 """Most characters of a text, by its place in a configuration that somebody gives."""
 
 
-def length_faults(config: JSON) -> list[Fault]:
+def length_errors(config: JSON) -> list[ErrorDetail]:
     """Return errors for texts that are too long for a new configuration. A stored one is still accepted."""
     errors = [
         _too_long(path, most)
@@ -287,15 +289,15 @@ def length_faults(config: JSON) -> list[Fault]:
             errors += [_too_long(f"{path}.{name}", most) for name, most in too_long(entry)]
         elif isinstance(entry, dict) and len(str(entry.get("name"))) > MAX_ID:
             errors.append(_too_long(f"{path}.name", MAX_ID))
-    return errors[:MOST_FAULTS]
+    return errors[:MOST_ERRORS]
 
 
-def _too_long(path: str, most: int) -> Fault:
+def _too_long(path: str, most: int) -> ErrorDetail:
     return {"path": path, "message": f"must have at most {most} characters"}
 
 
 def _at(value: JSON, places: Sequence[str], path: str = "") -> Iterator[tuple[str, JSON]]:
-    """Values at these places, each with its path; `*` is each item of a list."""
+    """Yield the values at these places, each with its path; `*` stands for each item of a list."""
     if not places:
         yield path.removeprefix("."), value
     elif places[0] == "*" and isinstance(value, list):
@@ -310,15 +312,15 @@ def check_script(config: JSON, allowed: Set[str]) -> None:
 
     Raises `InvalidConfiguration`.
     """
-    given = config if isinstance(config, dict) else {}
-    model, context = given.get("model"), given.get("context")
+    fields = config if isinstance(config, dict) else {}
+    model, context = fields.get("model"), fields.get("context")
     if isinstance(model, dict):
         model = f"{model.get('provider')}:{model.get('name')}"
-    named: dict[str, JSON] = {"config.model": model}
+    models: dict[str, JSON] = {"config.model": model}
     if isinstance(context, dict):
         for name in ("summarizeWith", "summarize_with"):
-            named[f"config.context.{name}"] = context.get(name)
-    for path, script in named.items():
+            models[f"config.context.{name}"] = context.get(name)
+    for path, script in models.items():
         if isinstance(script, str) and script.startswith("scripted:") and script not in allowed:
             error = "names a script, which is a file of the server"
             how = "name it in TOOLWRIGHT_MODEL, or configure this agent in a file"
@@ -329,28 +331,28 @@ def _tools(
     form: AgentForm,
     tools: Mapping[str, Tool],
     built_in: frozenset[str],
-    errors: list[Fault],
+    errors: list[ErrorDetail],
     *,
     trusted: bool,
 ) -> tuple[list[Tool], dict[str, dict[str, str | JSONObject]]]:
     chosen: list[Tool] = []
     env: dict[str, dict[str, str | JSONObject]] = {}
-    taken = set(built_in)
+    names = set(built_in)
     for number, entry in enumerate(form.tools):
         path = f"tools.{number}"
         try:
             tool, own = _tool(entry, tools, path, trusted=trusted)
         except InvalidConfiguration as error:
             errors += error.details
-            if len(errors) >= MOST_FAULTS:
+            if len(errors) >= MOST_ERRORS:
                 break
             continue
-        if tool.name in taken:
+        if tool.name in names:
             what = (
                 "is the name of a built-in tool" if tool.name in built_in else "is the name of another tool"
             )
             errors.append({"path": f"{path}.name", "message": f"{tool.name!r} {what}"})
-        taken.add(tool.name)
+        names.add(tool.name)
         chosen.append(tool)
         if own:
             env[tool.name] = own
@@ -376,7 +378,7 @@ def _tool(
         form = AppToolForm.model_validate({"name": entry} if isinstance(entry, str) else entry)
     except ValidationError as error:
         raise invalid_value(
-            [_fault((path, *each["loc"]), form_error(each)) for each in error.errors()]
+            [_error_detail((path, *each["loc"]), form_error(each)) for each in error.errors()]
         ) from None
     if form.name not in tools:
         message = (
@@ -394,30 +396,30 @@ def _changed(tool: Tool, options: ToolOptions) -> Tool:
 
 def _env(env: EnvForm) -> dict[str, str | JSONObject]:
     return {
-        name: given if isinstance(given, str) else {"value": given.value, "type": given.type}
-        for name, given in env.items()
+        name: value if isinstance(value, str) else {"value": value.value, "type": value.type}
+        for name, value in env.items()
     }
 
 
-def invalid_value(errors: list[Fault]) -> InvalidConfiguration:
+def invalid_value(errors: list[ErrorDetail]) -> InvalidConfiguration:
     """Return the error of an invalid configuration. The message has its first error, the details have all of them."""
     first = errors[0]
     where = f"{first['path']} " if first["path"] else ""
     return InvalidConfiguration(sentence(f"{where}{first['message']}"), [*errors])
 
 
-def _fault(path: tuple[int | str, ...], message: str) -> Fault:
+def _error_detail(path: tuple[int | str, ...], message: str) -> ErrorDetail:
     """Return the error of one field. The path omits the member of a union that pydantic selected."""
-    named = [str(part) for part in path if part not in (TEXT, OBJECT)]
-    return {"path": ".".join(named), "message": message}
+    steps = [str(part) for part in path if part not in (TEXT, OBJECT)]
+    return {"path": ".".join(steps), "message": message}
 
 
 @value
 class ConfiguredAgent:
     """One revision of an agent's configuration; `revision` counts 1, 2, 3 …
 
-    A run keeps the revision that it began with, so that an update takes effect at the next one. Values of `env` and
-    `tenvs` are not in `config` but in rows of their own, sealed where they are secrets; `owner` is whose these are.
+    A run keeps the revision with which it began, so that an update takes effect at the next run. Values of `env` and
+    `tenvs` are not in `config` but in rows of their own, encrypted if they are secrets; `owner` is their owner.
     """
 
     id: str

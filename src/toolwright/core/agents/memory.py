@@ -72,15 +72,15 @@ class PlacedVector:
 
 
 def check_block(blocks: Iterable[Block], agent_id: str, label: str, content: str) -> None:
-    """Check that the agent, which sees these blocks, may write this one; raises `InvalidRequest`."""
+    """Check that the agent, which reads these blocks, may write this block. Raises `InvalidRequest`."""
     check_label(label)
     _check_length("label", label, LONGEST_LABEL)
     _check_size("content", content, MAX_BLOCK)
-    seen = list(blocks)
-    own = {block.label for block in seen if block.agent_id == agent_id}
+    existing = list(blocks)
+    own = {block.label for block in existing if block.agent_id == agent_id}
     if label in own:
         return
-    if any(block.label == label for block in seen):
+    if any(block.label == label for block in existing):
         raise InvalidRequest(
             f"The block {label!r} is shared with you by another agent. Only its owner can change it.",
             [{"path": "label", "message": "is the label of another agent's block"}],
@@ -94,9 +94,9 @@ def check_block(blocks: Iterable[Block], agent_id: str, label: str, content: str
 
 
 def check_label(label: str) -> None:
-    """Check that a block can be called so; raises `InvalidRequest`.
+    """Validate a block's label. Raises `InvalidRequest`.
 
-    It may be longer than one that is given: a secret in a label is kept by its name.
+    A stored label can be longer than a new one, because redaction can lengthen it.
     """
     _check_name("label", label)
 
@@ -122,8 +122,8 @@ def _check_name(where: str, name: str) -> None:
     if not name.strip():
         raise invalid_value(where, "is needed")
     if not one_line(name) or unwritable(name):
-        shown = brief(repr(name), 200)
-        raise invalid_value(where, f"must not hold line breaks or other control characters, and is {shown}")
+        quoted = brief(repr(name), 200)
+        raise invalid_value(where, f"must not hold line breaks or other control characters, and is {quoted}")
 
 
 def _check_size(where: str, text: str, most: int) -> None:
@@ -133,7 +133,7 @@ def _check_size(where: str, text: str, most: int) -> None:
 
 
 CANDIDATES, MOST_FOUND = 100, 20
-"""Newest matches that are ranked, and passages that a search finds at most."""
+"""Maximum numbers of matches that are ranked, newest first, and of passages in the result of a search."""
 LONGEST_QUERY, MOST_QUERY_WORDS = 1_000, 16
 """Characters and words of a query."""
 RANK_OFFSET = 60
@@ -144,9 +144,9 @@ _UNINDEXED = re.compile("[\x00\ud800-\udfff\ufffe\uffff]")  # what some index ta
 
 @value
 class Query:
-    """A query: its normalized keywords, in order."""
+    """A search query: its normalized keywords, in order."""
 
-    words: tuple[str, ...]
+    keywords: tuple[str, ...]
 
 
 def read_query(text: str) -> Query:
@@ -154,17 +154,17 @@ def read_query(text: str) -> Query:
     if len(text) > LONGEST_QUERY:
         error = f"has {quantity(len(text), 'character')}; {LONGEST_QUERY} are allowed: give a few words"
         raise invalid_value("query", error)
-    words = tuple(folded(text).split())
-    if not words:
+    keywords = tuple(folded(text).split())
+    if not keywords:
         raise invalid_value("query", "is needed: give a few words")
-    if len(words) > MOST_QUERY_WORDS:
-        error = f"has {quantity(len(words), 'word')}; {MOST_QUERY_WORDS} are allowed: give fewer"
+    if len(keywords) > MOST_QUERY_WORDS:
+        error = f"has {quantity(len(keywords), 'word')}; {MOST_QUERY_WORDS} are allowed: give fewer"
         raise invalid_value("query", error)
-    return Query(words=words)
+    return Query(keywords=keywords)
 
 
 def folded(text: str) -> str:
-    """Return the text as it is compared: without case, accents composed."""
+    """Return the text normalized for comparison: without case, accents composed."""
     composed = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
     return _UNINDEXED.sub("\ufffd", composed)
 
@@ -177,17 +177,17 @@ def folded_passage(passage: Passage) -> str:
 def is_match(passage: Passage, query: Query) -> bool:
     """Return whether the passage contains every keyword of the query."""
     text = folded_passage(passage)
-    return all(word in text for word in query.words)
+    return all(word in text for word in query.keywords)
 
 
 def ranked(candidates: Sequence[Passage], query: Query, limit: int) -> list[Passage]:
     """Return the first `limit` matches by rank. `matches` are sorted newest first."""
-    phrase = " ".join(query.words)
-    whole = [re.compile(rf"(?<!\w){re.escape(word)}(?!\w)") for word in dict.fromkeys(query.words)]
+    phrase = " ".join(query.keywords)
+    whole_words = [re.compile(rf"(?<!\w){re.escape(word)}(?!\w)") for word in dict.fromkeys(query.keywords)]
 
     def rank(passage: Passage) -> tuple[bool, int]:
         text = folded_passage(passage)
-        return phrase in " ".join(text.split()), sum(word.search(text) is not None for word in whole)
+        return phrase in " ".join(text.split()), sum(word.search(text) is not None for word in whole_words)
 
     return sorted(candidates, key=rank, reverse=True)[:limit]
 

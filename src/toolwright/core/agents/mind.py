@@ -1,4 +1,4 @@
-"""The mind of an agent, kept between its runs: goals, memories and plans, and their rules (S3 built-in tools)."""
+"""State of an agent between its runs: goals, memories and plans, and their rules (S3 built-in tools)."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,9 +12,9 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.value import changed, value
 
 MOST_GOALS, MOST_MEMORIES, MOST_PLANS = 100, 1_000, 100
-"""Most of each that an agent keeps."""
+"""Maximum numbers of goals, memories and plans of an agent."""
 LONGEST_TEXT, LONGEST_NAME = 4_000, 200
-"""Characters of a description, value or instruction; and of a name, key, status or priority."""
+"""Maximum numbers of characters of a description, value or instruction, and of a name, key, status or priority."""
 LONGEST_ID = 64
 
 _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_ID}}}")
@@ -34,7 +34,7 @@ class Goal:
 
 @value
 class Memory:
-    """Something that the agent knows, by key."""
+    """A memory of the agent: a value under a key."""
 
     agent_id: str
     key: str
@@ -111,13 +111,13 @@ class PlanChange:
     timezone: str | None = None
 
     @property
-    def says_when(self) -> bool:
-        """Return whether there is a new time in it."""
+    def has_time(self) -> bool:
+        """Return whether the change has a new time."""
         return not (self.run_after is None and self.scheduled_at is None and self.cron is None)
 
 
 def changed_goals(
-    kept: Mapping[str, Goal],
+    stored: Mapping[str, Goal],
     changes: Sequence[GoalChange],
     agent_id: str,
     new_id: Callable[[int], str],
@@ -127,11 +127,11 @@ def changed_goals(
 
     Raises `InvalidRequest` with all invalid paths.
     """
-    newest = max([now, *(goal.created_at for goal in kept.values())])
+    newest = max([now, *(goal.created_at for goal in stored.values())])
     ids = _ids("goal", [each.id for each in changes], new_id)
     new: dict[str, Goal] = {}
     for n, (goal_id, change) in enumerate(zip(ids, changes, strict=True)):
-        was = kept.get(goal_id) or Goal(
+        was = stored.get(goal_id) or Goal(
             agent_id=agent_id,
             id=goal_id,
             description="",
@@ -140,12 +140,12 @@ def changed_goals(
             created_at=newest + timedelta(microseconds=n + 1),  # so that they keep their order
         )
         new[goal_id] = _goal(f"goals.{n}", change, was)
-    _check_count("goals", MOST_GOALS, {**kept, **new})
+    _check_count("goals", MOST_GOALS, {**stored, **new})
     return new
 
 
 def changed_memories(
-    kept: Mapping[str, Memory], changes: Sequence[MemoryChange], agent_id: str, now: datetime
+    stored: Mapping[str, Memory], changes: Sequence[MemoryChange], agent_id: str, now: datetime
 ) -> dict[str, Memory]:
     """Return new and changed memories, by key.
 
@@ -158,12 +158,12 @@ def changed_memories(
     for n, (key, change) in enumerate(zip(keys, changes, strict=True)):
         text = _short(f"memories.{n}.value", change.value, LONGEST_TEXT)
         new[key] = Memory(agent_id=agent_id, key=key, value=text, updated_at=now)
-    _check_count("memories", MOST_MEMORIES, {**kept, **new})
+    _check_count("memories", MOST_MEMORIES, {**stored, **new})
     return new
 
 
 def changed_plans(
-    kept: Mapping[str, Plan],
+    stored: Mapping[str, Plan],
     changes: Sequence[PlanChange],
     agent_id: str,
     new_id: Callable[[int], str],
@@ -178,7 +178,7 @@ def changed_plans(
     ids = _ids("plan", [each.id for each in changes], new_id)
     new: dict[str, Plan] = {}
     for n, (plan_id, change) in enumerate(zip(ids, changes, strict=True)):
-        where, was = f"plans.{n}", kept.get(plan_id)
+        where, was = f"plans.{n}", stored.get(plan_id)
         schedule = _schedule(where, change, was, now)
         new[plan_id] = Plan(
             agent_id=agent_id,
@@ -192,12 +192,12 @@ def changed_plans(
             relative=schedule.relative,
             created_at=now if was is None else was.created_at,
         )
-    _check_count("plans", MOST_PLANS, {**kept, **new})
+    _check_count("plans", MOST_PLANS, {**stored, **new})
     return new
 
 
-def in_order_of_time(plans: Iterable[Plan]) -> list[Plan]:
-    """Return the plans, the next one first."""
+def by_next_run(plans: Iterable[Plan]) -> list[Plan]:
+    """Return the plans, soonest first."""
     return sorted(plans, key=lambda plan: (plan.next_run_at, plan.id))
 
 
@@ -212,11 +212,11 @@ def _goal(where: str, change: GoalChange, was: Goal) -> Goal:
 
 def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -> Schedule:
     """Return the plan's new schedule, or its old one if not changed. A cron's time zone can be changed alone."""
-    if was is not None and not change.says_when and change.timezone is None:
+    if was is not None and not change.has_time and change.timezone is None:
         return Schedule(
             next_run_at=was.next_run_at, cron=was.cron, timezone=was.timezone, relative=was.relative
         )
-    cron = change.cron if was is None or change.says_when else was.cron
+    cron = change.cron if was is None or change.has_time else was.cron
     try:
         return read_schedule(
             now,
@@ -226,43 +226,43 @@ def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -
             timezone=change.timezone,
         )
     except InvalidRequest as error:
-        fault = {"path": where, "message": error.message.rstrip(".")}
-        raise InvalidRequest(f"{where}: {error.message}", [fault]) from error
+        detail = {"path": where, "message": error.message.rstrip(".")}
+        raise InvalidRequest(f"{where}: {error.message}", [detail]) from error
 
 
-def _ids(noun: str, given: Sequence[str | None], new_id: Callable[[int], str]) -> list[str]:
+def _ids(noun: str, requested: Sequence[str | None], new_id: Callable[[int], str]) -> list[str]:
     """Return the id of each change, with a new id for each change without one."""
-    paths = [f"{noun}s.{n}.id" for n in range(len(given))]
-    ids = [new_id(n) if one is None else _id(paths[n], one) for n, one in enumerate(given)]
+    paths = [f"{noun}s.{n}.id" for n in range(len(requested))]
+    ids = [new_id(n) if id_ is None else _id(paths[n], id_) for n, id_ in enumerate(requested)]
     _check_once(noun, paths, ids)
     return ids
 
 
-def _id(where: str, given: str) -> str:
-    if not isinstance(given, str) or _ID.fullmatch(given) is None:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+def _id(where: str, requested: str) -> str:
+    if not isinstance(requested, str) or _ID.fullmatch(requested) is None:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         error = f"must be up to {LONGEST_ID} letters, digits, '-' and '_'"
         raise InvalidRequest(
-            f"An id must be at most {LONGEST_ID} letters, digits, '-' and '_', not {brief(repr(given), 200)}. "
+            f"An id must be at most {LONGEST_ID} letters, digits, '-' and '_', not {brief(repr(requested), 200)}. "
             "Leave it out to create a new one.",
             [{"path": where, "message": error}],
         )
-    return given
+    return requested
 
 
 def _check_once(noun: str, paths: Sequence[str], names: Sequence[str]) -> None:
     """Raise `InvalidRequest` if the same item is changed twice in one request."""
-    seen = set[str]()
+    names_so_far = set[str]()
     for path, name in zip(paths, names, strict=True):
-        if name in seen:
+        if name in names_so_far:
             raise InvalidRequest(
                 f"The {noun} {brief(repr(name), 200)} is given twice.",
                 [{"path": path, "message": "is given twice"}],
             )
-        seen.add(name)
+        names_so_far.add(name)
 
 
 def _check_count(plural: str, most: int, items: Mapping[str, object]) -> None:
-    """Refuse to keep more of them."""
+    """Raise `InvalidRequest` if there are more items than allowed."""
     if len(items) > most:
         error = f"makes {len(items)} {plural}; {most} are allowed"
         raise InvalidRequest(
@@ -271,30 +271,30 @@ def _check_count(plural: str, most: int, items: Mapping[str, object]) -> None:
         )
 
 
-def _text(where: str, given: str | None, kept: str | None, most: int = LONGEST_TEXT) -> str:
+def _text(where: str, new: str | None, stored: str | None, most: int = LONGEST_TEXT) -> str:
     """Return the given text, or the stored one if none is given.
 
     Raises `InvalidRequest` if both are missing, or the text is blank or too long.
     """
-    if given is None and kept is not None:
-        return kept
-    if given is None or not _short(where, given, most).strip():
+    if new is None and stored is not None:
+        return stored
+    if new is None or not _short(where, new, most).strip():
         raise invalid_value(where, "is needed")
-    return given
+    return new
 
 
-def _short(where: str, given: str, most: int = LONGEST_NAME) -> str:
+def _short(where: str, text: str, most: int = LONGEST_NAME) -> str:
     """Return the text, which can be empty. Raises `InvalidRequest` if it is too long."""
-    if not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise invalid_value(where, f"must be text, not {brief_value(given)}")
-    if len(given) > most:
-        raise invalid_value(where, f"has {quantity(len(given), 'character')}; {most} are allowed")
-    return given
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise invalid_value(where, f"must be text, not {brief_value(text)}")
+    if len(text) > most:
+        raise invalid_value(where, f"has {quantity(len(text), 'character')}; {most} are allowed")
+    return text
 
 
-def _key(where: str, given: str) -> str:
+def _key(where: str, text: str) -> str:
     """Return the key of a memory, as every journal can keep it."""
-    key = _text(where, given, None, LONGEST_NAME)
+    key = _text(where, text, None, LONGEST_NAME)
     if unwritable(key):
-        raise invalid_value(where, "must be text without NUL characters or halves of characters")
+        raise invalid_value(where, "must be text without NUL or lone surrogates")
     return key

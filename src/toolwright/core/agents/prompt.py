@@ -32,51 +32,52 @@ from toolwright.core.tools.tool import Tool
 _MOST_TOKENS = 2**31
 
 
-def declared_settings(whose: str, declared: object) -> ModelSettings | None:
+def declared_settings(subject: str, declared: object) -> ModelSettings | None:
     """Return the settings of a prompt. Raises `DefinitionError` for an unknown name or an invalid value."""
     if declared is None or isinstance(declared, ModelSettings):
         return declared
     if not isinstance(declared, Mapping):
-        raise DefinitionError(f"{whose}: model_settings must be a dict, not {brief_value(declared)}.")
-    named = cast("Mapping[object, object]", declared)
-    for name, given in named.items():
+        raise DefinitionError(f"{subject}: model_settings must be a dict, not {brief_value(declared)}.")
+    settings = cast("Mapping[object, object]", declared)
+    for name, value in settings.items():
         rule = _RULES.get(name) if isinstance(name, str) else None
         if rule is None:
             raise DefinitionError(
-                f"{whose}: model_settings has no {name!r}; there are {', '.join(_RULES)}.{hint(str(name), _RULES)}"
+                f"{subject}: model_settings has no {name!r}. Its names are {', '.join(_RULES)}."
+                f"{hint(str(name), _RULES)}"
             )
-        wanted, fits = rule
-        if given is not None and not fits(given):
+        expected, fits = rule
+        if value is not None and not fits(value):
             raise DefinitionError(
-                f"{whose}: the model setting {name!r} must be {wanted}, not {brief_value(given)}."
+                f"{subject}: the model setting {name!r} must be {expected}, not {brief_value(value)}."
             )
-    values = {str(name): _kept(each) for name, each in named.items()}
+    values = {str(name): _as_tuple(each) for name, each in settings.items()}
     return ModelSettings(**values)  # type: ignore[arg-type]  # as just validated
 
 
-def _kept(given: object) -> object:
-    return tuple(cast("list[str]", given)) if isinstance(given, list) else given
+def _as_tuple(value: object) -> object:
+    return tuple(cast("list[str]", value)) if isinstance(value, list) else value
 
 
 def _number(least: float, most: float) -> Callable[[object], bool]:
-    return lambda given: type(given) in (int, float) and least <= cast("float", given) <= most
+    return lambda value: type(value) in (int, float) and least <= cast("float", value) <= most
 
 
-def _whole(least: int, most: int) -> Callable[[object], bool]:
-    return lambda given: type(given) is int and least <= given < most
+def _whole_number(least: int, most: int) -> Callable[[object], bool]:
+    return lambda value: type(value) is int and least <= value < most
 
 
-def _is_texts(given: object) -> bool:
-    if not isinstance(given, list | tuple):
+def _is_texts(value: object) -> bool:
+    if not isinstance(value, list | tuple):
         return False
-    return all(isinstance(each, str) and each for each in cast("list[object]", given))
+    return all(isinstance(each, str) and each for each in cast("list[object]", value))
 
 
 _RULES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "temperature": ("a number from 0", _number(0, 1e9)),
     "top_p": ("a number from 0 to 1", _number(0, 1)),
-    "max_tokens": ("a whole number from 1", _whole(1, _MOST_TOKENS)),
-    "seed": ("a whole number", _whole(-(2**63), 2**63)),
+    "max_tokens": ("a whole number from 1", _whole_number(1, _MOST_TOKENS)),
+    "seed": ("a whole number", _whole_number(-(2**63), 2**63)),
     "stop_sequences": ("a list of texts", _is_texts),
     "presence_penalty": ("a number", _number(-1e9, 1e9)),
     "frequency_penalty": ("a number", _number(-1e9, 1e9)),
@@ -87,11 +88,11 @@ _RULES: dict[str, tuple[str, Callable[[object], bool]]] = {
 MOST_PARALLEL = 100  # calls of one answer that may run at once
 
 
-def check_parallel(whose: str, parallel: object) -> None:
-    """Raise `DefinitionError` if that is no number of calls that may run at once."""
-    if parallel is not None and not _whole(1, MOST_PARALLEL + 1)(parallel):
+def check_parallel(subject: str, parallel: object) -> None:
+    """Raise `DefinitionError` unless the value is None or a number of calls that may run at once."""
+    if parallel is not None and not _whole_number(1, MOST_PARALLEL + 1)(parallel):
         raise DefinitionError(
-            f"{whose}: parallel must be a number of calls from 1 to {MOST_PARALLEL}, not {brief_value(parallel)}."
+            f"{subject}: parallel must be a number of calls from 1 to {MOST_PARALLEL}, not {brief_value(parallel)}."
         )
 
 
@@ -111,19 +112,23 @@ _CONTEXT_HINTS = {
 @refuse_fields(_CONTEXT_HINTS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Limits of the length of a model's requests, and how older parts of a conversation are shortened.
+    """Token limit of the requests to a model, and how older parts of a conversation are shortened.
 
-    `max_tokens` is the maximum number of tokens of a request: system text, tools and messages. The default is the
-    model's context window, less the room for its answer; if that is unknown there is no limit until the provider
-    reports one. From `start_at` of these tokens on, the conversation is shortened: old tool results become references
-    that the model can open with `read_result`, then older turns become a summary, or are omitted with a note if there
-    is no summary. The newest messages, up to the share `keep` of the tokens, are left unchanged. Both shares are of the
-    tokens that remain of `max_tokens` after the system text and the tools.
+    Raises `DefinitionError` if a field is invalid.
 
-    `summarize` enables summaries; `summarize_with` is the model that writes them, by default the agent's own, and
-    `instructions` tell it what they must contain.
-
-    Raises `DefinitionError`.
+    Attributes:
+        max_tokens: Maximum number of tokens of a request: system text, tools and messages, 1,000 or more. Default:
+            None, the model's context window less the room for its answer; if the window is unknown, no limit until the
+            provider reports one.
+        start_at: Share (between 0 and 1) of the tokens from which on the conversation is shortened: old tool results
+            become references that the model can open with `read_result`, then older turns become a summary, or are
+            omitted with a note. The share is of the tokens that remain of `max_tokens` after the system text and the
+            tools. Default: 0.75.
+        keep: Share of the same tokens, less than `start_at`, up to which the newest messages are left unchanged.
+            Default: 0.3.
+        summarize: Whether older turns become a summary. If False, they are omitted with a note. Default: True.
+        summarize_with: The model that writes summaries, a name or a model object. Default: None, the agent's own.
+        instructions: What summaries must contain, at most 20,000 characters. Default: "".
     """
 
     max_tokens: int | None = None
@@ -135,7 +140,7 @@ class Context:
 
     def __post_init__(self) -> None:
         most = self.max_tokens
-        if most is not None and not _whole(LEAST_TOKENS, _MOST_TOKENS)(most):
+        if most is not None and not _whole_number(LEAST_TOKENS, _MOST_TOKENS)(most):
             raise DefinitionError(
                 f"Context: max_tokens must be a number of tokens from {LEAST_TOKENS} to {_MOST_TOKENS - 1}, not "
                 f"{brief_value(most)}."
@@ -157,9 +162,9 @@ class Context:
             raise DefinitionError(f"Context: instructions must have at most {MOST_INSTRUCTIONS} characters.")
 
     def budget(self, window: int | None, answer: int | None) -> int | None:
-        """Return the most tokens of a request to a model that takes `window` tokens and answers with at most `answer`.
+        """Return the maximum number of tokens of a request, or None without a limit.
 
-        None without a limit.
+        `window` is the number of tokens that the model takes, `answer` the maximum number of tokens of its answer.
         """
         if self.max_tokens is not None or window is None:
             return self.max_tokens
@@ -175,34 +180,46 @@ Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
 Callee: TypeAlias = (
     Tool | Handler | str | AgentTool | SubpromptConfig | SubagentToolConfig | Mapping[str, JSON]
 )
-"""Callee of a prompt: a tool; a plain function, which becomes one; `agent.as_tool(…)`; a tool, prompt or agent of the
-app by its name (an agent's name hands the conversation over); one of the last two with how it is called."""
+"""Callee of a prompt: a tool; a plain function, which becomes one; `agent.as_tool(…)`; the name of a tool, prompt or
+agent of the app (an agent's name hands the conversation over); or a `SubpromptConfig` or `SubagentToolConfig`."""
 
 EFFORTS = get_args(get_args(Reasoning)[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Instructions, a model and tools.
+    """Instructions for a model, with the model, its settings and the tools that it can call.
 
-    `model` is a name such as `openai:gpt-5`, a model object (ours or pydantic-ai's), or None for the model of the
-    settings; `reasoning` is the reasoning effort. `tools` are tools or plain functions, names of the app's tools,
-    prompts and agents, and `SubpromptConfig` or `SubagentToolConfig`. The run waits until the required `variables`
-    have values (S0 §3). `model_settings` are `temperature`, `top_p`, `max_tokens`, `seed`, `stop_sequences`,
-    `presence_penalty` and `frequency_penalty`, as far as the provider takes them.
-    `tenvs` are defaults, overridden by the agent's and the thread's (S2 §9.4); `env` is the last layer of
-    `state.env(name)` (D5).
+    Raises `DefinitionError` if a field is invalid.
 
-    A prompt with `expose_as_tool` is called with the arguments of `required_schema`, and described by
-    `tool_description`. It sees the caller's conversation only with `include_chat`, and the tools called there only
-    with `include_past_tools` (S0 §4).
-
-    `output` declares the answer's type: a JSON Schema, or a type such as a pydantic model. An invalid answer is
-    returned to the model twice, then the run fails. A valid one is the run's `output`.
-
-    `context` limits the length of its requests and says how conversations are shortened; by default the agent's, or
-    the app's. `parallel` is the maximum number of an answer's calls that run at once: only calls of `read_only`
-    tools do; by default the agent's, or the app's, or 1.
+    Attributes:
+        name: The name by which sides and other prompts refer to it. Unique in the app.
+        prompt: The system text. Default: "".
+        model: A name such as `openai:gpt-5`, a model object (ours or pydantic-ai's), or None (default) for the model
+            of the settings.
+        tools: Tools or plain functions, names of the app's tools, prompts and agents, and `SubpromptConfig`,
+            `SubagentToolConfig` or `agent.as_tool(…)`. An agent's name hands the conversation over to it.
+            Default: none.
+        tool_choice: `"auto"` (default) lets the model choose, `"required"` makes it call a tool, `"none"` prevents
+            calls.
+        tenvs: Typed values by name, defaults that the agent's and the thread's override (S2 §9.4). Default: none.
+        env: Variables by name, text (a secret) or `{"value": …, "type": "text"}`: the last layer of `state.env(name)`
+            (D5). Default: none.
+        tool_description: When to call the prompt, for the models of its callers. Required with `expose_as_tool`.
+        include_chat: Whether the prompt, called as a tool, sees the caller's conversation (S0 §4). Default: False.
+        include_past_tools: Whether it also sees the calls of that conversation and their results. Default: False.
+        required_schema: pydantic model of its arguments as a tool. Default: None, which is `{"message": text}`.
+        reasoning: Effort of the model's reasoning: `"minimal"`, `"low"`, `"medium"`, `"high"`, `"xhigh"`, `"max"`,
+            True (the model decides), False (as little as possible) or None (default, not sent).
+        variables: Variables that it requires. The run waits until the required ones have values (S0 §3). Default: none.
+        expose_as_tool: Whether other prompts can call it by its name. Default: False.
+        output: The type of the answer: a JSON Schema, or a type such as a pydantic model. An invalid answer is returned
+            to the model with its errors, at most twice; then the run fails. Default: None, any text.
+        model_settings: `temperature`, `top_p`, `max_tokens` (of an answer), `seed`, `stop_sequences`,
+            `presence_penalty` and `frequency_penalty`, as far as the provider supports them. Default: the provider's.
+        context: Token limit of its requests, and how conversations are shortened. Default: the agent's, or the app's.
+        parallel: Maximum number of calls of one answer that run at once, 1 to 100. Only calls of `read_only` tools
+            run at once. Default: the agent's, or the app's, or 1.
     """
 
     name: str
@@ -226,41 +243,41 @@ class Prompt:
 
     def __post_init__(self) -> None:
         check_name("A prompt", self.name)
-        whose = f"Prompt {self.name!r}"
-        check_values(whose, self.tenvs, self.env)
-        check_model(f"{whose}: model", self.model)
-        check_kind(f"{whose}: prompt", self.prompt, str, "text")
+        subject = f"Prompt {self.name!r}"
+        check_values(subject, self.tenvs, self.env)
+        check_model(f"{subject}: model", self.model)
+        check_kind(f"{subject}: prompt", self.prompt, str, "text")
         if self.tool_choice not in get_args(ToolChoice):
-            raise DefinitionError(f"{whose}: tool_choice must be one of {get_args(ToolChoice)}.")
+            raise DefinitionError(f"{subject}: tool_choice must be one of {get_args(ToolChoice)}.")
         if self.reasoning is not None and type(self.reasoning) is not bool and self.reasoning not in EFFORTS:
             efforts = ", ".join(map(repr, EFFORTS))
             raise DefinitionError(
-                f"{whose}: reasoning is {efforts}, true or false, not {brief_value(self.reasoning)}."
+                f"{subject}: reasoning is {efforts}, true or false, not {brief_value(self.reasoning)}."
             )
         object.__setattr__(self, "tools", as_tools(self.tools))
         kinds = (Tool, str, AgentTool, SubpromptConfig, SubagentToolConfig, Mapping)
-        wanted = "tools, names of the app's tools, prompts and agents, and how these are called"
+        expected = "tools, names of the app's tools, prompts and agents, and how these are called"
         if isinstance(self.tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             for each in self.tools:
-                check_callee(f"{whose}: tools", each)
-        check_list(f"{whose}: tools", self.tools, kinds, wanted)
+                check_callee(f"{subject}: tools", each)
+        check_list(f"{subject}: tools", self.tools, kinds, expected)
         for name in ("include_chat", "include_past_tools", "expose_as_tool"):
-            check_kind(f"{whose}: {name}", getattr(self, name), bool, "true or false")
-        object.__setattr__(self, "model_settings", declared_settings(whose, self.model_settings))
-        declared_variables(whose, self.variables)
-        check_kind(f"{whose}: context", self.context, (Context, NoneType), "a tw.Context")
-        check_parallel(whose, self.parallel)
-        check_exposed(whose, self.expose_as_tool, self.tool_description)
-        self._keep_output(whose)
+            check_kind(f"{subject}: {name}", getattr(self, name), bool, "true or false")
+        object.__setattr__(self, "model_settings", declared_settings(subject, self.model_settings))
+        declared_variables(subject, self.variables)
+        check_kind(f"{subject}: context", self.context, (Context, NoneType), "a tw.Context")
+        check_parallel(subject, self.parallel)
+        check_exposed(subject, self.expose_as_tool, self.tool_description)
+        self._set_output(subject)
         self.parameters()  # an invalid schema is reported here
         keep(self, "tools", "variables", "tenvs", "env")
 
-    def _keep_output(self, whose: str) -> None:
-        """Validate the output, and keep what answers are validated by."""
+    def _set_output(self, subject: str) -> None:
+        """Validate the declared output and store it in the form that validates answers."""
         if self.output is None:
             return
         if self.expose_as_tool:
-            raise DefinitionError(f"{whose} is exposed as a tool, so it cannot have an output.")
+            raise DefinitionError(f"{subject} is exposed as a tool, so it cannot have an output.")
         if not isinstance(self.output, Output):
             output = Output(self.output, f"The output schema of the prompt {self.name!r}")
             object.__setattr__(self, "output", output)
@@ -269,12 +286,12 @@ class Prompt:
         """Return the JSON Schema of its arguments as a tool: its own, or a message and these texts."""
         if self.required_schema is not None:
             return read_required(self.required_schema, self.name)[0]
-        named = [name for name in properties if name is not None]
-        schemas: JSONObject = {name: {"type": "string"} for name in ["message", *named]}
+        names = [name for name in properties if name is not None]
+        schemas: JSONObject = {name: {"type": "string"} for name in ["message", *names]}
         return {
             "type": "object",
             "properties": schemas,
-            "required": [named[0] if properties and properties[0] is not None else "message"],
+            "required": [names[0] if properties and properties[0] is not None else "message"],
             "additionalProperties": False,
         }
 
@@ -290,7 +307,7 @@ class Prompt:
 
 
 def keep(declared: object, *names: str) -> None:
-    """Make these fields copies of what was given: who changes that later changes nothing that is declared."""
+    """Replace these fields by copies, so that later changes of the given objects do not change the declaration."""
     for name in names:
         object.__setattr__(declared, name, deep_copy(getattr(declared, name)))
 
@@ -302,24 +319,26 @@ def deep_copy(value: object) -> object:
     return [deep_copy(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
 
 
-def check_values(whose: str, tenvs: object, env: object) -> None:
+def check_values(subject: str, tenvs: object, env: object) -> None:
     """Raise `DefinitionError` unless tenvs are a JSON object and env is text by name. No value is in the message."""
     try:
-        named = plain_names(tenvs)
-        if not isinstance(named, dict):
-            raise DefinitionError(f"{whose}: tenvs must be a dict of names and values.")
-        fault = next((fault for fault in map(name_error, named) if fault is not None), None)
-        if fault is not None:
-            raise DefinitionError(f"{whose}: tenvs has the name {fault}.")
+        values = plain_names(tenvs)
+        if not isinstance(values, dict):
+            raise DefinitionError(f"{subject}: tenvs must be a dict of names and values.")
+        error_text = next(
+            (error_text for error_text in map(name_error, values) if error_text is not None), None
+        )
+        if error_text is not None:
+            raise DefinitionError(f"{subject}: tenvs has the name {error_text}.")
         stored_only(read_env(env))
     except InvalidJSON as error:
-        raise DefinitionError(f"{whose}: tenvs must be JSON: {error.message}") from error
+        raise DefinitionError(f"{subject}: tenvs must be JSON: {error.message}") from error
     except InvalidRequest as error:
-        raise DefinitionError(f"{whose}: {error.message}") from error
+        raise DefinitionError(f"{subject}: {error.message}") from error
 
 
-def check_exposed(whose: str, exposed: bool, description: object) -> None:
-    """Raises `DefinitionError` for an exposed tool without a description."""
-    check_kind(f"{whose}: tool_description", description, str, "text")
+def check_exposed(subject: str, exposed: bool, description: object) -> None:
+    """Raise `DefinitionError` for an exposed tool without a description."""
+    check_kind(f"{subject}: tool_description", description, str, "text")
     if exposed and not cast("str", description).strip():  # as just declared
-        raise DefinitionError(f"{whose} is exposed as a tool and needs a tool_description.")
+        raise DefinitionError(f"{subject} is exposed as a tool and needs a tool_description.")

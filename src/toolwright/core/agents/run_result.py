@@ -84,7 +84,7 @@ class CallProgress:
 
 @dataclass(frozen=True, slots=True)
 class CallDone:
-    """A call has its result. There was a `CallStarted` before it."""
+    """A call has its result. A `CallStarted` precedes it."""
 
     call_id: str
     name: str

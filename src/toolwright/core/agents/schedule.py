@@ -15,10 +15,10 @@ from toolwright.core.text import brief, sentence
 from toolwright.core.value import value
 
 FURTHEST = timedelta(days=3_660)
-"""Ten years: what is to run later than that is a mistake."""
+"""Ten years: a later time is considered a mistake."""
 
 LONGEST_SCHEDULE = 100
-"""Characters of anything that says when."""
+"""Maximum number of characters of a time, a duration or a cron expression."""
 _SECONDS = {
     **dict.fromkeys(("milliseconds", "millisecond", "ms"), 0.001),
     **dict.fromkeys(("seconds", "second", "secs", "sec", "s"), 1.0),
@@ -44,9 +44,9 @@ _NICKNAMES = {
 
 @value
 class Schedule:
-    """The next run of a plan, in UTC; with `cron`, read in `timezone` (UTC if None), repeatedly.
+    """The next run of a plan, in UTC. With `cron`, in `timezone` (UTC if None), it is repeated.
 
-    A `relative` one is given by `run_after`.
+    A `relative` schedule was given by `run_after`.
     """
 
     next_run_at: datetime
@@ -77,8 +77,10 @@ def read_schedule(
         case None, str(), None:
             return Schedule(next_run_at=_instant(scheduled_at, timezone, now))
         case None, None, str():
-            kept = " ".join(cron.split())
-            return Schedule(next_run_at=next_run(kept, timezone, now), cron=kept, timezone=timezone)
+            normalized = " ".join(cron.split())
+            return Schedule(
+                next_run_at=next_run(normalized, timezone, now), cron=normalized, timezone=timezone
+            )
         case _:
             raise InvalidRequest("Give exactly one of runAfter, scheduledAt and cron.")
 
@@ -140,7 +142,7 @@ def _instant(text: str, timezone: str | None, now: datetime) -> datetime:
     try:
         at = datetime.fromisoformat(text.strip())
         if at.tzinfo is None:
-            at = at.replace(tzinfo=_named(text, timezone))
+            at = at.replace(tzinfo=_check_timezone(text, timezone))
         at = at.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise InvalidRequest(
@@ -155,7 +157,7 @@ def _instant(text: str, timezone: str | None, now: datetime) -> datetime:
     return at
 
 
-def _named(text: str, timezone: str | None) -> tzinfo:
+def _check_timezone(text: str, timezone: str | None) -> tzinfo:
     if timezone is None:
         raise InvalidRequest(
             f"scheduledAt {_brief_repr(text)} has no offset: add one such as 'Z' or '+02:00', or give a timezone."

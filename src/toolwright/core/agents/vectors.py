@@ -18,7 +18,7 @@ SCANNED, MOST_NEAR = 20_000, 20
 MAX_EMBEDDED = 8_000
 """Bytes in UTF-8 of what is embedded of a passage: no tokenizer makes more tokens of them, and models take 8,191."""
 MOST_NUMBERS = 8_192
-"""Numbers of a vector: models give up to 4,096."""
+"""Maximum number of numbers in a vector. Models return up to 4,096."""
 LEAST_ALIKE = 0.1
 """Cosine of the angle between a query's vector and the farthest that is near it: unrelated texts have less."""
 
@@ -35,7 +35,7 @@ class VectorMatch:
 
 
 def embedded_text(passage: Passage) -> str:
-    """Return the start of a passage as sent to an embedder: its content, then its tags, one per line."""
+    """Return the beginning of a passage as sent to an embedder: its content, then its tags, one per line."""
     return shortened("\n".join([passage.content, *passage.tags]))
 
 
@@ -51,7 +51,7 @@ def vector_of(embedder: str, numbers: Sequence[float]) -> Vector | None:
     Raises `ValueError` if they are too many.
     """
     if len(numbers) > MOST_NUMBERS:
-        raise ValueError(f"A vector has {len(numbers)} numbers; {MOST_NUMBERS} are allowed.")
+        raise ValueError(f"A vector must have at most {MOST_NUMBERS} numbers, not {len(numbers)}.")
     length = math.hypot(*numbers)
     if not 0 < length < math.inf:
         return None
@@ -67,14 +67,14 @@ def nearest(
     Only vectors of the same embedder and size are compared. The rows are sorted newest first.
     """
     direction, size = _direction(query.floats), len(query.floats)
-    near = [*before]
+    matches = [*before]
     for row in rows:
         if row.embedder != query.embedder or row.floats is None or len(row.floats) != size:
             continue
         distance = math.dist(_direction(row.floats), direction)
         if distance < _FARTHEST:
-            near.append(VectorMatch(id=row.id, place=row.place, distance=distance))
-    return nsmallest(MOST_NEAR, near, key=lambda each: each.distance)
+            matches.append(VectorMatch(id=row.id, place=row.place, distance=distance))
+    return nsmallest(MOST_NEAR, matches, key=lambda each: each.distance)
 
 
 def _direction(floats: bytes) -> list[float]:

@@ -1,4 +1,4 @@
-"""From validated JSON arguments to the keyword arguments that a function is called with, defaults included."""
+"""Binding: converts validated JSON arguments into a function's keyword arguments, with defaults."""
 
 import copy
 import functools
@@ -61,12 +61,12 @@ def is_plain_scalar(annotation: Any, value: object) -> bool:  # any annotation
 
 
 def is_shared(value: object) -> bool:
-    """Return whether pydantic would give the same changeable object to every call: it copies what cannot be hashed."""
+    """Return whether pydantic would pass the same mutable object to every call: it only copies unhashable values."""
     if isinstance(value, _UNCHANGING):
         return False
     try:
         hash(value)
-    except TypeError:
+    except TypeError:  # unhashable: pydantic copies it for each call
         return False
     return True
 
@@ -80,7 +80,7 @@ def fresh(adapter: TypeAdapter[object], value: object) -> Callable[[], object] |
     build = functools.partial(_from_python, adapter, value)
     try:
         built = build()
-    except ValidationError:
+    except ValidationError:  # a value of another Python type: try its JSON
         build = functools.partial(adapter.validate_json, to_json(plain(value)), strict=True)
         built = build()
     if type(built) is not type(value) or built != value:
@@ -181,11 +181,11 @@ class Binding:
                     value = float(value)
                 keywords[argument.parameter] = value
             elif argument.default is not None:
-                keywords[argument.parameter] = _made(argument.key, argument.default)
+                keywords[argument.parameter] = _build_default(argument.key, argument.default)
         return keywords
 
 
-def _made(key: str, default: Callable[[], object]) -> object:
+def _build_default(key: str, default: Callable[[], object]) -> object:
     try:
         return default()
     except (Exception, SystemExit) as error:  # a default factory of the user's own may raise anything
@@ -198,21 +198,21 @@ def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
         return builder.build(value)
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
-        raise InvalidArguments([_fault(detail, value, path) for detail in details]) from error
+        raise InvalidArguments([_value_error(detail, value, path) for detail in details]) from error
     except (Exception, SystemExit) as error:  # a validator of the user's model may raise anything
         raise InvalidArguments([FieldError(path, error_text(error))]) from error
 
 
 def complete(builder: Builder, fields: Mapping[str, str], arguments: JSONObject) -> JSONObject:
-    """Return the arguments as the model has them: validated by it, with its defaults. None is not filled in.
+    """Return the arguments as the model has them: validated, with its defaults. Fields that are None are left out.
 
     `fields` are the names of the model's fields by their names in JSON. Raises `InvalidArguments`.
     """
     built = build_model(builder, arguments)
     values = {key: getattr(built, name) for key, name in fields.items()}
-    made = {key: each for key, each in values.items() if key in arguments or each is not None}
-    return {**arguments, **to_jsonable_python(made, by_alias=True)}
+    completed = {key: each for key, each in values.items() if key in arguments or each is not None}
+    return {**arguments, **to_jsonable_python(completed, by_alias=True)}
 
 
-def _fault(detail: ErrorDetails, value: JSON, path: Path) -> FieldError:
+def _value_error(detail: ErrorDetails, value: JSON, path: Path) -> FieldError:
     return FieldError((*path, *place_in(value, detail["loc"])), form_error(detail))

@@ -13,7 +13,7 @@ from toolwright.core.text import brief, quantity
 Kind = jsonschema_rs.ValidationErrorKind
 Branch: TypeAlias = list[jsonschema_rs.ValidationError]
 MAX_FAULTS = 100
-MAX_TOLD = 10_000  # faults that are looked at
+MAX_EXAMINED = 10_000  # faults that are looked at
 _MAX_SHOWN = 300
 _TYPES = {
     "string": "a string",
@@ -52,17 +52,17 @@ def invalid_text(errors: Sequence[FieldError]) -> str:
 
 def join_errors(errors: Sequence[FieldError]) -> str:
     """Return the errors in one line, without duplicates, and the number of further ones."""
-    texts = list(dict.fromkeys(brief(str(error)) for error in errors[:MAX_TOLD]))
+    texts = list(dict.fromkeys(brief(str(error)) for error in errors[:MAX_EXAMINED]))
     more = f"; and {len(texts) - MAX_FAULTS} more" if len(texts) > MAX_FAULTS else ""
     return f"{'; '.join(texts[:MAX_FAULTS])}{more}"
 
 
 def field_errors(errors: Iterable[jsonschema_rs.ValidationError]) -> list[FieldError]:
     """Return our errors for a validator's errors."""
-    return [fault for error in errors for fault in _faults(error)]
+    return [field_error for error in errors for field_error in _field_errors(error)]
 
 
-def _faults(error: jsonschema_rs.ValidationError) -> Iterator[FieldError]:
+def _field_errors(error: jsonschema_rs.ValidationError) -> Iterator[FieldError]:
     path, kind = tuple(error.instance_path), error.kind
     match kind:
         case Kind.AdditionalProperties(names) | Kind.UnevaluatedProperties(names):
@@ -90,11 +90,15 @@ def _best_branch(error: jsonschema_rs.ValidationError, branches: list[Branch]) -
             yield FieldError(tag, f"must be {_alternatives(close, tag)}")
             return
         equal = [branch for branch in close if _distance(branch) == _distance(best)]
-        ways = dict.fromkeys(tuple([fault for each in branch for fault in _faults(each)]) for branch in equal)
-        if len(ways) == 1:
-            yield from next(iter(ways))
+        branch_errors = dict.fromkeys(
+            tuple([field_error for each in branch for field_error in _field_errors(each)]) for branch in equal
+        )
+        if len(branch_errors) == 1:
+            yield from next(iter(branch_errors))
         else:
-            yield FieldError(path, f"fits none of the forms it may have: {_listed_ways([*ways], len(path))}")
+            yield FieldError(
+                path, f"fits none of the forms it may have: {_shared_errors([*branch_errors], len(path))}"
+            )
         return
     yield FieldError(path, f"must be {_alternatives(branches, path)}, not {type_name(_instance(error))}")
 
@@ -107,13 +111,13 @@ def _distance(branch: Branch) -> tuple[int, int]:
     return sum(map(_is_tag, branch)), len(branch)
 
 
-def _listed_ways(ways: list[tuple[FieldError, ...]], above: int) -> str:
-    """Return the errors of each of several branches that are equally close, their paths from the union on."""
+def _shared_errors(branches: list[tuple[FieldError, ...]], depth: int) -> str:
+    """Return the errors of several branches that are equally close, with paths from the union on."""
     texts = [
-        f"({'; '.join(str(FieldError(error.path[above:], error.text)) for error in way)})"
-        for way in ways[:_MOST_WAYS]
+        f"({'; '.join(str(FieldError(error.path[depth:], error.text)) for error in branch)})"
+        for branch in branches[:_MOST_WAYS]
     ]
-    more = f" or {len(ways) - _MOST_WAYS} more" if len(ways) > _MOST_WAYS else ""
+    more = f" or {len(branches) - _MOST_WAYS} more" if len(branches) > _MOST_WAYS else ""
     return f"{' or '.join(texts)}{more}"
 
 
@@ -130,12 +134,12 @@ def _flat(branches: list[Branch], path: Path) -> list[Branch]:
 
 
 def _alternatives(branches: list[Branch], path: Path) -> str:
-    texts = [text for branch in branches for error in branch for text in _wanted(error, path)]
+    texts = [text for branch in branches for error in branch for text in _type_error(error, path)]
     return " or ".join(dict.fromkeys(texts)) or "of another form"
 
 
 def _misses(error: jsonschema_rs.ValidationError, path: Path) -> bool:
-    """Return whether the value is of another type, or another constant, than this branch is about."""
+    """Return whether the value has another type, or another constant, than this branch requires."""
     return tuple(error.instance_path) == path and error.kind.name in ("type", "const", "enum")
 
 
@@ -143,14 +147,14 @@ def _is_tag(error: jsonschema_rs.ValidationError) -> bool:
     return error.kind.name in ("const", "enum")
 
 
-def _wanted(error: jsonschema_rs.ValidationError, path: Path) -> list[str]:
+def _type_error(error: jsonschema_rs.ValidationError, path: Path) -> list[str]:
     if not _misses(error, path):
         return []
     match error.kind:
         case Kind.Type(types):
             return [_TYPES.get(each, each) for each in types]
         case Kind.Constant(value):
-            return [_shown(value)]
+            return [_brief_constant(value)]
         case Kind.Enum(options):
             return [_listed(options)]
         case _:
@@ -161,12 +165,12 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
     kind = error.kind
     match kind:
         case Kind.Type(types):
-            wanted = " or ".join(_TYPES.get(each, each) for each in types)
-            return f"must be {wanted}, not {type_name(_instance(error))}"
+            expected = " or ".join(_TYPES.get(each, each) for each in types)
+            return f"must be {expected}, not {type_name(_instance(error))}"
         case Kind.Enum(options):
             return f"must be {_listed(options)}"
         case Kind.Constant(value):
-            return f"must be {_shown(value)}"
+            return f"must be {_brief_constant(value)}"
         case Kind.Minimum(limit):
             return f"must be at least {limit}"
         case Kind.Maximum(limit):
@@ -225,12 +229,12 @@ def _instance(error: jsonschema_rs.ValidationError) -> Any:  # the library itsel
 
 
 def _listed(options: list[Any]) -> str:  # JSON of the library's own wider type
-    texts = [_shown(option) for option in options]
+    texts = [_brief_constant(option) for option in options]
     joined = ", ".join(texts)
     if len(joined) > _MAX_SHOWN:
         joined = brief(", ".join(texts[:20]), _MAX_SHOWN) + ", …"
     return f"one of {joined}" if len(texts) > 1 else joined
 
 
-def _shown(value: Any) -> str:  # JSON of the library's own wider type
+def _brief_constant(value: Any) -> str:  # JSON of the library's own wider type
     return brief(dumps_unescaped(value), _MAX_SHOWN)

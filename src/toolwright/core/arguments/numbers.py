@@ -1,4 +1,4 @@
-"""Numbers as a schema means them: `3.0` is the integer 3, none is out of range; with a compiled check."""
+"""Numbers by schema: `3.0` becomes the integer 3, numbers out of range are rejected; with a compiled check."""
 
 import math
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path
 
 _ROOT = "json://toolwright.invalid/schema"
-"""The base of the schema's own references: with a host and a path, so that a relative `$id` can be resolved."""
+"""The base URI of the schema's own references. Its host and path allow resolving a relative `$id`."""
 
-Place: TypeAlias = tuple[JSON, str]
+Subschema: TypeAlias = tuple[JSON, str]
 """A schema within the whole one, and the pointer to it (`#/properties/a`)."""
 
 
 class Numbers:
     """Converts the numbers of a validated value into the form that the schema requires.
 
-    The schema has accepted the value, so a position of type `integer` holds a whole number. Of alternatives the first
-    one counts that accepts the value unchanged, or otherwise the first that accepts it.
+    The schema has accepted the value, so a position of type `integer` holds a whole number. Of several alternatives the
+    first one that accepts the value unchanged applies, otherwise the first that accepts it.
     """
 
     def __init__(self, schema: JSONObject) -> None:
@@ -36,7 +36,7 @@ class Numbers:
         assert isinstance(normal, dict), "an object stays one"
         return normal
 
-    def resolve(self, reference: JSON) -> Place | None:
+    def resolve(self, reference: JSON) -> Subschema | None:
         """Return the target of a local reference, or None."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
@@ -67,7 +67,7 @@ class Numbers:
 
 
 class _Normalization:
-    """One value on its way through the schema; each part of it is looked at once for each place."""
+    """Normalization of one value. Each part of the value is visited once for each position of the schema."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
@@ -75,8 +75,8 @@ class _Normalization:
             tuple[int, str], tuple[JSON, JSON]
         ] = {}  # the parts are kept, so that their ids stay theirs
 
-    def at(self, value: JSON, place: Place, path: Path) -> JSON:
-        """Return the value as this place asks for it; the same object where it is right."""
+    def at(self, value: JSON, place: Subschema, path: Path) -> JSON:
+        """Return the value as the schema at this position requires it; the same object if nothing changes."""
         schema, pointer = place
         if not isinstance(schema, dict) or not isinstance(value, int | float | dict | list) or value is True:
             return value
@@ -84,7 +84,7 @@ class _Normalization:
         if key in self._done:
             return self._done[key][1]
         self._done[key] = (value, value)  # a reference to itself asks for nothing more
-        normal = self._own(self._elsewhere(value, schema, pointer, path), schema, pointer, path)
+        normal = self._by_own_keywords(self._elsewhere(value, schema, pointer, path), schema, pointer, path)
         self._done[key] = (value, normal)
         return normal
 
@@ -99,25 +99,25 @@ class _Normalization:
             value = self._chosen(value, _members(schema, pointer, alternatives), path)
         return value
 
-    def _chosen(self, value: JSON, members: list[Place], path: Path) -> JSON:
+    def _chosen(self, value: JSON, members: list[Subschema], path: Path) -> JSON:
         first: list[JSON] = []
-        fault: InvalidArguments | None = None
+        last_error: InvalidArguments | None = None
         for member in members:
             if not self._numbers.accepts(member[1], value):
                 continue
             try:
                 normal = self.at(value, member, path)
             except InvalidArguments as error:
-                fault = fault or error
+                last_error = last_error or error
                 continue
             if normal is value:
                 return value
             first.append(normal)
-        if fault is not None and not first:
-            raise fault
+        if last_error is not None and not first:
+            raise last_error
         return first[0] if first else value
 
-    def _own(self, value: JSON, schema: JSONObject, pointer: str, path: Path) -> JSON:
+    def _by_own_keywords(self, value: JSON, schema: JSONObject, pointer: str, path: Path) -> JSON:
         """Normalize by the schema's own keywords."""
         match value:
             case bool():
@@ -160,13 +160,13 @@ def is_whole_number(value: float) -> bool:
 
 
 def types_of(schema: JSONObject) -> list[str]:
-    """Return the types that a schema names; whole constants (`const`, `enum`) are integers."""
-    named = schema.get("type")
+    """Return the types that a schema allows. Whole constants (`const`, `enum`) count as integers."""
+    declared = schema.get("type")
     names = (
-        [named]
-        if isinstance(named, str)
-        else [n for n in named if isinstance(n, str)]
-        if isinstance(named, list)
+        [declared]
+        if isinstance(declared, str)
+        else [n for n in declared if isinstance(n, str)]
+        if isinstance(declared, list)
         else []
     )
     options = schema.get("enum")
@@ -176,14 +176,14 @@ def types_of(schema: JSONObject) -> list[str]:
     return names
 
 
-def _members(schema: JSONObject, pointer: str, name: str) -> list[Place]:
+def _members(schema: JSONObject, pointer: str, name: str) -> list[Subschema]:
     members = schema.get(name)
     if not isinstance(members, list):
         return []
     return [(each, f"{pointer}/{name}/{index}") for index, each in enumerate(members)]
 
 
-def _property(schema: JSONObject, pointer: str, name: str) -> Place:
+def _property(schema: JSONObject, pointer: str, name: str) -> Subschema:
     properties = schema.get("properties")
     if isinstance(properties, dict) and name in properties:
         step = quote(name.replace("~", "~0").replace("/", "~1"), safe="~")
@@ -191,7 +191,7 @@ def _property(schema: JSONObject, pointer: str, name: str) -> Place:
     return schema.get("additionalProperties"), f"{pointer}/additionalProperties"
 
 
-def _item(schema: JSONObject, pointer: str, index: int) -> Place:
+def _item(schema: JSONObject, pointer: str, index: int) -> Subschema:
     prefix = schema.get("prefixItems")
     if isinstance(prefix, list) and index < len(prefix):
         return prefix[index], f"{pointer}/prefixItems/{index}"
@@ -247,7 +247,7 @@ def compile_number_check(schema: JSONObject, numbers: Numbers) -> NumberCheck:
 
 
 def _levels(name: str, numbers: JSONObject) -> JSONObject:
-    """Return definitions of JSON that is nested so deep, whose numbers are such: `name-0` to `name-6`."""
+    """Return definitions of JSON by depth, with such numbers as scalars: `name-0` to `name-6`."""
     levels: JSONObject = {f"{name}-0": {**numbers, "maxItems": 0, "maxProperties": 0}}
     for level in range(1, _LEVELS + 1):
         below: JSON = {"$ref": f"#/definitions/{name}-{level - 1}"}
@@ -256,7 +256,7 @@ def _levels(name: str, numbers: JSONObject) -> JSONObject:
 
 
 class _TooLarge(Exception):
-    """More parts than are worth to be looked at."""
+    """The schema has more parts than the check supports."""
 
 
 def _never(_: JSON) -> bool:
@@ -264,14 +264,14 @@ def _never(_: JSON) -> bool:
 
 
 class _Compiler:
-    """The checks of one schema's places, as schemas of their own."""
+    """Compiles the checks of a schema's positions, as schemas of their own."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
         self._parts = _MOST_PARTS
 
     def at(self, schema: JSON, level: int) -> JSONObject:
-        """Return the check of one place, so many levels down."""
+        """Return the check of one position, at that depth."""
         self._count()
         if schema is False:
             return _ANYTHING  # nothing is accepted here
@@ -304,8 +304,8 @@ class _Compiler:
 
     def _object(self, schema: JSONObject, level: int) -> JSONObject:
         properties = schema.get("properties")
-        named = properties.items() if isinstance(properties, dict) else ()
-        checks: JSONObject = {name: self.at(each, level) for name, each in named}
+        members = properties.items() if isinstance(properties, dict) else ()
+        checks: JSONObject = {name: self.at(each, level) for name, each in members}
         others = self.at(schema.get("additionalProperties"), level)
         if others:
             return {"properties": checks, "additionalProperties": others}
@@ -313,21 +313,21 @@ class _Compiler:
         return {"properties": checks} if checks else _ANYTHING
 
     def _any(self, schema: JSON) -> JSONObject:
-        """Return a check of any JSON: no float where the schema could ask for an integer."""
+        """Return a check of any JSON: it finds no float where the schema could require an integer."""
         name = _NO_FLOAT if self._has_integers(schema) else _ANY_FLOAT
         return {"$ref": f"#/definitions/{name}-{_LEVELS}"}
 
     def _has_integers(self, schema: JSON) -> bool:
-        """Return whether an integer is asked for anywhere within the schema, or where it refers to."""
-        seen: set[int] = set()
+        """Return whether an integer is required anywhere within the schema, or in a schema that it refers to."""
+        visited: set[int] = set()
         parts = [schema]
         while parts:
             part = parts.pop()
             if isinstance(part, list):
                 parts += part
-            elif isinstance(part, dict) and id(part) not in seen:
+            elif isinstance(part, dict) and id(part) not in visited:
                 self._count()
-                seen.add(id(part))
+                visited.add(id(part))
                 if "integer" in types_of(part):
                     return True
                 parts += part.values()

@@ -1,4 +1,4 @@
-"""JSON Schemas as validates of values: compiled once, offline."""
+"""JSON Schema validators: compiled once, without fetching references."""
 
 from collections.abc import Callable, Iterator
 
@@ -25,16 +25,16 @@ class InvalidSchema(Exception):
 
 
 def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
-    """Return a validator that never fetches anything. Raises `DefinitionError` for a schema that is none.
+    """Return a validator that fetches nothing. Raises `DefinitionError` for an invalid schema.
 
-    `name` is the tool's, for the error, which names the place. Formats are checked too.
+    `name` is the tool's name for the error message, which has the path. Formats are validated too.
     """
     try:
         return _compiled(schema, formats=True)
     except InvalidSchema as error:
-        shown = brief(repr(name), _MOST_PLACE)
+        quoted = brief(repr(name), _MOST_PLACE)
         raise DefinitionError(
-            sentence(f"Tool {shown}: its parameters are not a valid JSON Schema: {error}")
+            sentence(f"Tool {quoted}: its parameters are not a valid JSON Schema: {error}")
         ) from error
 
 
@@ -65,7 +65,7 @@ def _referring(schema: JSON, why: str) -> Path:
         elif isinstance(part, dict):
             for key in _REFERENCES & part.keys():
                 reference = part[key]
-                if isinstance(reference, str) and (named := reference.strip("#")) and named in why:
+                if isinstance(reference, str) and (target := reference.strip("#")) and target in why:
                     return (*path, key)
             waiting += [(each, (*path, key)) for key, each in part.items()]
     return ()
@@ -91,18 +91,18 @@ def with_definitions(schema: JSONObject, definitions: JSON) -> JSONObject:
     if not isinstance(definitions, dict):
         return schema
     used: set[str] = set()
-    left: list[JSON] = [schema]
-    while left:
-        names = set(_referred(left.pop())) & definitions.keys() - used
+    pending: list[JSON] = [schema]
+    while pending:
+        names = set(_referred(pending.pop())) & definitions.keys() - used
         used |= names
-        left += [definitions[name] for name in names]
+        pending += [definitions[name] for name in names]
     if not used:
         return schema
     return {**schema, "$defs": {name: each for name, each in definitions.items() if name in used}}
 
 
 def _referred(schema: JSON) -> Iterator[str]:
-    """Yield the names of the definitions that a schema refers to itself."""
+    """Yield the names of the definitions that a schema refers to directly."""
     parts: list[JSON] = [schema]
     while parts:
         part = parts.pop()

@@ -1,4 +1,4 @@
-"""A Python function's signature and docstring as a JSON Schema, and the way from JSON arguments to its call."""
+"""Signatures: read a Python function's parameters and docstring as a JSON Schema, and bind JSON arguments to them."""
 
 import dis
 import functools
@@ -72,7 +72,7 @@ def parameter_descriptions(doc: str | None) -> dict[str, str]:
 
 
 Handler: TypeAlias = Function
-"""Whatever executes a call: a plain or an async function, or an object that is called like one."""
+"""A function that executes calls: plain or async, or a callable object."""
 
 _YIELDS = frozenset({dis.opmap["YIELD_VALUE"], dis.opmap["SEND"]})
 _SCALARS: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -81,10 +81,10 @@ _NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """The signature of a handler: the schema of its arguments and how JSON arguments become its own.
+    """The signature of a handler: the schema of its arguments, and the binding of JSON arguments to parameters.
 
-    `on_loop` is true for async handlers; the others run in a thread. `waits` is false for async ones without an
-    `await` and without dependencies, which no loop ever interrupts.
+    `on_loop` is true for async handlers; all others run in a thread. `waits` is false for async handlers without an
+    `await` and without dependencies, which the event loop never interrupts.
     """
 
     parameters: JSONObject
@@ -94,7 +94,7 @@ class Signature:
 
     @property
     def takes_nothing(self) -> bool:
-        """Return whether the tool has no arguments, so that whatever a model sends is ignored (D3)."""
+        """Return whether the tool has no arguments. Any arguments of a model are then ignored (D3)."""
         return not self.parameters["properties"] and not self.parameters.get("additionalProperties")
 
 
@@ -127,7 +127,7 @@ def read_signature(
 
 
 def signature_of(handler: Handler, parameters: JSONObject, binding: Binding) -> Signature:
-    """Return the signature of a handler whose schema was declared apart from it and whose binding is its own."""
+    """Return the signature of a handler with a separately declared schema and its own binding."""
     waits = _waits(handler) or bool(binding.dependencies)
     return Signature(parameters=parameters, binding=binding, on_loop=runs_on_loop(handler), waits=waits)
 
@@ -159,7 +159,7 @@ class _Parameters:
         return next(iter(self.others))
 
     def check_docstring(self, takes_model: bool) -> None:
-        """Refuse a docstring that describes an argument which the function does not take."""
+        """Raise `DefinitionError` if the docstring describes an argument that the function does not have."""
         parameters = {*self.others, *self.dependencies, *self._bound}
         parameters.update([] if self.state is None else [self.state])
         parameters.update(self._inspect(self._own).parameters)  # also those that a partial has given by place
@@ -169,9 +169,9 @@ class _Parameters:
             return
         names = list(self.others)
         close = get_close_matches(wrong, [name for name in names if name not in described], n=1)
-        meant = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(names) or 'none'}."
+        suggestion = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(names) or 'none'}."
         raise DefinitionError(
-            f"Tool {self._tool!r}: its docstring describes the argument {wrong!r}, which it does not have; {meant}"
+            f"Tool {self._tool!r}: its docstring describes the argument {wrong!r}, which it does not have; {suggestion}"
         )
 
     def untyped(self, name: str) -> DefinitionError:
@@ -186,11 +186,13 @@ class _Parameters:
     def _add(self, parameter: inspect.Parameter) -> None:
         name = parameter.name
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise self._fault(
+            raise self._definition_error(
                 name, "takes any number of arguments, which a schema cannot say; name each of them"
             )
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise self._fault(name, "is positional-only, but arguments come by name; remove the '/'")
+            raise self._definition_error(
+                name, "is positional-only, but arguments come by name; remove the '/'"
+            )
         hint = self.hints.get(name)
         mark = mark_of(hint, parameter.default, f"Tool {self._tool!r}: parameter {name!r}")
         if mark is not None:
@@ -200,7 +202,7 @@ class _Parameters:
         elif self.state is None:
             self.state = name
         else:
-            raise self._fault(name, f"is a second ThreadState beside {self.state!r}")
+            raise self._definition_error(name, f"is a second ThreadState beside {self.state!r}")
 
     def _inspect(self, handler: Handler) -> inspect.Signature:
         try:
@@ -208,7 +210,7 @@ class _Parameters:
         except (ValueError, TypeError) as error:
             raise DefinitionError(f"Tool {self._tool!r}: its function has no readable signature.") from error
 
-    def _fault(self, name: str, why: str) -> DefinitionError:
+    def _definition_error(self, name: str, why: str) -> DefinitionError:
         return DefinitionError(sentence(f"Tool {self._tool!r}: parameter {name!r} {why}"))
 
 
@@ -227,13 +229,13 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
         if key in schemas:
             raise DefinitionError(f"Tool {tool!r}: two parameters are both called {key!r}.")
         reader = TypeReader(tool)
-        seen = reader.read(hint, key)
+        annotation = reader.read(hint, key)
         argument_schema: JSONObject = {}
         adapter: TypeAdapter[object] | None = None
-        if seen in _SCALARS and not isinstance(parameter.default, FieldInfo):
-            argument_schema = {"type": _SCALARS[seen]}
+        if annotation in _SCALARS and not isinstance(parameter.default, FieldInfo):
+            argument_schema = {"type": _SCALARS[annotation]}
         else:
-            adapter = adapter_of(_with_field(seen, parameter), f"Tool {tool!r}: parameter {key!r}")
+            adapter = adapter_of(_with_field(annotation, parameter), f"Tool {tool!r}: parameter {key!r}")
             adapters.append((key, "validation", adapter))
         schemas[key] = argument_schema
         if field.is_required():
@@ -246,9 +248,9 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
             argument_schema["description"] = description
         reader.check_defaults()
         builder = _builder(adapter, reader) if adapter is not None and reader.builds else None
-        default = _default(reader, key, seen, field, parameter)
+        default = _default(reader, key, annotation, field, parameter)
         arguments.append(
-            Argument(key=key, parameter=name, number=seen is float, builder=builder, default=default)
+            Argument(key=key, parameter=name, number=annotation is float, builder=builder, default=default)
         )
     return _assemble(schemas, adapters, required, tool), tuple(arguments)
 
@@ -258,7 +260,7 @@ def _builder(adapter: TypeAdapter[object], reader: TypeReader) -> Builder:
 
 
 def _default(
-    reader: TypeReader, key: str, seen: Annotation, field: FieldInfo, parameter: inspect.Parameter
+    reader: TypeReader, key: str, annotation: Annotation, field: FieldInfo, parameter: inspect.Parameter
 ) -> Callable[[], object] | None:
     """Return a factory of a call's default, or None if there is none or all calls can share the function's own."""
     if field.is_required():
@@ -266,9 +268,9 @@ def _default(
     if field.default_factory is not None:
         return functools.partial(field.get_default, call_default_factory=True)
     own = parameter.default is not parameter.empty and not isinstance(parameter.default, FieldInfo)
-    if own and is_plain_scalar(seen, field.default):
+    if own and is_plain_scalar(annotation, field.default):
         return None
-    make = reader.check_default(_with_field(seen, parameter), field.default, key)
+    make = reader.check_default(_with_field(annotation, parameter), field.default, key)
     return make if own or make is not None else lambda: field.default
 
 
@@ -280,8 +282,10 @@ def _field(hint: Annotation, parameter: inspect.Parameter) -> FieldInfo:
     return FieldInfo.from_annotated_attribute(kind, parameter.default)
 
 
-def _with_field(seen: Annotation, parameter: inspect.Parameter) -> Annotation:
-    return Annotated[seen, parameter.default] if isinstance(parameter.default, FieldInfo) else seen
+def _with_field(annotation: Annotation, parameter: inspect.Parameter) -> Annotation:
+    return (
+        Annotated[annotation, parameter.default] if isinstance(parameter.default, FieldInfo) else annotation
+    )
 
 
 def _assemble(
@@ -290,7 +294,7 @@ def _assemble(
     required: list[JSON],
     tool: str,
 ) -> JSONObject:
-    """Return one schema of all parameters, the definitions that they share beside it."""
+    """Return one schema of all parameters, with the definitions that they share."""
     if not schemas:
         return dict(_NO_ARGUMENTS)
     definitions: JSON = None
@@ -319,7 +323,7 @@ def _json_schemas(
 
 
 def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject, Builder]:
-    """Return the schema of `args=Model` or `tenvs=Model`; a model that refers to itself is written out at the top."""
+    """Return the schema of `args=Model` or `tenvs=Model`. The root of a recursive model is not a reference."""
     if not (isinstance(model, type) and issubclass(model, BaseModel)):  # type: ignore[redundant-expr]  # user input
         raise DefinitionError(f"Tool {tool!r}: {what}= must be a pydantic model, not {model!r}.")
     if model is BaseModel:
@@ -357,7 +361,7 @@ def read_required(model: type[BaseModel], name: str) -> tuple[JSONObject, Comple
 
 
 def _waits(handler: Handler) -> bool:
-    """Return whether a call may wait for anything: but for coroutines whose own code never gives the loop a turn."""
+    """Return whether a call can wait. Only a coroutine without an `await` in its own code cannot."""
     function = handler.__func__ if isinstance(handler, types.MethodType) else handler
     if not isinstance(function, types.FunctionType) or not function.__code__.co_flags & inspect.CO_COROUTINE:
         return True

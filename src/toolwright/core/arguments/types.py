@@ -1,4 +1,4 @@
-"""Types that a tool's arguments can have (S2 §3.2), through pydantic's adapters; others are rejected by path."""
+"""Types of a tool's arguments (S2 §3.2): read by pydantic's adapters, unsupported ones rejected with their path."""
 
 import dataclasses
 import sys
@@ -49,7 +49,7 @@ def adapter_of(annotation: Any, what: str) -> TypeAdapter[object]:  # any annota
 
 
 def confused(members: tuple[Any, ...]) -> bool:  # any annotations
-    """Return whether one of a union's literals would be taken for what another member means."""
+    """Return whether a literal of the union equals a value of another member (`True == 1`)."""
     bools = [each for each in members if _bare(each) is bool or True in _kinds(each)]
     numbers = [each for each in members if _bare(each) in (int, float) or False in _kinds(each)]
     literal = [each for each in (*bools, *numbers) if get_origin(_bare(each)) is Literal]
@@ -57,7 +57,7 @@ def confused(members: tuple[Any, ...]) -> bool:  # any annotations
 
 
 def exactly(member: Any) -> Any:  # any annotation
-    """Return the member of a union, a literal so that it takes no boolean for a number and no number for a boolean."""
+    """Return the member of a union; a literal is changed so that it does not confuse booleans and numbers."""
     bare = _bare(member)
     if get_origin(bare) is not Literal:
         return member
@@ -73,7 +73,7 @@ def _checked(options: tuple[object, ...], value: object) -> object:
 
 
 def _kinds(member: Any) -> set[bool]:  # any annotation
-    """Return whether there are booleans (True), and a 0 or 1 (False), among a literal's options."""
+    """Return whether a literal's options include booleans (True) and a 0 or 1 (False)."""
     bare = _bare(member)
     if get_origin(bare) is not Literal:
         return set()
@@ -171,22 +171,22 @@ class TypeReader:
         return Annotated[(self.read(kind, path), *notes)]
 
     def _union(self, members: tuple[object, ...], path: str) -> Annotation:
-        seen = [self.read(member, path) for member in members]
+        types = [self.read(member, path) for member in members]
         others = [member for member in members if member is not type(None)]
         self.classes |= len(others) > 1  # one has to be chosen
         if confused(members):
             if self._open:
-                raise self._fault(
+                raise self._definition_error(
                     path,
                     "has a union whose literals pydantic takes for other members of it, 1 for True or True for 1: "
                     "use texts for the literals",
                 )
-            seen = [exactly(member) for member in seen]
-        return Union[tuple(seen)]  # noqa: UP007 - built at run time
+            types = [exactly(member) for member in types]
+        return Union[tuple(types)]  # noqa: UP007 - built at run time
 
     def _alias(self, annotation: typing_extensions.TypeAliasType, path: str) -> Annotation:
         if annotation in self._open:
-            raise self._fault(
+            raise self._definition_error(
                 path, f"has the alias {annotation.__name__}, which is defined by itself; use a model"
             )
         self._open.append(annotation)
@@ -198,7 +198,7 @@ class TypeReader:
     def _literal(self, annotation: Annotation, values: tuple[object, ...], path: str) -> Annotation:
         for value in values:
             if value is not None and type(value) not in (str, int, bool):
-                raise self._fault(
+                raise self._definition_error(
                     path, f"has the literal {value!r}; literals are texts, integers, booleans or None"
                 )
         return annotation
@@ -206,7 +206,7 @@ class TypeReader:
     def _enum(self, annotation: type[Enum], path: str) -> Annotation:
         members = list(annotation)
         if not members or not all(isinstance(member.value, str) for member in members):
-            raise self._fault(
+            raise self._definition_error(
                 path, f"has the type {annotation.__name__}, an Enum whose values are not all texts"
             )
         self.builds = self.classes = True
@@ -215,7 +215,7 @@ class TypeReader:
     def _dict(self, arguments: tuple[object, ...], path: str) -> Annotation:
         key, item = arguments
         if key is not str:
-            raise self._fault(
+            raise self._definition_error(
                 path, f"is a dict with keys of the type {name_of(key)}; in JSON a key is text (str)"
             )
         return dict[str, self.read(item, f"{path}.*")]
@@ -223,25 +223,29 @@ class TypeReader:
     def _structure(
         self, annotation: Annotation, path: str, read: typing.Callable[[Annotation, str], Annotation]
     ) -> Annotation:
-        """Return a type with fields, which can refer to itself."""
+        """Return a type with fields, which can be recursive."""
         if annotation in self._open:
             return self._known.get(annotation, annotation)
         if annotation in self._known:
             return self._known[annotation]
         self._open.append(annotation)
         try:
-            seen = read(annotation, path)
+            type_ = read(annotation, path)
         finally:
             self._open.pop()
         if not self._ends(annotation, ()):
-            raise self._fault(path, f"has the type {name_of(annotation)}, which requires itself without end")
-        self._known[annotation] = seen
-        return seen
+            raise self._definition_error(
+                path, f"has the type {name_of(annotation)}, which requires itself without end"
+            )
+        self._known[annotation] = type_
+        return type_
 
     def _model(self, annotation: Annotation, path: str) -> Annotation:
         self.extra |= annotation.model_config.get("extra") == "allow"
         for name, field in model_fields(annotation).items():
-            inner = _below(path, field.validation_alias if isinstance(field.validation_alias, str) else name)
+            inner = _nested_path(
+                path, field.validation_alias if isinstance(field.validation_alias, str) else name
+            )
             if not field.is_required() and field.default_factory is None:
                 field_type = (
                     Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
@@ -255,7 +259,7 @@ class TypeReader:
         self.extra |= getattr(annotation, "__pydantic_config__", {}).get("extra") == "allow"
         hints = self._hints(annotation, path)
         for field in dataclasses.fields(annotation):
-            inner = _below(path, field.name)
+            inner = _nested_path(path, field.name)
             default = field.default
             if isinstance(default, FieldInfo):
                 default = default.default
@@ -268,7 +272,7 @@ class TypeReader:
     def _typed_dict(self, annotation: Annotation, path: str) -> Annotation:
         """Return the same TypedDict, of the class that pydantic accepts before Python 3.12 too."""
         if get_origin(annotation) is not None:
-            raise self._fault(
+            raise self._definition_error(
                 path, f"has the generic TypedDict {annotation!r}; write out a TypedDict of its own"
             )
         self.extra |= getattr(annotation, "__pydantic_config__", {}).get("extra") == "allow"
@@ -285,32 +289,32 @@ class TypeReader:
                 annotation, localns={name_of(annotation): annotation}, include_extras=True
             )
         except (NameError, TypeError) as error:
-            raise self._fault(
+            raise self._definition_error(
                 path, f"has the type {name_of(annotation)}, whose fields cannot be read: {error}"
             ) from error
 
-    def _ends(self, annotation: Annotation, above: tuple[object, ...]) -> bool:
+    def _ends(self, annotation: Annotation, enclosing: tuple[object, ...]) -> bool:
         """Return whether there is a finite value of this type."""
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin is Annotated or origin in _QUALIFIERS:
-            return self._ends(arguments[0], above)
+            return self._ends(arguments[0], enclosing)
         if origin in (Union, types.UnionType):
-            return any(self._ends(member, above) for member in arguments)
+            return any(self._ends(member, enclosing) for member in arguments)
         if origin is not None or annotation in self._finite:
             return True
-        if annotation in above:
+        if annotation in enclosing:
             return False
-        ends = all(self._ends(kind, (*above, annotation)) for kind in _required(annotation))
+        ends = all(self._ends(kind, (*enclosing, annotation)) for kind in _required(annotation))
         if ends:
             self._finite.add(annotation)
         return ends
 
     def default(self, value: object, path: str) -> None:
-        """Refuse a default that the schema cannot carry."""
+        """Raise `DefinitionError` for a default that JSON cannot represent."""
         try:
             plain(value)
         except InvalidJSON as error:
-            raise self._fault(
+            raise self._definition_error(
                 path, f"has a default that is not a JSON value: {error.message.rstrip('.')}"
             ) from error
 
@@ -322,7 +326,7 @@ class TypeReader:
             self._defaults.append((annotation, value, path))
 
     def check_defaults(self) -> None:
-        """Refuse the defaults of fields read so far that their own types refuse."""
+        """Raise `DefinitionError` for defaults of fields read so far that their own types reject."""
         for annotation, value, path in self._defaults:
             self.check_default(annotation, value, path)
         self._defaults.clear()
@@ -337,7 +341,7 @@ class TypeReader:
         try:
             return fresh(adapter_of(annotation, f"Tool {self._tool!r}: parameter {path!r}"), value)
         except ValidationError as error:
-            raise self._fault(path, misfit_default(value, error)) from None
+            raise self._definition_error(path, misfit_default(value, error)) from None
 
     def refuse(self, path: str, annotation: Annotation) -> DefinitionError:
         """Return the error for a type that is not allowed."""
@@ -347,21 +351,21 @@ class TypeReader:
                 "has the type Secret, which only marks a tenv: make it a field of the tenvs= model, "
                 "annotated Annotated[str, tw.Secret]"
             )
-        return self._fault(path, why)
+        return self._definition_error(path, why)
 
-    def _fault(self, path: str, why: str) -> DefinitionError:
+    def _definition_error(self, path: str, why: str) -> DefinitionError:
         return DefinitionError(sentence(f"Tool {self._tool!r}: parameter {path!r} {why}"))
 
 
 def note_text(note: object) -> str | None:
-    """Return the description that a note of `Annotated` gives: a text or a `Doc`. None for any other note."""
+    """Return the description in metadata of `Annotated`, a text or a `Doc`, or None for other metadata."""
     if isinstance(note, typing_extensions.Doc):
         return note.documentation
     return note if isinstance(note, str) else None
 
 
 def noted(annotation: Annotation) -> str | None:
-    """Return the description in the notes of an annotation, or None."""
+    """Return the description in the metadata of an annotation, or None."""
     texts = map(note_text, get_args(annotation)[1:]) if get_origin(annotation) is Annotated else ()
     return next((text.strip() for text in texts if text and text.strip()), None)
 
@@ -380,7 +384,7 @@ def name_of(annotation: Annotation) -> str:
     return repr(annotation).replace("typing.", "")
 
 
-def _below(path: str, name: str) -> str:
+def _nested_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 

@@ -1,4 +1,4 @@
-"""Validator of arguments: from a model's text, however large, to JSON that the tool's schema accepts (D3)."""
+"""Validator of arguments: parses a model's text, however large, and validates it by the tool's schema (D3)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -13,11 +13,11 @@ from toolwright.core.arguments.schema import compile_schema
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING, MOST_FAULTS
+from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING, MOST_ERRORS
 from toolwright.core.plain import Path, has_more_values, plain
 
 EXACT = 1_000
-"""JSON values: the faults of smaller arguments are all told of."""
+"""Number of JSON values up to which all errors of arguments are reported."""
 
 _TOO_FEW = (Kind.Required, Kind.MinItems, Kind.MinProperties, Kind.Contains)
 
@@ -30,26 +30,26 @@ def validation_errors(validator: jsonschema_rs.Validator, arguments: JSON) -> li
     if not has_more_values(arguments, EXACT):
         return field_errors(validator.iter_errors(arguments))
     cut = _first_items(arguments)
-    errors = [error for error in validator.iter_errors(cut) if not _made_by_cutting(error, arguments, cut)]
-    faults = field_errors(errors)[:MOST_FAULTS]
-    if faults:
-        return faults
+    errors = [error for error in validator.iter_errors(cut) if not _is_missing_by_cut(error, arguments, cut)]
+    errors = field_errors(errors)[:MOST_ERRORS]
+    if errors:
+        return errors
     text = (
-        f"fits the schema in the first {MOST_FAULTS} items of its lists and objects, but not in what follows"
+        f"fits the schema in the first {MOST_ERRORS} items of its lists and objects, but not in what follows"
     )
     return [FieldError((), text)]
 
 
 def _first_items(value: JSON) -> JSON:
     if isinstance(value, dict):
-        return {name: _first_items(part) for name, part in islice(value.items(), MOST_FAULTS)}
+        return {name: _first_items(part) for name, part in islice(value.items(), MOST_ERRORS)}
     if isinstance(value, list):
-        return [_first_items(part) for part in value[:MOST_FAULTS]]
+        return [_first_items(part) for part in value[:MOST_ERRORS]]
     return value
 
 
-def _made_by_cutting(error: jsonschema_rs.ValidationError, original: JSON, cut: JSON) -> bool:
-    """Return whether something is missing only because it was cut off."""
+def _is_missing_by_cut(error: jsonschema_rs.ValidationError, original: JSON, cut: JSON) -> bool:
+    """Return whether something is missing only because the value was cut."""
     return isinstance(error.kind, _TOO_FEW) and _size(original, error.instance_path) > _size(
         cut, error.instance_path
     )
@@ -62,7 +62,7 @@ def _size(value: Any, path: Iterable[str | int]) -> int:  # JSON, walked by a pa
 
 
 _LARGEST = 10**308
-"""Whole numbers up to here fit into a float."""
+"""Integers up to this one fit into a float."""
 
 RawArguments = str | bytes | Mapping[str, object]
 """Arguments as they come: JSON text, or an object that was read from it before."""
@@ -125,7 +125,7 @@ class ArgumentValidator:
         except (ValueError, TypeError) as error:
             if text.strip():
                 raise _malformed(error) from error
-            arguments = {}
+            arguments = {}  # models send an empty text for a tool without arguments
         if type(arguments) is not dict:
             raise InvalidArguments([FieldError((), f"must be a JSON object, not {type_name(arguments)}")])
         if resolve is not None:
@@ -137,7 +137,7 @@ class ArgumentValidator:
         return exact if self._complete is None else self._complete(exact)
 
     def _read_exactly(self, arguments: JSONObject) -> JSONObject:
-        """Validate with the slow reader, which knows every number by its path; for unusual or invalid arguments."""
+        """Validate with the slow reader, which has the path of every number; for unusual or invalid arguments."""
         special = _inspect_object(arguments)
         if self._takes_nothing:
             return {}
@@ -215,7 +215,7 @@ def _too_deep() -> InvalidArguments:
 
 
 class ResultValidator:
-    """Validates results of one tool by the schema of its output, which is compiled at the first of them."""
+    """Validates the results of one tool by its output schema, which is compiled for the first result."""
 
     __slots__ = ("_name", "_schema", "_validator")
 
@@ -224,8 +224,8 @@ class ResultValidator:
         self._name = name
         self._validator: jsonschema_rs.Validator | None = None
 
-    def faults(self, result: JSON) -> list[FieldError]:
-        """Return the errors of that result."""
+    def errors(self, result: JSON) -> list[FieldError]:
+        """Return the validation errors of the result."""
         if self._validator is None:
             self._validator = compile_schema(self._schema, self._name)
         return [] if self._validator.is_valid(result) else validation_errors(self._validator, result)

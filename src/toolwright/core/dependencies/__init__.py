@@ -1,1 +1,1 @@
-"""Dependencies: values that functions of the user's own are given, opened once and cleaned up."""
+"""Dependencies: values from the user's functions, opened once and cleaned up."""

@@ -16,7 +16,7 @@ from toolwright.core.state.state import ThreadState
 from toolwright.core.text import sentence
 
 Function: TypeAlias = Callable[..., object]
-"""A plain or an async function, a generator function, or an object that is called like one."""
+"""A sync or async function, a generator function, or a callable object."""
 
 
 def read_hints(function: Function, what: str, scope: Mapping[str, object]) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def read_hints(function: Function, what: str, scope: Mapping[str, object]) -> di
 
 
 def innermost(function: Function) -> Function:
-    """Return the function whose annotations count: that of a partial, a method, a class or a callable object."""
+    """Return the function whose annotations apply: that of a partial, a method, a class or a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     if inspect.isroutine(function):
@@ -45,18 +45,18 @@ def innermost(function: Function) -> Function:
 
 
 def bound_names(function: Function) -> frozenset[str]:
-    """Return the names that a partial has given already."""
+    """Return the names of the arguments that a partial has bound."""
     return frozenset(function.keywords) if isinstance(function, functools.partial) else frozenset()
 
 
 def runs_on_loop(function: Function) -> bool:
-    """Return whether its calls give a coroutine, so that they belong on the event loop; any other runs in a thread."""
+    """Return whether a call returns a coroutine, which runs on the event loop. All others run in a thread."""
     own = innermost(function)
     return inspect.iscoroutinefunction(own) or inspect.iscoroutinefunction(inspect.unwrap(own))
 
 
 def is_state(hint: object) -> bool:
-    """Return whether a parameter of that annotation is given the thread's state."""
+    """Return whether a parameter with that annotation receives the `ThreadState`."""
     if get_origin(hint) is Annotated or get_origin(hint) in (typing.Union, types.UnionType):
         return any(is_state(part) for part in get_args(hint))
     return hint is ThreadState
@@ -66,7 +66,7 @@ Form: TypeAlias = Literal["plain", "async", "generator", "async generator"]
 
 
 def _missing() -> None:
-    """Function of a `Depends()` without one."""
+    """Stand in for the function of a `Depends()` without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Dependency:
 
     @property
     def cleans_up(self) -> bool:
-        """Return whether the function has something to do when its value is needed no more."""
+        """Return whether the function is a generator, which cleans up after its `yield`."""
         return self.form in ("generator", "async generator")
 
 
@@ -173,12 +173,12 @@ class DependencyReader:
 
     def _dependency(self, mark: Depends) -> Dependency:
         name = name_of(mark.fn)
-        whose = f"{self._what}: the dependency {name!r}"
-        hints = read_hints(mark.fn, whose, self._scope)
+        subject = f"{self._what}: the dependency {name!r}"
+        hints = read_hints(mark.fn, subject, self._scope)
         state: list[str] = []
         below: dict[str, Dependency] = {}
-        for parameter in _parameters(mark.fn, whose):
-            where = f"{whose}, parameter {parameter.name!r}"
+        for parameter in _parameters(mark.fn, subject):
+            where = f"{subject}, parameter {parameter.name!r}"
             hint = hints.get(parameter.name)
             inner = mark_of(hint, parameter.default, where)
             if inner is None and not is_state(hint):
@@ -200,11 +200,11 @@ class DependencyReader:
         )
 
 
-def _parameters(fn: Function, whose: str) -> list[inspect.Parameter]:
+def _parameters(fn: Function, subject: str) -> list[inspect.Parameter]:
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (ValueError, TypeError) as error:
-        raise DefinitionError(f"{whose} has no readable signature; write a function around it.") from error
+        raise DefinitionError(f"{subject} has no readable signature; write a function around it.") from error
     bound = bound_names(fn)
     many = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [each for each in parameters if each.name not in bound and each.kind not in many]
@@ -221,9 +221,9 @@ def _form(fn: Function) -> Form:
 
 def generator_function(fn: Function) -> Function:
     """Return the generator function: the one under `@contextmanager`, or the function itself."""
-    made: Any = getattr(fn, "__wrapped__", None)  # whatever a decorator has put there
+    wrapped: Any = getattr(fn, "__wrapped__", None)  # whatever a decorator has put there
     by_contextlib = getattr(fn, "__globals__", None) is vars(contextlib)
-    return made if by_contextlib and callable(made) else fn
+    return wrapped if by_contextlib and callable(wrapped) else fn
 
 
 def name_of(fn: Function) -> str:

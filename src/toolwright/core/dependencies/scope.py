@@ -25,7 +25,7 @@ from toolwright.core.supervision import GRACE, abandon
 from toolwright.core.value import changed
 
 Opening: TypeAlias = AbstractAsyncContextManager[Any]
-"""Opens a value when it is entered, and cleans up when it is left; one task does both."""
+"""A context manager that opens a value and cleans it up. The same task enters and exits it."""
 
 CLEAN_UP = 10.0  # seconds that a clean-up may take
 HURRY = 2.0  # seconds that all of them may take together once who waits is cancelled: less than `GRACE`
@@ -33,7 +33,7 @@ HURRY = 2.0  # seconds that all of them may take together once who waits is canc
 log = logger("toolwright.dependencies")
 
 
-class Kept:
+class OpenedValue:
     """A value, and the task that opens it, holds it and cleans it up. `waiting` counts the callers while it opens."""
 
     def __init__(self, name: str, opening: Opening, cleans_up: bool) -> None:
@@ -56,8 +56,8 @@ class Kept:
             if task is not None and task.cancelling():
                 self.opened.cancel()
                 raise
-            self._failed(error)
-        except BaseException as error:  # noqa: BLE001 - it is raised where the value is asked for, or logged
+            self._failed(error)  # the function has raised it itself: that is an error like any other
+        except BaseException as error:  # noqa: BLE001 - raised to the callers that wait for the value, or logged
             self._failed(error)
 
     def _failed(self, error: BaseException) -> None:
@@ -79,13 +79,13 @@ class Kept:
             await end([self])
 
 
-async def end(kept: list[Kept]) -> None:
+async def end(values: list[OpenedValue]) -> None:
     """Cancel the tasks of these values. Tasks that swallow the cancellation are abandoned."""
-    for each in kept:
+    for each in values:
         each.task.cancel()
-    if kept:
-        _, left = await asyncio.wait([each.task for each in kept], timeout=GRACE)
-        for task in left:
+    if values:
+        _, running = await asyncio.wait([each.task for each in values], timeout=GRACE)
+        for task in running:
             abandon(task)
 
 
@@ -98,12 +98,12 @@ def _retrieve_exception(opened: "asyncio.Future[object]") -> None:
 class Scope:
     """Values by key, for the lifetime of a run or a call."""
 
-    __slots__ = ("_closed", "_kept", "_open", "_opening")
+    __slots__ = ("_closed", "_open", "_opening", "_values")
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, Kept] = {}
-        self._opening: set[Kept] = set()
-        self._open: list[Kept] = []
+        self._values: dict[Hashable, OpenedValue] = {}
+        self._opening: set[OpenedValue] = set()
+        self._open: list[OpenedValue] = []
         self._closed = False
 
     async def value(
@@ -114,34 +114,34 @@ class Scope:
         An exception of its function is raised to all waiting callers.
         The opening is cancelled once the last waiting caller is cancelled.
         """
-        kept = self._kept.get(key)
-        if kept is None:
+        opened = self._values.get(key)
+        if opened is None:
             if self._closed:
                 raise InvalidRequest(f"The call that needs {name!r} has ended, so no dependency is opened.")
-            kept = self._kept[key] = Kept(name, opening(), cleans_up)
-            self._opening.add(kept)
-            kept.opened.add_done_callback(lambda _: self._on_opened(key, kept))
-        if kept.opened.done():
-            return kept.opened.result()
-        kept.waiting += 1
+            opened = self._values[key] = OpenedValue(name, opening(), cleans_up)
+            self._opening.add(opened)
+            opened.opened.add_done_callback(lambda _: self._on_opened(key, opened))
+        if opened.opened.done():
+            return opened.opened.result()
+        opened.waiting += 1
         try:
-            return await asyncio.shield(kept.opened)
+            return await asyncio.shield(opened.opened)  # a cancelled caller must not cancel it for the others
         finally:
-            kept.waiting -= 1
-            if not kept.waiting and not kept.opened.done():
-                self._forget(key, kept)
-                kept.task.cancel()
+            opened.waiting -= 1
+            if not opened.waiting and not opened.opened.done():
+                self._forget(key, opened)
+                opened.task.cancel()
 
-    def _on_opened(self, key: Hashable, kept: Kept) -> None:
-        if kept.opened.cancelled() or kept.opened.exception() is not None:
-            self._forget(key, kept)
+    def _on_opened(self, key: Hashable, opened: OpenedValue) -> None:
+        if opened.opened.cancelled() or opened.opened.exception() is not None:
+            self._forget(key, opened)
         else:
-            self._open.append(kept)
-        self._opening.discard(kept)
+            self._open.append(opened)
+        self._opening.discard(opened)
 
-    def _forget(self, key: Hashable, kept: Kept) -> None:
-        if self._kept.get(key) is kept:
-            del self._kept[key]
+    def _forget(self, key: Hashable, opened: OpenedValue) -> None:
+        if self._values.get(key) is opened:
+            del self._values[key]
 
     async def close(self) -> None:
         """Clean up, last opened first. Errors are logged, and clean-ups that take too long.
@@ -151,33 +151,34 @@ class Scope:
         self._closed = True
         if not self._opening and not self._open:
             return
+        # In a task of its own, so that a cancelled caller can give the clean-ups some more time.
         work = asyncio.create_task(self._clean_up(), name="the clean-up of dependencies")
         cancelled: asyncio.CancelledError | None = None
         loop = asyncio.get_running_loop()
-        left = None
+        remaining = None
         ends = float("inf")
         while not work.done() and loop.time() < ends:
             try:
-                await asyncio.wait([work], timeout=left)
+                await asyncio.wait([work], timeout=remaining)
             except asyncio.CancelledError as error:
                 ends = loop.time() + HURRY if cancelled is None else ends
                 cancelled = error
-            left = None if cancelled is None else max(0.0, ends - loop.time())
+            remaining = None if cancelled is None else max(0.0, ends - loop.time())
         if not work.done():
             log.error("The clean-up of dependencies took too long and was cancelled.")
             work.cancel()
-            for kept in self._open:
-                kept.task.cancel()
+            for opened in self._open:
+                opened.task.cancel()
         if cancelled is not None:
             raise cancelled
 
     async def _clean_up(self) -> None:
         await end([*self._opening])
         while self._open:
-            kept = self._open[-1]
-            if not kept.task.done():
-                await kept.clean_up()
-            self._open.remove(kept)
+            opened = self._open[-1]
+            if not opened.task.done():
+                await opened.clean_up()
+            self._open.remove(opened)  # only now: `close` cancels the clean-ups that are still listed
 
 
 @runtime_checkable
@@ -191,16 +192,16 @@ class Scoped(Protocol):
 
 
 InThread: TypeAlias = Callable[[Function, dict[str, object]], Awaitable[tuple[object, BaseException | None]]]
-"""Calls a function in a thread: what was returned, or what was raised."""
+"""Calls a function in a thread and returns its value and its exception."""
 Overrides: TypeAlias = Mapping[Function, Dependency]
-"""Functions that stand in for others, as `App.override` says."""
+"""Replacement functions by the functions that they replace, see `App.override`."""
 
 _NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The scopes of a run, and of what asks: a call, or with its key a value that is kept for the run."""
+class ValueScopes:
+    """The scopes that a value can belong to: the run's, and the call's or that of the value that requires it."""
 
     run: Scope
     own: Scope
@@ -223,25 +224,31 @@ class Opener:
         Values with the scope of the call are cleaned up at its end; outside a run that applies to all values.
         """
         own = Scope()
-        place = Place(state.dependencies if isinstance(state, Scoped) else own, own)
+        scopes = ValueScopes(state.dependencies if isinstance(state, Scoped) else own, own)
         try:
-            yield {name: await self._value(each, state, place) for name, each in dependencies.items()}
+            yield {name: await self._value(each, state, scopes) for name, each in dependencies.items()}
         finally:
             await own.close()
 
-    async def _value(self, declared: Dependency, state: ThreadState, place: Place) -> object:
-        other = self._overrides.get(declared.fn)
-        wanted = declared if other is None else changed(other, cached=declared.cached)
-        if wanted.cached:
-            scope, key, place = place.run, cast("Hashable", wanted.fn), Place(place.run, place.run, wanted.fn)
+    async def _value(self, declared: Dependency, state: ThreadState, place: ValueScopes) -> object:
+        replacement = self._overrides.get(declared.fn)
+        required = declared if replacement is None else changed(replacement, cached=declared.cached)
+        if required.cached:
+            scope, key, place = (
+                place.run,
+                cast("Hashable", required.fn),
+                ValueScopes(place.run, place.run, required.fn),
+            )
         else:
-            scope, key = place.own, (place.key, wanted.fn)
+            scope, key = place.own, (place.key, required.fn)
         return await scope.value(
-            key, wanted.name, lambda: self._open(wanted, state, place), cleans_up=wanted.cleans_up
+            key, required.name, lambda: self._open(required, state, place), cleans_up=required.cleans_up
         )
 
     @asynccontextmanager
-    async def _open(self, dependency: Dependency, state: ThreadState, place: Place) -> AsyncGenerator[object]:
+    async def _open(
+        self, dependency: Dependency, state: ThreadState, place: ValueScopes
+    ) -> AsyncGenerator[object]:
         keywords: dict[str, object] = dict.fromkeys(dependency.state, state)
         for name, each in dependency.below.items():
             keywords[name] = await self._value(each, state, place)
@@ -269,7 +276,7 @@ class Opener:
         steps, context = _Steps(dependency, keywords), copy_context()
         try:
             value = _or_raise(*await self._in_thread(lambda: context.run(steps.open), {}))
-        except BaseException:
+        except BaseException:  # the caller is cancelled: the thread goes on, and cleans up after itself
             steps.abandon()
             raise
         try:
@@ -281,29 +288,29 @@ class Opener:
 
 
 class _Steps:
-    """The steps of a plain generator, executed in threads. One that is abandoned while it opens is closed there."""
+    """The steps of a sync generator, executed in threads. One that is abandoned while it opens is closed there."""
 
     def __init__(self, dependency: Dependency, keywords: dict[str, object]) -> None:
         self._name = dependency.name
         function = cast("Callable[..., Generator[object]]", generator_function(dependency.fn))  # by its form
         self._generator = function(**keywords)
         self._lock = threading.Lock()
-        self._is_open = self._given_up = False
+        self._is_open = self._abandoned = False
 
     def open(self) -> object:
         """Return the yielded value."""
         value = next(self._generator, _NOTHING)
-        with self._lock:
+        with self._lock:  # `abandon` runs in another thread
             self._is_open = True
-            given_up = self._given_up
-        if given_up:
+            is_abandoned = self._abandoned
+        if is_abandoned:
             self.close()
         return _checked(self._name, value)
 
     def abandon(self) -> None:
         """Mark the value as abandoned: a thread that is still opening it closes it then."""
         with self._lock:
-            self._given_up = True
+            self._abandoned = True
 
     def clean_up(self) -> None:
         """Run the generator to its end, after its `yield`."""
@@ -312,7 +319,7 @@ class _Steps:
             self.close()
 
     def close(self) -> None:
-        """End it at its `yield`."""
+        """Close the generator at its `yield`."""
         self._generator.close()
 
 

@@ -14,10 +14,9 @@ from toolwright.core.value import value
 
 EnvType: TypeAlias = Literal["text", "secret"]
 EnvKind: TypeAlias = Literal["env", "tenv"]
-Given: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
-"""Env as users write it: text, of the declared type or else a secret, or `{"value": …, "type": "text"}`; None takes the
-name away.
-"""
+EnvInput: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
+"""Env as users write it: text, or `{"value": …, "type": "text"}`. Text has the declared type, or is a secret. None
+deletes."""
 
 MOST_NAMES = 1_000  # at once
 LONGEST_NAME = 200  # characters
@@ -26,7 +25,7 @@ LONGEST_VALUE = 64 * 1024  # characters
 
 @value
 class EnvVar:
-    """One value and whether it is a secret."""
+    """A value, and whether it is a secret."""
 
     value: str
     type: EnvType = "secret"
@@ -37,9 +36,9 @@ class EnvVar:
 
 @value
 class EnvRow:
-    """A value as the journal keeps it: `owner` is a thread's or a person's id.
+    """A stored value. `owner` is the id of a thread or a person.
 
-    An `env` value is text, a `tenv` value is JSON. `value` is sealed where `key` names the key that sealed it.
+    An `env` value is text, a `tenv` value is JSON. The value is encrypted if `key` names the key that has encrypted it.
     """
 
     owner: str
@@ -53,7 +52,7 @@ class EnvRow:
 
 @value
 class EnvChange:
-    """A variable of an owner is set to `row`, or deleted."""
+    """A change of a variable: `row` is the new row, None deletes it."""
 
     owner: str
     kind: EnvKind
@@ -81,7 +80,7 @@ def read_env(
         raise _invalid_value(path, f"must have at most {MOST_NAMES} names")
     return {
         checked_name(name, path): _read(each, f"{path}.{name}", lambda name=name: type_of(name))
-        for name, each in cast("Given", env).items()
+        for name, each in cast("EnvInput", env).items()
     }
 
 
@@ -143,14 +142,14 @@ def _invalid_value(path: str, error: str) -> InvalidRequest:
 
 
 @value
-class Shown:
-    """Names whose values give children a name or a first message, and the `related` ones that a group has all of."""
+class ShownNames:
+    """Names whose values become the names or first messages of children; `related` names share the same suffixes."""
 
     names: tuple[str, ...]
     related: tuple[str, ...]
 
     def has(self, name: str, among: Collection[str]) -> bool:
-        """Return whether the name is one of these, or one with a suffix that all related names have too."""
+        """Return whether it is one of the names, or one of them with a suffix that all related names have too."""
         ends = [name[len(each) :] for each in self.names if name.startswith(each)]
         return any(
             not end
@@ -163,28 +162,28 @@ class Shown:
 class EnvTypes:
     """The types of names where an agent is active.
 
-    These are the types that its variables declare, `text` for flags and for designated names, otherwise `secret`.
+    They are the types that its variables declare, `text` for flags and for names shown to models, otherwise `secret`.
     """
 
     declared: Mapping[str, EnvType]
     flags: frozenset[str] = frozenset()
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[ShownNames, ...] = ()
 
     def type_of(self, name: str, among: Collection[str] = ()) -> EnvType:
-        """Return the type of a value given without one, next to values of the names `among`."""
+        """Return the type of a value that is given without one, together with values of the names `among`."""
         if name in self.flags or any(each.has(name, among) for each in self.shown):
             return "text"
         return self.declared.get(name, "secret")
 
     def hides(self, name: str, among: Collection[str] = ()) -> bool:
-        """Return whether the name is declared as a secret, and models are not shown its value all the same."""
+        """Return whether the name is declared as a secret, although models are shown its value."""
         return self.declared.get(name) == "secret" and self.type_of(name, among) == "secret"
 
     def read(self, env: object, path: str = "env") -> dict[str, EnvVar | None]:
-        """Return the env of a caller, checked.
+        """Validate a caller's env and return it.
 
-        Raises `InvalidRequest`, also for a secret that models would be shown or that is a flag, and for a declared
-        secret given as text.
+        Raises `InvalidRequest`, also for a secret that models are shown or that is a flag, and for a declared secret
+        given as text.
         """
         names = cast("Mapping[str, object]", env) if isinstance(env, Mapping) else ()
         variables = read_env(cast("object", env), path, lambda name: self.type_of(name, names))
@@ -197,7 +196,7 @@ class EnvTypes:
         return stored_only(self.read(env, path), path)
 
     def check(self, name: str, var: EnvVar | None, among: Collection[str] = (), path: str = "env") -> None:
-        """Raise `InvalidRequest` for a secret that models are shown or that is a flag, for text declared a secret."""
+        """Raise `InvalidRequest` for a secret that models are shown or that is a flag, and for text declared secret."""
         if var is None:
             return
         if var.type == "secret" and any(name in each.names for each in self.shown):
@@ -209,7 +208,7 @@ class EnvTypes:
 
 
 SECRETS = EnvTypes(declared={})
-"""Types where no agent is known: all is secret unless it says otherwise."""
+"""Types if no agent is known: all values are secrets unless they have a type."""
 
 
 class Secret:
@@ -250,21 +249,21 @@ class NamedVariable(Variable):
     """An undeclared variable named in the URL or a header of an HTTP tool: a secret unless a value says text."""
 
 
-def declared_variables(whose: str, variables: Sequence[Variable]) -> None:
-    """Raise `DefinitionError` unless these are variables, each of another name."""
-    check_list(f"{whose}: variables", variables, Variable, "variables")
+def declared_variables(subject: str, variables: Sequence[Variable]) -> None:
+    """Raise `DefinitionError` unless these are variables with different names."""
+    check_list(f"{subject}: variables", variables, Variable, "variables")
     names = [each.name for each in variables]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DefinitionError(f"{whose} declares the variable {twice!r} twice.")
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise DefinitionError(f"{subject} declares the variable {duplicate!r} twice.")
 
 
 def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
-    """Return one of each name, the strictest: a secret if one is, required if one is, scoped if one is."""
+    """Return one variable of each name with the strictest options: secret, required or scoped if one of them is."""
     by_name: dict[str, Variable] = {}
     for each in variables:
         previous = by_name.get(each.name, each)
-        types = {one.type for one in (previous, each) if not isinstance(one, NamedVariable)}
+        types = {variable.type for variable in (previous, each) if not isinstance(variable, NamedVariable)}
         make = Variable if types else NamedVariable
         by_name[each.name] = make(
             each.name,
@@ -328,11 +327,11 @@ class Tenvs:
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]  # it is never set
-        """The declared model of the calling tool, so that `isinstance` accepts the tenvs as one of it."""
+        """The declared model of the calling tool, so that `isinstance` accepts the tenvs as an instance of it."""
         return Tenvs if self._model is None else type(self._model)
 
     def adopt(self, model: object, built: Mapping[str, object]) -> None:
-        """Show these names as they were built for a tool, and the rest of its model."""
+        """Use these values, built for a tool, and the other attributes of its model."""
         self._model = model
         self._built.update(built)
 

@@ -18,10 +18,9 @@ from toolwright.core.text import error_text, escaped, sentence, spelled_out
 
 
 class _Secrets:
-    """The secrets of a block: the current ones, and after its end the last ones.
+    """The secrets of a block: the current ones, and after its end those at its end.
 
-    Work started within has a copy of the context, such as a cancelled timer until its time: it keeps only the last
-    ones.
+    Work that the block has started, such as a timer, has a copy of the context and can log later.
     """
 
     __slots__ = ("redactor",)
@@ -35,8 +34,8 @@ class _Secrets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogPlace:
-    """The run in which something is logged, and its trace if it has one."""
+class LogContext:
+    """The run in which a record is logged, and its trace."""
 
     run_id: str
     thread_id: str
@@ -44,8 +43,8 @@ class LogPlace:
 
 
 CALL_ID: ContextVar[str | None] = ContextVar("toolwright_call_id", default=None)
-"""The call whose handler is in progress."""
-_PLACE: ContextVar[LogPlace | None] = ContextVar("toolwright_log_place", default=None)
+"""Id of the call whose handler is in progress."""
+_PLACE: ContextVar[LogContext | None] = ContextVar("toolwright_log_place", default=None)
 _SECRETS: ContextVar[_Secrets | None] = ContextVar("toolwright_secrets", default=None)
 _FORMATTER = logging.Formatter()
 
@@ -56,7 +55,7 @@ T = TypeVar("T")
 
 
 def is_first(*what: object) -> bool:
-    """Return whether the process asks this for the first time: for warnings that are logged once."""
+    """Return whether the process calls this for the first time, for warnings that are logged once."""
     if what in _told or len(_told) >= MOST_TOLD:
         return False
     _told.add(what)
@@ -64,7 +63,7 @@ def is_first(*what: object) -> bool:
 
 
 def without_secrets(written: T) -> T:
-    """Return objects, lists and texts without the secrets of the current thread."""
+    """Return JSON-like values without the secrets of the current thread."""
     secrets = _SECRETS.get()
     redactor = None if secrets is None else secrets.redactor()
     return cast("T", _clean(written, redactor)) if redactor else written
@@ -84,9 +83,9 @@ def _clean(written: object, redactor: Redactor) -> object:
 
 
 class WithoutSecrets(logging.Filter):
-    """Takes the secrets of the thread that is being served out of a record, its traceback included.
+    """Log filter that removes the secrets of the current thread from a record and its traceback.
 
-    Set on a handler it does so for all that is logged through it, a tool's own lines too.
+    Set on a handler, it also covers records of tools and libraries.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -108,9 +107,9 @@ _FILTER = WithoutSecrets()
 
 def logger(name: str) -> logging.Logger:
     """Return a logger that redacts the secrets of the current thread."""
-    made = logging.getLogger(name)
-    made.addFilter(_FILTER)  # once: the same filter is not added again
-    return made
+    named_logger = logging.getLogger(name)
+    named_logger.addFilter(_FILTER)  # once: the same filter is not added again
+    return named_logger
 
 
 _log = logger("toolwright.internal")
@@ -124,16 +123,16 @@ def internal_error(doing: str, error: BaseException) -> ServerFailed:
 
 @contextmanager
 def internal_errors(doing: str, *expected: type[Exception]) -> Generator[None]:
-    """Raise `ServerFailed` for any exception in the block that is neither from our error tree nor `expected`."""
+    """Raise `ServerFailed` for an exception in the block that is neither ours nor one of `expected`."""
     try:
         yield
     except (ToolwrightError, *expected):
         raise
-    except Exception as error:
+    except Exception as error:  # any other exception is a bug of ours
         raise internal_error(doing, error) from error
 
 
-def place() -> dict[str, str]:
+def log_ids() -> dict[str, str]:
     """Return the ids of the current run, thread, call and trace, as far as they are set."""
     run, call_id = _PLACE.get(), CALL_ID.get()
     if run is None:
@@ -149,22 +148,22 @@ class TextFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, and the traceback below it."""
-        line, _, rest = super().format(record).partition("\n")
-        return "\n".join([line, *[f"  {spelled_out(each)}" for each in rest.splitlines()]])
+        """Return the line of the record, followed by its traceback."""
+        line, _, traceback = super().format(record).partition("\n")
+        return "\n".join([line, *[f"  {spelled_out(each)}" for each in traceback.splitlines()]])
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - named by the standard library
         """Return the line, without a traceback."""
         record.message = spelled_out(record.message)
-        ids = place()
-        named = [ids[name] for name in ("runId", "callId") if name in ids]
-        shown = ", ".join([each for each in named if each not in record.message])
+        ids = log_ids()
+        values = [ids[name] for name in ("runId", "callId") if name in ids]
+        context = ", ".join([each for each in values if each not in record.message])
         line = super().formatMessage(record)
-        return f"{line} ({shown})" if shown else line
+        return f"{line} ({context})" if context else line
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: `time` (ISO 8601), `level`, `logger`, `message`, the ids of `place`, `exception`.
+    """One JSON object a line: `time` (ISO 8601), `level`, `logger`, `message`, the ids of `log_ids`, `exception`.
 
     What ends lines, steers terminals or changes the direction of text is written as JSON's escapes.
     """
@@ -176,7 +175,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **place(),
+            **log_ids(),
         }
         exception = record.exc_text or (self.formatException(record.exc_info) if record.exc_info else None)
         if exception is not None:
@@ -185,7 +184,7 @@ class JsonFormatter(logging.Formatter):
 
 
 @contextmanager
-def logging_without(secrets: Callable[[], Redactor], run: LogPlace | None = None) -> Generator[None]:
+def logging_without(secrets: Callable[[], Redactor], run: LogContext | None = None) -> Generator[None]:
     """Redact these secrets from log records of the block and its tasks, and add `run` to them."""
     block = _Secrets(secrets)
     token, placed = _SECRETS.set(block), _PLACE.set(run)

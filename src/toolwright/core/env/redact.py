@@ -40,7 +40,7 @@ def encodings(value: str) -> Iterator[str]:
     for sent in _as_bytes(value):
         for encoded in (quote(sent), quote(sent, safe=""), quote_plus(sent)):
             yield encoded
-            yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), encoded)
+            yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), encoded)
         for digits in (sent.hex(), sent.hex().upper()):
             yield digits
             yield "".join([f"%{digits[place : place + 2]}" for place in range(0, len(digits), 2)])
@@ -57,8 +57,7 @@ def _as_bytes(value: str) -> Iterator[bytes]:
 
 
 def _misread(value: str) -> Iterator[str]:
-    """Spellings of a text from a service that reads UTF-8 as Latin-1, as most read headers, or that
-    answers in Latin-1 without a word, where every letter that is not ASCII is lost."""
+    """Yield spellings of a text by services that read UTF-8 as Latin-1, or that replace letters outside of ASCII."""
     for sent in () if value.isascii() else _as_bytes(value):
         for encoding in ("latin-1", "utf-8", "ascii"):
             text = sent.decode(encoding, "replace")
@@ -67,7 +66,7 @@ def _misread(value: str) -> Iterator[str]:
 
 
 def _base64_forms(value: bytes) -> Iterator[str]:
-    """Spellings of a secret within the base64 of something longer: it may begin at any of three places."""
+    """Yield spellings of a secret within longer base64, where it can begin at any of three alignments."""
     for before in range(3):
         text = base64.b64encode(bytes(before) + value).decode()
         first = (0, 2, 3)[before]  # the first characters depend on the text before the secret
@@ -96,9 +95,9 @@ _ESCAPE = re.compile(
 
 
 class Unescaped:
-    """A text with one layer of escapes undone; an escape that is not whole at its end is left away.
+    """A text with one layer of escapes decoded. An incomplete escape at its end is left out.
 
-    `whole` is where that one begins, in the text as it was, or the end of it.
+    `whole` is the position in the original text at which that escape begins, or the end of the text.
     """
 
     __slots__ = ("_inner", "_outer", "text", "whole")
@@ -131,23 +130,23 @@ def layers(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
 
     Each comes with a function that maps its positions to those of the original text.
     """
-    way: list[Unescaped] = []
+    decoded: list[Unescaped] = []
 
     def place(inner: int) -> int:
-        for each in reversed(way):
+        for each in reversed(decoded):
             inner = each.place(inner)
         return inner
 
-    while "\\" in text and len(way) < _LAYERS:
-        way.append(Unescaped(text))
-        if way[-1].text == text:
+    while "\\" in text and len(decoded) < _LAYERS:
+        decoded.append(Unescaped(text))
+        if decoded[-1].text == text:
             return
-        text = way[-1].text
+        text = decoded[-1].text
         yield text, place
 
 
 def recent(text: str, length: int) -> int:
-    """Return a position at least that far before the end that cuts through no escape (except of JSON within JSON)."""
+    """Return a position at least `length` before the end that does not split an escape (except of JSON within JSON)."""
     place = max(0, len(text) - length - _SLACK)
     while place and (slash := text.rfind("\\", max(0, place - _LONGEST), place)) >= 0:
         place = slash
@@ -176,9 +175,10 @@ def clean_strings(text: str, clean: Callable[[JSON], JSON]) -> str | None:
         return None
     try:
         value = _read(text)
-        again = _SCALAR.sub(lambda found: _scalar(found[0], clean), text)
+        cleaned_text = _SCALAR.sub(lambda match: _scalar(match[0], clean), text)
         cleaned = clean(value)
-        return again if _read(again) == cleaned else dumps_unescaped(cleaned)
+        # Replacing texts in place keeps the formatting. It goes wrong if keys become equal.
+        return cleaned_text if _read(cleaned_text) == cleaned else dumps_unescaped(cleaned)
     except (ValueError, RecursionError, InvalidJSON):
         return None
 
@@ -201,30 +201,30 @@ _SEED = 8  # characters by which a beginning is looked for
 _TRIES = 16  # places where it may turn out to be none, before every character is counted
 
 
-def open_end(text: str, word: str) -> int:
+def open_end(text: str, secret: str) -> int:
     """Return the length of the longest suffix of the text that is a proper prefix of the word."""
-    tail = text[max(0, len(text) - len(word) + 1) :]
-    place = tail.find(word[:_SEED])
+    tail = text[max(0, len(text) - len(secret) + 1) :]
+    place = tail.find(secret[:_SEED])
     for _ in range(_TRIES):
         if place < 0:
-            return _short_end(tail, word)
-        if word.startswith(tail[place:]):
+            return _short_end(tail, secret)
+        if secret.startswith(tail[place:]):
             return len(tail) - place
-        place = tail.find(word[:_SEED], place + 1)
-    return _counted(tail, word)
+        place = tail.find(secret[:_SEED], place + 1)
+    return _counted(tail, secret)
 
 
-def _short_end(tail: str, word: str) -> int:
-    """`open_end` where it is shorter than the seed."""
+def _short_end(tail: str, secret: str) -> int:
+    """Return `open_end` for a tail that is shorter than the seed."""
     for length in range(min(_SEED - 1, len(tail)), 0, -1):
-        if tail.endswith(word[:length]):
+        if tail.endswith(secret[:length]):
             return length
     return 0
 
 
-def _counted(tail: str, word: str) -> int:
-    """`open_end` counted by characters, in time linear in their number (Knuth, Morris and Pratt)."""
-    both = [*word, None, *tail]
+def _counted(tail: str, secret: str) -> int:
+    """Return `open_end` by comparing characters, in linear time (Knuth, Morris and Pratt)."""
+    both = [*secret, None, *tail]
     ends = [0]  # for every place, how many characters before it are the first ones again
     for each in both[1:]:
         length = ends[-1]
@@ -244,7 +244,7 @@ Hit: TypeAlias = tuple[int, int, str]
 
 
 class Redactor:
-    """Replaces the values of secrets by `[redacted:NAME]`. One without secrets costs nothing."""
+    """Replaces the values of secrets by `[redacted:NAME]`. Without secrets it returns its input."""
 
     __slots__ = ("_long", "_longest", "_respelled", "_short", "_shortest", "secrets")
 
@@ -279,7 +279,7 @@ class Redactor:
         return _without(text, hits) if hits else text
 
     def document(self, text: str) -> str:
-        """Return the text without secrets; a JSON object or list stays one, with its numbers and literals."""
+        """Return the text without secrets. A JSON object or list stays one, with its numbers and literals."""
         hits = self._hits(text) if self.secrets else None
         if not hits:
             return text
@@ -287,7 +287,7 @@ class Redactor:
         return _without(text, hits) if clean is None else clean
 
     def attachment(self, part: Attachment | AttachmentRef) -> Attachment | AttachmentRef:
-        """Return a file with its description redacted. Its bytes are left alone."""
+        """Return a file with its description redacted. Its bytes are not changed."""
         return self.new_file(part) if isinstance(part, Attachment) else self._reference(part)
 
     def new_file(self, file: Attachment) -> Attachment:
@@ -302,20 +302,20 @@ class Redactor:
 
         The returned part is a prefix of all later ones, however the text continues.
         """
-        cut = self._open_place(text, 0)
+        cut = self._open_start(text, 0)
         pieces: list[str] = []
         done = 0
         for start, end, name in self._hits(text):
             if start >= cut:
                 break
             if end > cut:  # what begins within a secret that is whole begins no other
-                cut = self._open_place(text, end)
+                cut = self._open_start(text, end)
             pieces += (text[done:start], f"[redacted:{name}]")
             done = end
         return "".join((*pieces, text[done:cut])), len(text) - cut
 
     def _hits(self, text: str) -> list[Hit]:
-        """Return the secrets that are in the text, in order; none within another."""
+        """Return the positions of secrets in the text, in order, without those within another."""
         hits = self._as_they_are(text)
         if "\\" not in text or not (self._respelled or "\\u" in text or "\\/" in text):
             return hits
@@ -335,26 +335,30 @@ class Redactor:
         if len(text) < self._shortest:
             return None
         hits = {form: name for form, name in self._long.items() if form in text}
-        words = {form: name for form, name in self._short.items() if form in text}
-        begun = self._cut_off(text) if CUT in text else {}
-        if not hits and not words and not begun:
+        short_forms = {form: name for form, name in self._short.items() if form in text}
+        prefixes = self._cut_off(text) if CUT in text else {}
+        if not hits and not short_forms and not prefixes:
             return None
-        return re.compile("|".join(_alternatives(hits, words, begun))), {**begun, **words, **hits}
+        return re.compile("|".join(_alternatives(hits, short_forms, prefixes))), {
+            **prefixes,
+            **short_forms,
+            **hits,
+        }
 
     def _cut_off(self, text: str) -> dict[str, str]:
         """Return the prefixes of secrets at which the text was cut off."""
-        begun: dict[str, str] = {}
+        prefixes: dict[str, str] = {}
         likely = [(form, name) for form, name in self._long.items() if form[:LONG] in text]
         *cut, _ = text.split(CUT) if likely else ("",)
         for before in cut:
             for form, name in likely:
                 length = open_end(before, form)
                 if length >= LONG:
-                    begun.setdefault(form[:length], name)
-        return begun
+                    prefixes.setdefault(form[:length], name)
+        return prefixes
 
     def optional(self, text: str | None) -> str | None:
-        """Return the text without secrets, if there is one."""
+        """Return the text without secrets, or None."""
         return None if text is None else self.text(text)
 
     def json(self, value: JSON) -> JSON:
@@ -372,7 +376,7 @@ class Redactor:
         return value if name is None else f"[redacted:{name}]"
 
     def object(self, value: JSONObject) -> JSONObject:
-        """Return the object without secrets. Of two keys that become equal, both stay: the later one is numbered."""
+        """Return the object without secrets. If two keys become equal, the later one is numbered."""
         items = {name: self.json(item) for name, item in value.items()}
         keys = {name: self.text(name) for name in value}
         if all(_same(items[name], item) and keys[name] == name for name, item in value.items()):
@@ -386,7 +390,7 @@ class Redactor:
         return clean
 
     def result(self, result: ToolResult) -> ToolResult:
-        """Return a tool's result without secrets; the bytes of files are left alone."""
+        """Return a tool's result without secrets. The bytes of files are not changed."""
         if not self.secrets:
             return result
         more = result.error_data
@@ -400,13 +404,13 @@ class Redactor:
             attachments=tuple([self.attachment(each) for each in result.attachments]),
         )
 
-    def _open_place(self, text: str, since: int) -> int:
+    def _open_start(self, text: str, since: int) -> int:
         """Return the earliest position, from `since` on, from which the text could be the start of a secret."""
-        rest = text[since:]
-        place = len(rest) - self._open_end(rest)
-        if "\\" in rest:
-            start = recent(rest, self._longest * _SPELLED)
-            for plain, outer in layers(rest[start:]):
+        tail = text[since:]
+        place = len(tail) - self._open_end(tail)
+        if "\\" in tail:
+            start = recent(tail, self._longest * _SPELLED)
+            for plain, outer in layers(tail[start:]):
                 place = min(place, start + outer(len(plain) - self._open_end(plain)))
         return since + place
 
@@ -414,15 +418,15 @@ class Redactor:
         """Return the number of characters at the end of a text that could start a secret, or one that was cut."""
         longest = max([open_end(text, form) for form in (*self._long, *self._short)], default=0)
         longest = max([longest, *[len(form) for form in self._short if text.endswith(form)]])
-        for begun in range(1, len(CUT)):
-            if text.endswith(CUT[:begun]):
-                ends = [open_end(text[:-begun], form) for form in self._long]
-                longest = max([longest, *[begun + length for length in ends if length >= LONG]])
+        for prefix_length in range(1, len(CUT)):
+            if text.endswith(CUT[:prefix_length]):
+                ends = [open_end(text[:-prefix_length], form) for form in self._long]
+                longest = max([longest, *[prefix_length + length for length in ends if length >= LONG]])
         return longest
 
 
 NOTHING = Redactor()
-"""Knows no secrets."""
+"""A redactor without secrets."""
 
 
 def _without(text: str, hits: Iterable[Hit]) -> str:
@@ -450,15 +454,15 @@ def _same(new: object, old: object) -> bool:
 
 
 def _alternatives(
-    hits: Mapping[str, str], words: Mapping[str, str], begun: Mapping[str, str]
+    hits: Mapping[str, str], short_forms: Mapping[str, str], prefixes: Mapping[str, str]
 ) -> Iterator[str]:
-    """Regular expressions, the longest form first, so that nothing is left of one that holds another."""
-    for form in sorted({*hits, *words, *begun}, key=len, reverse=True):
+    """Return regular expressions of the forms, the longest first, so that no part of a longer form remains."""
+    for form in sorted({*hits, *short_forms, *prefixes}, key=len, reverse=True):
         escaped = re.escape(form)
         if form in hits:
             yield escaped
             continue
-        if form in begun:
+        if form in prefixes:
             yield f"{escaped}(?={re.escape(CUT)})"
             continue
         before = r"(?<!\w)" if _WORD.match(form[0]) else ""

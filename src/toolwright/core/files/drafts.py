@@ -1,4 +1,4 @@
-"""Files as one call sees them: those of its thread, and the call's own uncommitted changes."""
+"""Files as one call sees them: the files of its thread, and the call's own uncommitted changes."""
 
 import mimetypes
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -6,7 +6,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.files.file import (
@@ -25,7 +25,7 @@ from toolwright.core.value import changed
 
 
 class KnownFiles(Protocol):
-    """The files that a thread has; a path is asked for in its folded form, for a thread may have very many."""
+    """The files of a thread, read by folded path, because a thread can have very many."""
 
     async def at(self, folded: str) -> File | None:
         """Return the file at that path."""
@@ -41,7 +41,7 @@ class KnownFiles(Protocol):
 
 
 class NoFiles:
-    """A thread without any."""
+    """A thread without files."""
 
     async def at(self, folded: str) -> File | None:
         return None
@@ -54,23 +54,23 @@ class NoFiles:
 
 
 class FileDrafts:
-    """The changes of one call, one for each path, on top of the files that are there; the bytes are kept elsewhere."""
+    """The changes of one call, one for each path, on top of the existing files. Their bytes are stored separately."""
 
     def __init__(self, known: KnownFiles, changes: Mapping[str, FileChange] | None = None) -> None:
         self._files = known
         self._changes = dict(changes or {})
 
     def copy(self) -> "FileDrafts":
-        """Return a copy to which others may be added."""
+        """Return a copy for further changes."""
         return FileDrafts(self._files, self._changes)
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
-        """Writes of the call, in order."""
+        """The changes of the call, in order."""
         return tuple(self._changes.values())
 
     async def free_path(self, name: str) -> str:
-        """Return the path of a new file of that name: also one that this call has deleted is not free yet."""
+        """Return a path for a new file of that name. A path that this call has deleted is not free yet."""
         return await free_path(safe_name(name), self._existing_paths)
 
     async def _existing_paths(self, folded: Sequence[str]) -> Set[str]:
@@ -78,13 +78,13 @@ class FileDrafts:
 
     async def files(self) -> list[File]:
         """Return all files as the call sees them, by path."""
-        seen = {fold(file.path): file for file in all_of(await self._files.all())}
+        by_path = {fold(file.path): file for file in all_rows(await self._files.all())}
         for folded, change in self._changes.items():
             if change.file is None:
-                seen.pop(folded, None)
+                by_path.pop(folded, None)
             else:
-                seen[folded] = change.file
-        return sorted(seen.values(), key=lambda file: file.path)
+                by_path[folded] = change.file
+        return sorted(by_path.values(), key=lambda file: file.path)
 
     async def at(self, path: str) -> File | None:
         """Return the file at a path, or None."""
@@ -100,15 +100,15 @@ class FileDrafts:
         return file
 
     def put(self, file: File) -> None:
-        """Write a file, also over one that is there."""
+        """Write a file, and replace an existing one."""
         self._changes[fold(file.path)] = FileChange(path=file.path, file=file)
 
     def add(self, file: File) -> None:
-        """Write a new file, which must be the first at its path."""
+        """Write a new file at a path without one."""
         self._changes[fold(file.path)] = FileChange(path=file.path, file=file, new=True)
 
     async def rename_existing(self) -> None:
-        """Rename new files whose paths were taken in the meantime; `now` returns their new names."""
+        """Rename new files whose paths are used by now. `now` returns their new names."""
         new = {folded: change.file for folded, change in self._changes.items() if change.new and change.file}
         for folded in await self._files.existing_paths([*new]) if new else ():
             file = new[folded]
@@ -117,19 +117,19 @@ class FileDrafts:
             self.add(changed(file, path=path, name=path.rsplit("/", 1)[1]))
 
     def now(self, file: File) -> File:
-        """Return the file as it is called now, if this call has made it."""
+        """Return the file under its current name, if this call has created it."""
         mine = (change.file for change in self._changes.values() if change.file is not None)
         return next((each for each in mine if each.id == file.id), file)
 
     async def drop(self, path: str) -> bool:
-        """Take a file away; whether there was one."""
+        """Delete a file and return whether it existed."""
         file = await self.at(path)
         if file is not None:
             self._changes[fold(file.path)] = FileChange(path=file.path)
         return file is not None
 
     async def below(self, folder: str) -> Sequence[AttachmentRef]:
-        """Return the files in a folder and below."""
+        """Return the files in a folder and its subfolders."""
         if not isinstance(folder, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise InvalidRequest(f"A folder must be text, not {brief_value(folder)}.")
         if folder.strip("/") == "":

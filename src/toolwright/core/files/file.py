@@ -1,4 +1,4 @@
-"""Files of a thread: rows that name bytes, and the rules for their names and paths (D19)."""
+"""Files of a thread: rows that refer to bytes, and the rules for names and paths (D19)."""
 
 import re
 import unicodedata
@@ -25,9 +25,10 @@ ANY_TYPE = "application/octet-stream"
 
 @value
 class File:
-    """One file of a thread. Its bytes lie in the file store under `digest`, the hex SHA-256 of them.
+    """A file of a thread.
 
-    `size` is in bytes, `width` and `height` are pixels.
+    Its bytes are in the file store under `digest`, their SHA-256 in hex. `size` is in bytes, `width` and `height` are
+    pixels.
     """
 
     thread_id: str
@@ -44,7 +45,7 @@ class File:
 
     @property
     def ref(self) -> AttachmentRef:
-        """The file as an attachment refers to it."""
+        """The reference to the file, as an attachment."""
         return AttachmentRef(
             id=self.id,
             path=self.path,
@@ -60,7 +61,7 @@ class File:
 
 @value
 class FileChange:
-    """A file of a thread is `new` (nothing may be at its path), `written` (whatever was there), or `deleted`."""
+    """A change of a file: `new` (its path must be free), `written` (replaces an existing file), or `deleted`."""
 
     path: str
     file: File | None = None
@@ -68,7 +69,7 @@ class FileChange:
 
     @property
     def folded(self) -> str:
-        """The path as paths are compared."""
+        """The path, normalized for comparison."""
         return fold(self.path)
 
 
@@ -79,7 +80,7 @@ def fold(path: str) -> str:
 
 
 def safe_name(name: str) -> str:
-    """Return a name from outside as one path segment that is safe on every system; at worst it is `file`."""
+    """Return a name as one path segment that is valid on every system, or `file` if nothing remains."""
     name = name[-_LOOKED_AT:]  # its last segment and its extension are what counts
     text = _UNSAFE.sub("_", _last_segment(unicodedata.normalize("NFC", _visible(name))))
     text = text.strip(" .\t\u3000\u00a0").strip().strip(" .") or "file"
@@ -89,7 +90,7 @@ def safe_name(name: str) -> str:
 
 
 async def free_path(
-    name: str, taken: Callable[[Sequence[str]], Awaitable[Container[str]]], folder: str = ATTACHMENTS
+    name: str, existing_of: Callable[[Sequence[str]], Awaitable[Container[str]]], folder: str = ATTACHMENTS
 ) -> str:
     """Return a free path for a new file: `chart.png`, or `chart-2.png` if the first exists.
 
@@ -99,8 +100,8 @@ async def free_path(
 
     async def free(numbers: Sequence[int]) -> int | None:
         paths = {number: fold(_numbered(name, number, folder)) for number in numbers}
-        there = await taken([*paths.values()])
-        return next((number for number in numbers if paths[number] not in there), None)
+        existing = await existing_of([*paths.values()])
+        return next((number for number in numbers if paths[number] not in existing), None)
 
     number = await free((1,)) or await free(range(2, _TRIED + 1))
     below = _TRIED
@@ -129,7 +130,7 @@ def _numbered(name: str, number: int, folder: str) -> str:
 
 
 def checked_path(path: object) -> str:
-    """Return a program's path, made absolute. Raises `InvalidRequest` if it is not plain and safe."""
+    """Return a path from a program, made absolute. Raises `InvalidRequest` if it is not plain and safe."""
     if not isinstance(path, str):
         raise _invalid_value(path, "a path must be text")
     full_path = unicodedata.normalize("NFC", path if path.startswith("/") else f"/{path}")
@@ -170,12 +171,12 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _shortened(text: str, room: int = LONGEST_NAME) -> str:
-    """Shorten a name to at most `room` bytes; the extension is kept."""
+    """Shorten a name to at most `room` bytes and keep its extension."""
     if len(_bytes(text)) <= room:
         return text
     stem, suffix = _split(text)
-    kept = _bytes(stem)[: room - len(_bytes(suffix))].decode("utf-8", "ignore")
-    return kept.rstrip(" .") + suffix
+    shortened = _bytes(stem)[: room - len(_bytes(suffix))].decode("utf-8", "ignore")
+    return shortened.rstrip(" .") + suffix
 
 
 def _bytes(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Units of approvals: a call that waits for one gets it, or is refused."""
+"""Units of approvals: approve or refuse a call that waits for one."""
 
 from typing import Literal
 
@@ -24,7 +24,7 @@ class Approve(Unit):
 
 @value
 class Refuse(Settle):
-    """A call that waits for an approval is refused, before it expires."""
+    """Refuse a call that waits for an approval, before it expires."""
 
     @property
     def outcome(self) -> Literal["resolved"]:

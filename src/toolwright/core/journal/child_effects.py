@@ -73,7 +73,7 @@ class Report(ChildEffect):
 
     @property
     def followers_events(self) -> tuple[EventDraft, ...]:
-        """Events for the parent's followers once the call that waited is settled."""
+        """Return the events for the parent's followers after the waiting call is settled."""
         return (self.finished,) if self.outcome is None else (self.outcome, self.finished)
 
 
@@ -87,7 +87,7 @@ class Notify(ChildEffect):
 
 @value
 class Close(ChildEffect):
-    """Terminate the thread: it accepts no more messages, and all runs in it and its descendants are to stop.
+    """Terminate the thread: it accepts no more messages, and all runs in it and its descendants are to be stopped.
 
     Its own calls that still accept a late result are cancelled.
     """
@@ -95,9 +95,9 @@ class Close(ChildEffect):
 
 @value
 class CancelChildren(ChildEffect):
-    """Stop the open runs of all descendants, without notifying anyone of their end.
+    """Stop the open runs of all descendants without notifying anyone.
 
-    Calls that still accept a late result of one are cancelled.
+    Their calls that still accept a late result are cancelled.
     """
 
 
@@ -113,21 +113,21 @@ class Terminate(ChildEffect):
 
 @value
 class HandOff(ChildEffect):
-    """Another agent answers in the thread from now on."""
+    """Make another agent the one that answers in the thread."""
 
     agent: str
 
 
 @value
 class Activated(ChildEffect):
-    """The prompts of these sides have begun in the thread."""
+    """Record that the prompts of these sides have been activated in the thread."""
 
     sides: tuple[Side, ...]
 
 
 @value
 class BackOff(ChildEffect):
-    """The thread's model has failed so many times on end: nothing is asked in it before `until`, None for at once."""
+    """Record the consecutive failures of the thread's model. No request is sent before `until`; None means at once."""
 
     faults: int
     until: datetime | None
@@ -135,7 +135,7 @@ class BackOff(ChildEffect):
 
 @value
 class SetValue(ChildEffect):
-    """A value of the thread's own, as JSON text; None takes it away."""
+    """Set a value of the thread, as JSON text; None deletes it."""
 
     key: str
     value: str | None
@@ -143,14 +143,14 @@ class SetValue(ChildEffect):
 
 @value
 class OpenRequest(ChildEffect):
-    """A request for values is opened."""
+    """Open a request for variables."""
 
     request: VariablesRequest
 
 
 @value
 class CloseRequest(ChildEffect):
-    """A request is not open any more, if it was."""
+    """Close a request, if it is open."""
 
     id: str
 
@@ -164,14 +164,14 @@ class ChildLimit(ChildEffect):
 
 
 @value
-class HoldRequest(ChildEffect):
+class CheckRequest(ChildEffect):
     """Check that a request is still open, and its thread not terminated. Conflict: `request`."""
 
     id: str
 
 
 @value
-class TakeRequest(ChildEffect):
+class FulfillRequest(ChildEffect):
     """Fulfill a request, once. Conflict: `request`, if it is not open."""
 
     id: str

@@ -1,4 +1,4 @@
-"""Trace contexts of runs that effects begin: each belongs to the trace of what has caused it."""
+"""Trace contexts of runs that effects start: each run belongs to the trace of its cause."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from toolwright.core.value import changed
 
 
 def traced(effects: Sequence[Effect], traceparent: str | None) -> Sequence[Effect]:
-    """Return the effects, with the runs that they begin in that W3C trace context."""
+    """Return the effects with their new runs assigned to that W3C trace context."""
     return effects if traceparent is None else [_traced(each, traceparent) for each in effects]
 
 

@@ -1,4 +1,4 @@
-"""Effects of a unit of work outside its thread: on spaces, other inboxes, timers, minds, memory, thread trees and MCP.
+"""Effects of a unit of work outside its thread: spaces, other inboxes, timers, agent state, memory, thread trees, MCP.
 
 A call's effects are values that are committed with its result (JOURNAL, "What a call may do to the database"). Units
 from outside a run carry the same values, so that each row is written in only one way.
@@ -14,11 +14,12 @@ from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
     CancelChildren,
+    CheckRequest,
     ChildLimit,
     Close,
     CloseRequest,
+    FulfillRequest,
     HandOff,
-    HoldRequest,
     Notify,
     OpenRequest,
     Report,
@@ -26,7 +27,6 @@ from toolwright.core.journal.child_effects import (
     Spawn,
     Speak,
     Stop,
-    TakeRequest,
     Terminate,
 )
 from toolwright.core.journal.mcp_effects import DropMcpTask, HoldMcpTool, McpEffect, UnholdMcpTool
@@ -60,7 +60,7 @@ class CheckMind:
     seen: Mapping[str, object] | None = None
 
     def holds(self, stored: Mapping[str, object]) -> bool:
-        """Return whether the rows that are stored pass the check."""
+        """Return whether the stored rows pass the check."""
         if self.seen is not None and any(stored.get(key) != self.seen.get(key) for key in self.keys):
             return False
         return self.most is None or len(stored.keys() | set(self.keys)) <= self.most
@@ -68,7 +68,7 @@ class CheckMind:
 
 @value
 class SetGoal:
-    """A goal is new or has changed."""
+    """Insert or update a goal."""
 
     goal: Goal
 
@@ -83,14 +83,14 @@ class DropGoal:
 
 @value
 class SetMemory:
-    """A memory is new or has changed."""
+    """Insert or update a memory."""
 
     memory: Memory
 
 
 @value
 class DropMemory:
-    """A memory is forgotten; nothing happens if it is not there."""
+    """Delete a memory, if it exists."""
 
     agent_id: str
     key: str
@@ -98,7 +98,7 @@ class DropMemory:
 
 @value
 class SetPlan:
-    """A plan is new or has changed; its timer is set to its next time."""
+    """Insert or update a plan and set its timer."""
 
     plan: Plan
 
@@ -125,21 +125,21 @@ class FirePlan:
 
 @value
 class MovePlans:
-    """Every relative plan is due so much later, or earlier if `by` is negative: the clock was set."""
+    """Move the due times of all relative plans by `by`, which is negative for earlier: the clock was changed."""
 
     by: timedelta
 
 
 @value
 class DropMind:
-    """Delete everything that is kept under one id: goals, memories, plans with their timers, blocks and passages."""
+    """Delete everything that is stored under one id: goals, memories, plans with their timers, blocks and passages."""
 
     agent_id: str
 
 
 @value
 class SetBlock:
-    """A memory block is new or has other content; who is linked to it stays so."""
+    """Insert or update a memory block. Its links are kept."""
 
     block: Block
 
@@ -154,7 +154,7 @@ class DropBlock:
 
 @value
 class LinkBlock:
-    """Another agent, the `reader_id`, reads a block from now on; the guard `block` fails if it is not there."""
+    """Link an agent, the `reader_id`, to a block. Conflict: `block`, if it does not exist."""
 
     agent_id: str
     label: str
@@ -172,9 +172,9 @@ class UnlinkBlock:
 
 @value
 class AddPassage:
-    """A passage is stored, as the newest of its agent; the guard `duplicate` fails if there is one with its id.
+    """Insert a passage as the newest of its agent. Conflict: `duplicate`, if the id exists.
 
-    It has no `vector` where nothing embeds passages, or where that failed.
+    It has no `vector` without an embedder, or if embedding has failed.
     """
 
     passage: Passage
@@ -233,7 +233,7 @@ class Pin:
 
 
 ContextEffect: TypeAlias = Compact | KeepTexts | Pin
-"""Effects on what the models of a thread are sent."""
+"""Effects on the requests that the models of a thread are sent."""
 
 
 MemoryEffect: TypeAlias = (
@@ -243,7 +243,7 @@ MemoryEffect: TypeAlias = (
 
 @value
 class Source:
-    """The source of a space's events in a run; empty for what people and services do."""
+    """The run that causes an event of a space; empty for actions of people and services."""
 
     thread_id: str | None = None
     run_id: str | None = None
@@ -255,7 +255,7 @@ NOBODY = Source()
 
 @value
 class SpaceEffect:
-    """The base of effects on a space: its id, their source, and the events that they give there."""
+    """Base of effects on a space: its id, the source, and the events for its followers."""
 
     space_id: str
     source: Source = NOBODY
@@ -264,7 +264,7 @@ class SpaceEffect:
 
 @value
 class Announce(SpaceEffect):
-    """Events for the space's followers, without any change."""
+    """Publish events to the space's followers without any other change."""
 
 
 @value
@@ -301,7 +301,7 @@ class Erase(SpaceEffect):
 
 @value
 class React(SpaceEffect):
-    """An entity reacts to a message; once with the same emoji."""
+    """Add a reaction of an entity to a message, once for each emoji."""
 
     reaction: Reaction
 
@@ -325,7 +325,7 @@ class SaveSpace(SpaceEffect):
 
 @value
 class DropSpace(SpaceEffect):
-    """A space is deleted, with its members, messages and reactions."""
+    """Delete a space with its members, messages and reactions."""
 
 
 @value
@@ -338,14 +338,14 @@ class SaveMember(SpaceEffect):
 
 @value
 class DropMember(SpaceEffect):
-    """An entity is in a space no longer."""
+    """Remove an entity from a space."""
 
     entity_id: str
 
 
 @value
 class MarkRead(SpaceEffect):
-    """A member has read up to that place; never back."""
+    """Set the position up to which a member has read. It never moves back."""
 
     entity_id: str
     seq: int
@@ -369,14 +369,14 @@ class SetTimer:
 
 @value
 class DropTimer:
-    """A timer is not needed any more; nothing happens if it has fired already."""
+    """Delete a timer. No effect if it has fired already."""
 
     name: str
 
 
 @value
 class Deliver:
-    """An event for an agent's inbox."""
+    """Deliver an event to an agent's inbox."""
 
     delivery: Delivery
 
@@ -425,8 +425,8 @@ Effect: TypeAlias = (
     | OpenRequest
     | CloseRequest
     | ChildLimit
-    | HoldRequest
-    | TakeRequest
+    | CheckRequest
+    | FulfillRequest
 )
 
 MAY_FIND_NOTHING = frozenset[type](

@@ -1,4 +1,4 @@
-"""Effects of a unit on tasks of MCP servers, on definitions of their tools, and calls that ask for a server."""
+"""Effects of a unit on tasks of MCP servers and on definitions of their tools; and calls on behalf of a server."""
 
 from datetime import datetime
 from typing import TypeAlias
@@ -12,7 +12,7 @@ from toolwright.core.value import value
 
 @value
 class SetMcpTask:
-    """A task is new or has changed."""
+    """Insert or update a task."""
 
     task: McpTask
 
@@ -26,14 +26,14 @@ class DropMcpTask:
 
 @value
 class PinMcpTool:
-    """An agent uses a tool for the first time; nothing happens if it has used that tool before."""
+    """Record the definition of a tool at its first use by an agent. No effect at later uses."""
 
     definition: McpDefinition
 
 
 @value
 class McpToolEffect:
-    """The base of effects on the definition of a tool that an agent has used."""
+    """Base of effects on the recorded definition of a tool."""
 
     agent_id: str
     server: str
@@ -43,9 +43,9 @@ class McpToolEffect:
 
 @value
 class HoldMcpTool(McpToolEffect):
-    """A tool has another definition, whose digest is `held`: it waits to be accepted, instead of one that did.
+    """Hold a tool back because its definition has changed: `held` is the digest to be accepted.
 
-    Nothing happens if the tool is not there, has this digest, or holds this one already.
+    No effect if the tool is not recorded, has this digest, or is held back with it already.
     """
 
     held: str
@@ -61,11 +61,11 @@ class AcceptMcpTool(McpToolEffect):
 
 @value
 class UnholdMcpTool(McpToolEffect):
-    """A tool has its old definition again: none waits any more. Nothing happens if none did."""
+    """Release a held-back tool whose old definition is in use again. No effect if it is not held back."""
 
 
 @value
-class AskBelow:
+class AddNestedCall:
     """Create a waiting call from outside any run, as a child of another call of its thread.
 
     That call is its `parent_id`; the thread's subscribers receive the `events`. Conflict: `call`, if a call with this
@@ -78,5 +78,5 @@ class AskBelow:
 
 
 McpEffect: TypeAlias = (
-    SetMcpTask | DropMcpTask | PinMcpTool | HoldMcpTool | AcceptMcpTool | UnholdMcpTool | AskBelow
+    SetMcpTask | DropMcpTask | PinMcpTool | HoldMcpTool | AcceptMcpTool | UnholdMcpTool | AddNestedCall
 )

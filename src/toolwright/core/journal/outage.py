@@ -1,4 +1,4 @@
-"""Outages of the journal in the log: a line when one begins, one when it ends, and seldom one in between."""
+"""Outages of the journal in the log: one line at the beginning, one at the end, and a few in between."""
 
 import math
 
@@ -21,33 +21,33 @@ class Outage:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since: float | None = None
-        self._told = False
+        self._is_logged = False
         self._last_failure = self._last_line = -math.inf
 
     @property
     def lasts(self) -> bool:
-        """Return whether the journal has failed and has not answered since."""
+        """Return whether the journal has failed and not answered since."""
         return self._since is not None
 
     def failed(self, error: StoreError) -> None:
         """Record that the journal could not be read or written."""
         now = self._clock.monotonic()
         if self._since is None or now - self._last_failure > UNSEEN:
-            self._since, self._told = now, False
+            self._since, self._is_logged = now, False
         self._last_failure = now
-        if not self._told and now - self._last_line >= FLAPPING:
-            self._told, self._last_line = True, now
+        if not self._is_logged and now - self._last_line >= FLAPPING:
+            self._is_logged, self._last_line = True, now
             log.warning("The journal is unavailable. Work that needs it waits: %s", error)
-        elif self._told and now - self._last_line >= SELDOM:
+        elif self._is_logged and now - self._last_line >= SELDOM:
             self._last_line = now
             log.warning("The journal did not answer for %s: %s", _seconds(now - self._since), error)
 
     def over(self) -> None:
-        """Record that the journal has answered a caller for whom it had failed."""
+        """Record that the journal has answered after a failure."""
         if self._since is None:
             return
         now = self._clock.monotonic()
-        if self._told:
+        if self._is_logged:
             self._last_line = now
             log.warning("The journal is available again after %s.", _seconds(now - self._since))
         self._since = None

@@ -24,7 +24,7 @@ class AgentReads(Protocol):
     """
 
     async def agent(self, agent_id: str, revision: int | None = None) -> ConfiguredAgent | None:
-        """Return the agent as it is configured now, or in that revision, also after it was deleted."""
+        """Return the agent's current configuration, or that revision, also after the agent was deleted."""
         ...
 
     async def named(self, name: str) -> ConfiguredAgent | None: ...
@@ -58,7 +58,7 @@ class AgentReads(Protocol):
         ...
 
     async def plans(self, agent_id: str) -> Sequence[Plan]:
-        """Return an agent's plans, the next one first."""
+        """Return an agent's plans, soonest first."""
         ...
 
     async def plan(self, agent_id: str, plan_id: str) -> Plan | None: ...
@@ -96,22 +96,22 @@ class AgentReads(Protocol):
 
 
 class ChildReads(Protocol):
-    """Readings about children and parents. Raises `StoreError` when the journal cannot be read."""
+    """Reads of children and parents. Raises `StoreError` when the journal cannot be read."""
 
     async def lineage(self, thread_id: str) -> Sequence[Thread]:
-        """Return the threads above that one, the nearest first."""
+        """Return the ancestors of the thread, nearest first."""
         ...
 
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
-        """Return the threads that it has made, oldest first."""
+        """Return the thread's children, oldest first."""
         ...
 
     async def living(self, thread_id: str) -> Mapping[str, int]:
-        """Return the numbers of living children, by agent."""
+        """Return the numbers of unterminated children, by agent."""
         ...
 
     async def awaited(self, thread_id: str, call_id: str) -> bool:
-        """Return whether one of them is in progress whose end is the end of that call."""
+        """Return whether a child in progress is to settle that call with its end."""
         ...
 
     async def nested(self, call_id: str) -> Sequence[Call]:
@@ -134,20 +134,20 @@ class ChildReads(Protocol):
         """Return requests that have expired at that time, earliest deadline first."""
         ...
 
-    async def asked(self) -> Sequence[str]:
-        """Return the names of values that parked runs wait for."""
+    async def requested_variables(self) -> Sequence[str]:
+        """Return the names of the variables that suspended runs wait for."""
         ...
 
-    async def askers(self, name: str) -> Sequence[str]:
-        """Return the ids of the threads whose runs wait for a value of the given name."""
+    async def waiting_threads(self, name: str) -> Sequence[str]:
+        """Return the ids of the threads whose runs wait for the variable of that name."""
         ...
 
     async def value(self, thread_id: str, key: str) -> str | None:
-        """Return a value of the thread's own, as JSON text."""
+        """Return a stored value of the thread, as JSON text."""
         ...
 
     async def values(self, thread_id: str) -> Mapping[str, str]:
-        """Return all values of the thread's own by their keys, as JSON text."""
+        """Return all stored values of the thread by key, as JSON text."""
         ...
 
 
@@ -155,7 +155,7 @@ class McpReads(Protocol):
     """Tasks of MCP servers, and definitions of their tools. Raises `StoreError` when the journal cannot be read."""
 
     async def task(self, call_id: str) -> McpTask | None:
-        """Return the task that is executed for that call."""
+        """Return the task that a server executes for that call."""
         ...
 
     async def tasks(self, thread_id: str) -> Sequence[McpTask]:
@@ -171,11 +171,11 @@ class RetentionReads(Protocol):
     """Reads of deletable threads and of the remains of deleted ones. Raises `StoreError` if the journal fails."""
 
     async def open_runs(self, thread_id: str) -> Sequence[tuple[str, str]]:
-        """Return the threads of a family, from that one down, that are in progress, each with its open run."""
+        """Return the thread and its descendants that are in progress, each with its open run."""
         ...
 
     async def idle(self, before: datetime, after: str, limit: int) -> Sequence[Thread]:
-        """Return threads without a parent whose last run ended before that time, by id, after the id `after`."""
+        """Return threads without a parent whose last run ended before that time, by id, with ids above `after`."""
         ...
 
     async def has_rows_left(self) -> bool:
@@ -188,7 +188,7 @@ class RetentionReads(Protocol):
 
 
 class FrontEndReads(Protocol):
-    """Registered front-ends. Raises `StoreError` when the journal cannot be read."""
+    """Reads of client registrations. Raises `StoreError` when the journal cannot be read."""
 
     async def front_end(self, id: str) -> FrontEnd | None: ...
 
@@ -199,13 +199,13 @@ class FrontEndReads(Protocol):
         ...
 
     async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
-        """Return when these keys of sessions of the console were signed out, by key; see `SignOut`."""
+        """Return when these sessions of the console were signed out, by key; see `SignOut`."""
         ...
 
 
 @value
 class Offer:
-    """An open call of the kind `external` that anyone may claim, the id of the agent that made it, its run's trace."""
+    """An open call of the kind `external` that workers can claim, with the id of its agent and the trace of its run."""
 
     call: Call
     agent: str
@@ -232,9 +232,9 @@ class Depths:
 
 
 class OfferReads(Protocol):
-    """Calls on offer. Raises `StoreError` when the journal cannot be read."""
+    """Reads of calls that workers can claim. Raises `StoreError` when the journal cannot be read."""
 
-    async def begun(
+    async def claimable(
         self,
         at: datetime,
         *,
@@ -249,8 +249,8 @@ class OfferReads(Protocol):
         """
         ...
 
-    async def lapsed(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
-        """Return calls on offer at `at` again, whose lease was over at `since` or later: the longest free first."""
+    async def expired_leases(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
+        """Return calls that can be claimed at `at` because their lease expired at `since` or later; earliest first."""
         ...
 
 
@@ -278,7 +278,7 @@ class SpaceReads(Protocol):
         ...
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        """Return members of a space, the first to come first."""
+        """Return the members of a space, in the order of joining."""
         ...
 
     async def member(self, space_id: str, entity_id: str) -> Member | None: ...
@@ -286,18 +286,15 @@ class SpaceReads(Protocol):
     async def messages(
         self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[SpaceMessage]:
-        """Return messages in order.
-
-        These are the first after `after`, or otherwise the last before `before`, or the last of all.
-        """
+        """Return messages in order: the first after `after`, or the last before `before`, or the last of all."""
         ...
 
     async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
-        """Return a page of history in order. It ends `offset` messages before the newest."""
+        """Return a page of history in order, which ends `offset` messages before the newest."""
         ...
 
     async def answers(self, message_id: str, limit: int) -> Sequence[SpaceMessage]:
-        """Return the newest of a message and the answers to it, in order."""
+        """Return a message and its replies, the newest `limit` of them, in order."""
         ...
 
     async def message(self, message_id: str) -> SpaceMessage | None: ...
@@ -307,5 +304,5 @@ class SpaceReads(Protocol):
         ...
 
     async def caused(self, run_id: str, author: str) -> bool:
-        """Return whether the run reads, or was promised to read, messages of that entity."""
+        """Return whether the run reads messages of that entity, or was to read them."""
         ...

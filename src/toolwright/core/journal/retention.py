@@ -29,9 +29,8 @@ class DropThread(Unit):
     """Delete a thread and its descendants. Conflict: `busy`, while one of them has an open run.
 
     Calls that still accept a late result are cancelled, as by `CancelCall`, so that spaces which show them are updated.
-    With `idle_since` the conflict is `busy` also if anything has happened in it since then, or anything there is
-    waiting.
-    Answers with `count`: the number of deleted threads.
+    With `idle_since` the conflict is also `busy` if anything has happened in the threads since then, or anything in
+    them is waiting. Answers with `count`: the number of deleted threads.
     """
 
     thread_id: str
@@ -40,9 +39,9 @@ class DropThread(Unit):
 
 @value
 class SweepThreads(Unit):
-    """Rows of deleted threads, spaces and agents are swept up, `limit` at the most.
+    """Delete up to `limit` rows of deleted threads, spaces and agents.
 
-    Answers with `count`, 0 when nothing is left. A space cannot have the id of a deleted one before that.
+    Answers with `count`, 0 if none is left. Until then a space cannot have the id of a deleted one.
     """
 
     limit: int = 1000
@@ -50,7 +49,7 @@ class SweepThreads(Unit):
 
 @value
 class DroppedBytes:
-    """File contents of a deleted thread, recorded `at` a time; `needed` is true if another thread has them."""
+    """File contents of a deleted thread, recorded at the time `at`. `needed` is true if another thread has them."""
 
     digest: str
     at: datetime
@@ -61,7 +60,7 @@ class DroppedBytes:
 class ForgetBytes(Unit):
     """Delete the records of contents that are deleted, or needed by another thread.
 
-    Records written again since are kept.
+    Records that were written again since are kept.
     """
 
     dropped: tuple[DroppedBytes, ...]

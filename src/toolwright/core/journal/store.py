@@ -1,4 +1,4 @@
-"""The journal as the runtime needs it: one port, its reads by noun."""
+"""Store port of the journal: commits and reads, by noun."""
 
 from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
@@ -54,9 +54,10 @@ class ThreadView:
 
 @value
 class KnownMessages:
-    """The kept messages of a thread after a drain has left it. They are current while `epoch` and `seq` are its own.
+    """The messages of a thread that a worker keeps in memory after it has released the thread.
 
-    Only the holder of the thread's epoch writes messages, so no other process can have changed them.
+    They are current while `epoch` and `seq` are those of the thread. Only the holder of the thread's epoch writes
+    messages, so no other process can have changed them.
     """
 
     epoch: int
@@ -64,7 +65,7 @@ class KnownMessages:
     messages: tuple[Message, ...]
 
     def matches(self, thread: Thread) -> bool:
-        """Return whether these are the thread's messages now."""
+        """Return whether these are the thread's current messages."""
         return (self.epoch, self.seq) == (thread.epoch, thread.seq)
 
 
@@ -86,12 +87,12 @@ class Store(Protocol):
 
     @property
     def agents(self) -> AgentReads:
-        """Reads of configured agents, and of what agents keep in mind."""
+        """Reads of configured agents, and of the state and memory of agents."""
         ...
 
     @property
     def offers(self) -> OfferReads:
-        """Reads of calls on offer to outside workers."""
+        """Reads of calls that external workers can claim."""
         ...
 
     @property
@@ -101,7 +102,7 @@ class Store(Protocol):
 
     @property
     def front_ends(self) -> FrontEndReads:
-        """Reads of registered front-ends."""
+        """Reads of client registrations."""
         ...
 
     @property
@@ -111,13 +112,13 @@ class Store(Protocol):
 
     @property
     def retention(self) -> RetentionReads:
-        """Reads of what may be deleted, and of what deletion has left."""
+        """Reads of deletable threads, and of the remains of deletions."""
         ...
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
-        """Apply the unit whole or not at all, and hand its events to the bus.
+        """Apply a unit completely or not at all, and publish its events on the bus.
 
-        Shielded: a cancellation during the commit is raised at the caller's next wait, after the outcome.
+        Shielded: a cancellation during the commit is raised at the caller's next wait, after the outcome is known.
         """
         ...
 
@@ -161,7 +162,7 @@ class Store(Protocol):
         ...
 
     async def message(self, thread_id: str, message_id: str) -> Message | None:
-        """Return the message of the thread's own conversation with that id."""
+        """Return the message of the top-level conversation with that id."""
         ...
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
@@ -178,7 +179,7 @@ class Store(Protocol):
         ...
 
     async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
-        """Return the thread's messages as they read before they were edited, the earliest version first."""
+        """Return the earlier versions of the thread's edited messages, earliest first."""
         ...
 
     async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
@@ -218,7 +219,7 @@ class Store(Protocol):
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:
-        """Return calls, oldest first; with `sees` only the visible ones."""
+        """Return calls, oldest first; with `sees` only those that the entity can see."""
         ...
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
@@ -234,11 +235,11 @@ class Store(Protocol):
         ...
 
     async def nodes(self) -> Sequence[Node]:
-        """Return the processes of the cluster on this journal, also some that are dead; none without a cluster."""
+        """Return the processes of the cluster on this journal, including some dead ones. Empty without a cluster."""
         ...
 
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
-        """Return values that another key than this one has sealed."""
+        """Return values that were encrypted with another key than this one."""
         ...
 
     async def files(self, thread_id: str) -> Sequence[File]:
@@ -250,7 +251,7 @@ class Store(Protocol):
         ...
 
     async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
-        """Return those of the folded paths that exist in the thread."""
+        """Return the files of the thread at these folded paths, as far as they exist."""
         ...
 
     async def events(
@@ -260,17 +261,17 @@ class Store(Protocol):
         ...
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
-        """Return the numbers of the oldest and the newest event kept, (0, 0) if there is none."""
+        """Return the numbers of the oldest and the newest stored event, (0, 0) if there is none."""
         ...
 
     async def entity(self, entity_id: str) -> Entity | None: ...
 
-    async def entity_named(self, external_id: str) -> Entity | None:
+    async def entity_by_external_id(self, external_id: str) -> Entity | None:
         """Return the entity with that external id."""
         ...
 
     async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
-        """Return the humans, oldest first."""
+        """Return the people, oldest first."""
         ...
 
     async def wake(self, thread_id: str) -> Wake | None: ...
@@ -292,9 +293,9 @@ class Store(Protocol):
         ...
 
     async def shrink(self) -> bool:
-        """Return a piece of the space freed by deletions to the system; return whether there is more.
+        """Return some of the space freed by deletions to the operating system, and whether there is more.
 
-        Other writers commit between two pieces. Does nothing for a database that manages its space itself.
+        Other writers can commit between two steps. Does nothing for a database that manages its space itself.
         """
         ...
 

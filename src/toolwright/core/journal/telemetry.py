@@ -59,11 +59,11 @@ class RunTrace(Protocol):
         ...
 
     def summarizer(self, model: Model) -> Model:
-        """Return the same model, watched while it writes a summary beside the run, which may end before."""
+        """Return the same model with its answer traced, for a summary written in parallel to the run."""
         ...
 
     async def carry_out(self, call_id: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of the work, with the span of the call as the current one."""
+        """Execute the work with the span of the call as the current one, and return its result."""
         ...
 
     def end(self, run: Run) -> None:
@@ -85,7 +85,7 @@ class RequestSpan(Protocol):
 
 
 class Telemetry(Protocol):
-    """Watches runs, and counts what they do."""
+    """Records traces and metrics of runs."""
 
     def lead(
         self, run: Run, agent: str, calls: Sequence[Call], redact: Callable[[str], str]
@@ -125,7 +125,7 @@ class Telemetry(Protocol):
         ...
 
     def exposition(self) -> str | None:
-        """Return all figures in the text format of Prometheus, or None if none are kept."""
+        """Return all metrics in the text format of Prometheus, or None if none are recorded."""
         ...
 
     async def close(self) -> None:

@@ -98,16 +98,15 @@ class Node:
     alike: str = ""
 
     def is_alive(self, now: datetime) -> bool:
-        """Return whether it has had a heartbeat lately."""
+        """Return whether the node has had a recent heartbeat."""
         return self.seen > now - ALIVE
 
 
 @value
 class Leaving:
-    """Release of a thread by its worker: `due` None deletes the wake-up, a time reschedules it.
+    """Release of a thread by its worker: `due` reschedules the wake-up, None deletes it.
 
-    It is applied only if the wake-up still has the generation that the worker saw; otherwise the thread is processed
-    again.
+    Applied only if the wake-up still has the generation that the worker saw; otherwise the thread is processed again.
     """
 
     gen: int
@@ -124,7 +123,7 @@ class Unit:
 
 @value
 class CreateThread(Unit):
-    """A thread is born, with the env and tenvs that it was given."""
+    """Create a thread with its env and tenvs."""
 
     thread: Thread
     env: tuple[EnvChange, ...] = ()
@@ -140,7 +139,7 @@ class RenameThread(Unit):
 
 @value
 class PostMessage(Unit):
-    """A message arrives at a thread: it joins the open run, or `run` is made for it. The thread is woken.
+    """Add a message to a thread: it joins the open run, or `run` is created for it. Wakes the thread.
 
     Answers with `run_id`: the run that will read it.
     """
@@ -153,9 +152,9 @@ class PostMessage(Unit):
 
 @value
 class PostCall(PostMessage):
-    """A call is made from outside in `run`, which is made, or opened again if it is completed. The thread is woken.
+    """Add an external call in `run`, which is created, or opened again if it is completed. Wakes the thread.
 
-    The guard `run` fails if it has ended otherwise, `busy` while the thread is busy with another one.
+    Conflict: `run`, if the run has ended in another way; `busy`, while the thread has another open run.
     """
 
 
@@ -175,7 +174,7 @@ class SetEnv(Unit):
 
 @value
 class RequestCancel(Unit):
-    """An open run is asked to stop. The thread is woken."""
+    """Request the cancellation of an open run. Wakes the thread."""
 
     thread_id: str
     run_id: str
@@ -206,9 +205,9 @@ class RetryRun(Unit):
 
 @value
 class Settle(Unit):
-    """An open call gets its end from outside a drain, decided by one compare-and-set on its status.
+    """Settle an open call from outside its run, by one compare-and-set on its status.
 
-    A call that waits inline is left to its run, which is woken; a pending one becomes the inbox event `notice`.
+    A call that waits inline is left to its run, which is woken. A pending one becomes the inbox event `notice`.
     """
 
     thread_id: str
@@ -221,13 +220,13 @@ class Settle(Unit):
 
     @property
     def outcome(self) -> Literal["resolved", "expired", "cancelled"]:
-        """The status that the call gets."""
+        """The final status of the call."""
         raise TypeError("Settle is abstract: use Submit, Expire or CancelCall.")
 
 
 @value
 class Submit(Settle):
-    """The result of an open call that waits for no approval is handed in, before it expires."""
+    """Submit the result of an open call that does not wait for an approval, before it expires."""
 
     @property
     def outcome(self) -> Literal["resolved"]:
@@ -245,7 +244,7 @@ class Expire(Settle):
 
 @value
 class CancelCall(Settle):
-    """An open call is taken back."""
+    """Cancel an open call."""
 
     @property
     def outcome(self) -> Literal["cancelled"]:
@@ -263,14 +262,14 @@ class LeaseCall(Unit):
 
 @value
 class Apply(Unit):
-    """Effects from outside a run: what people and services do in spaces, and what timers do."""
+    """Apply effects from outside a run: actions of people and services in spaces, and those of timers."""
 
     effects: tuple[Effect, ...]
 
 
 @value
 class RetryEvent(Unit):
-    """A parked inbox event is to be tried again, as if it were new. The thread is woken."""
+    """Retry a failed inbox event as if it were new. Wakes the thread."""
 
     thread_id: str
     event_id: str
@@ -278,7 +277,7 @@ class RetryEvent(Unit):
 
 @value
 class Leave(Unit):
-    """A drain found nothing to do, or stops for now."""
+    """Release a thread that has nothing to do, or whose worker stops for now."""
 
     thread_id: str
     leaving: Leaving
@@ -322,10 +321,10 @@ class Advance(Unit):
 
 @value
 class Claim(Advance):
-    """A drain takes a queued or parked run: the thread's epoch rises.
+    """Claim a queued or suspended run. Increments the thread's epoch.
 
-    With `opens` the run is a new one, made for what waits in the inbox of a thread without an open run. A `run` that is
-    over never began: what it was to read could not be read.
+    With `opens` the run is a new one, created for waiting inbox events of a thread without an open run. A `run` that
+    has ended never started: its input could not be read.
     """
 
     opens: bool = False
@@ -333,32 +332,32 @@ class Claim(Advance):
 
 @value
 class Takeover(Advance):
-    """A drain takes a run whose process died: the thread's epoch and the run's lives rise."""
+    """Recover a run whose process has died. Increments the thread's epoch and the run's crash count."""
 
 
 @value
 class Answer(Advance):
-    """The model has answered; the first of its calls is marked as started."""
+    """Record an answer of the model. The first of its calls is marked as started."""
 
 
 @value
 class Result(Advance):
-    """A call has its result; the next call is marked as started."""
+    """Record the result of a call. The next call is marked as started."""
 
 
 @value
 class Park(Advance):
-    """The run waits without holding anything."""
+    """Suspend the run until it is woken."""
 
 
 @value
 class Release(Advance):
-    """The process stops cleanly and leaves the run to the next one."""
+    """Release the run to another process, because this one stops."""
 
 
 @value
 class Finish(Advance):
-    """The run ends otherwise than by an answer or a result: failed, cancelled."""
+    """End the run with a status that no answer or result has caused: failed or cancelled."""
 
 
 @value
@@ -379,7 +378,7 @@ class DropEntity(Unit):
 
 @value
 class SaveAgent(Unit):
-    """An agent is configured: for the first time, or again, then `was` is the revision that it replaces."""
+    """Insert or update the configuration of an agent. In an update, `was` is the revision that it replaces."""
 
     agent: ConfiguredAgent
     was: int | None = None
@@ -403,9 +402,9 @@ class DropAgent(Unit):
 
 @value
 class CancelOrphans(Unit):
-    """The pending calls of threads whose agent was deleted before deletion cancelled them are so now.
+    """Cancel pending calls of threads whose agent was deleted by a version that did not cancel them.
 
-    Answers with `count`: how many of the threads are such.
+    Answers with `count`: the number of such threads.
     """
 
     thread_ids: tuple[str, ...]
@@ -413,14 +412,14 @@ class CancelOrphans(Unit):
 
 @value
 class SaveFrontEnd(Unit):
-    """A front-end is registered."""
+    """Insert a client registration."""
 
     front_end: FrontEnd
 
 
 @value
 class DropFrontEnd(Unit):
-    """A front-end is taken off the list."""
+    """Delete a client registration."""
 
     id: str
 
@@ -438,7 +437,7 @@ class SignOut(Unit):
 
 @value
 class UseOnce(Unit):
-    """Use up a key. Conflict: `duplicate`, if it was used before.
+    """Record that a key was used. Conflict: `duplicate`, if it was used before.
 
     The row is kept until `until`, next to those of `SignOut`.
     """
@@ -449,7 +448,7 @@ class UseOnce(Unit):
 
 @value
 class Probe(Unit):
-    """Nothing happens, but a row is written: the journal shows that it can be."""
+    """Write a row without any other effect, to check that the journal can be written."""
 
 
 @value
@@ -475,6 +474,6 @@ class Committed:
 
 @value
 class Conflict:
-    """A guard failed; nothing was written."""
+    """A precondition failed; nothing was written."""
 
     guard: Guard

@@ -1,1 +1,1 @@
-"""MCP: servers whose tools agents may call, and what these tools are to us."""
+"""MCP: servers whose tools agents can call, and their representation as our tools."""

@@ -8,11 +8,11 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.forms import MOST_TOOLS, Form, Words, form_error
+from toolwright.core.forms import MOST_TOOLS, Form, NonEmptyText, form_error
 from toolwright.core.plain import NOT_ONE_LINE, one_line
 from toolwright.core.text import sentence
 from toolwright.core.tools.approval import Approval
-from toolwright.core.tools.http.execution import execution_faults
+from toolwright.core.tools.http.execution import execution_errors
 from toolwright.core.tools.http.url_template import InvalidTemplate, read_header, read_url
 from toolwright.core.tools.mcp import McpServer, McpToolOptions, Revision
 
@@ -20,14 +20,14 @@ MOST_SERVERS = 1_000
 MOST_ARGS = 1_000
 LONGEST_TIMEOUT = 10**12  # ms
 Milliseconds: TypeAlias = Annotated[int, Field(gt=0, le=LONGEST_TIMEOUT)]
-Fault: TypeAlias = dict[str, str]
+ErrorDetail: TypeAlias = dict[str, str]
 _OF_CODE = "is only taken from files and code: the process would run on the server"
 
 
 class ApprovalForm(Form):
     """The terms of an approval; `expires_in` in milliseconds."""
 
-    by: Literal["anyone", "service", "person"] | Annotated[list[Words], Field(min_length=1)] = "anyone"
+    by: Literal["anyone", "service", "person"] | Annotated[list[NonEmptyText], Field(min_length=1)] = "anyone"
     expires_in: Milliseconds | None = None
     edit: bool = True
     reason: bool = True
@@ -47,15 +47,15 @@ class McpToolForm(Form):
 class McpServerForm(Form):
     """A server whose tools the agent may call."""
 
-    name: Words
-    url: Words | None = None
+    name: NonEmptyText
+    url: NonEmptyText | None = None
     transport: Literal["http", "sse", "stdio"] | None = None
     headers: Annotated[dict[str, str], Field(max_length=100)] = Field(default_factory=dict[str, str])
-    command: Words | None = None
+    command: NonEmptyText | None = None
     args: Annotated[list[str], Field(max_length=MOST_ARGS)] = Field(default_factory=list[str])
     env: Annotated[dict[str, str], Field(max_length=MOST_ARGS)] = Field(default_factory=dict[str, str])
     revision: Revision | None = None
-    allowed_tools: Annotated[list[Words], Field(max_length=MOST_TOOLS)] | None = None
+    allowed_tools: Annotated[list[NonEmptyText], Field(max_length=MOST_TOOLS)] | None = None
     visible: bool = False
     timeout: Milliseconds | None = None
     tools: Annotated[dict[str, McpToolForm], Field(max_length=MOST_TOOLS)] = Field(
@@ -68,19 +68,19 @@ class McpServerForm(Form):
     requires_approval: Requirement = False
 
     @property
-    def way(self) -> Literal["http", "sse", "stdio"]:
+    def resolved_transport(self) -> Literal["http", "sse", "stdio"]:
         """Return the transport, derived from `command` if not given."""
         return self.transport or ("http" if self.command is None else "stdio")
 
 
 class McpForm(Form):
-    """The servers of an agent, or of an app: configurations, and names of the app's."""
+    """The servers of an agent or an app: configurations, and names of the app's servers."""
 
     servers: Annotated[list[Any], Field(max_length=MOST_SERVERS)] = Field(default_factory=list[Any])
 
 
 def read_servers(entries: Iterable[object], path: str, *, trusted: bool) -> list[McpServer | str]:
-    """Return the servers of these configurations; text is the name of one of the app's.
+    """Return the servers of these configurations. A text is the name of one of the app's servers.
 
     Raises `InvalidConfiguration` with the path of every error.
     """
@@ -90,7 +90,7 @@ def read_servers(entries: Iterable[object], path: str, *, trusted: bool) -> list
 def _read(entries: Iterable[tuple[str, object]], *, trusted: bool) -> list[McpServer | str]:
     """Return the servers of the configurations, each given with its path."""
     servers: list[McpServer | str] = []
-    errors: list[Fault] = []
+    errors: list[ErrorDetail] = []
     names: set[str] = set()
     for where, entry in entries:
         server = entry if isinstance(entry, McpServer | str) else _server(entry, where, errors, trusted)
@@ -107,38 +107,38 @@ def _read(entries: Iterable[tuple[str, object]], *, trusted: bool) -> list[McpSe
     return servers
 
 
-def declared_servers(given: object, whose: str) -> list[McpServer | str]:
+def declared_servers(declared: object, subject: str) -> list[McpServer | str]:
     """Return the servers that an app or an agent declares in Python: as S3's object, by name, or as a list.
 
     Raises `InvalidConfiguration`.
     """
-    if given is None:
+    if declared is None:
         return []
     try:
-        return _read(_entries(given), trusted=True)
+        return _read(_entries(declared), trusted=True)
     except InvalidConfiguration as error:
-        raise InvalidConfiguration(f"{whose}: {error.message}", [*error.details]) from None
+        raise InvalidConfiguration(f"{subject}: {error.message}", [*error.details]) from None
 
 
-def _entries(given: object) -> list[tuple[str, object]]:
+def _entries(declared: object) -> list[tuple[str, object]]:
     """Return the configurations, each with its path. Raises `InvalidConfiguration`."""
-    if isinstance(given, Mapping):
-        fields = cast("Mapping[str, Any]", given)
+    if isinstance(declared, Mapping):
+        fields = cast("Mapping[str, Any]", declared)
         if set(fields) == {"servers"} and isinstance(fields["servers"], list):
             return _numbered("mcp.servers", cast("list[object]", fields["servers"]))
-        return [(f"mcp.{name}", _named(name, entry)) for name, entry in fields.items()]
-    if isinstance(given, str) or not isinstance(given, Iterable):
+        return [(f"mcp.{name}", _entry_by_name(name, entry)) for name, entry in fields.items()]
+    if isinstance(declared, str) or not isinstance(declared, Iterable):
         raise InvalidConfiguration(
-            f"mcp must be servers by name, or a list of them, not {brief_value(given)}."
+            f"mcp must be servers by name, or a list of them, not {brief_value(declared)}."
         )
-    return _numbered("mcp", cast("Iterable[object]", given))
+    return _numbered("mcp", cast("Iterable[object]", declared))
 
 
 def _numbered(path: str, entries: Iterable[object]) -> list[tuple[str, object]]:
     return [(f"{path}.{number}", entry) for number, entry in enumerate(entries)]
 
 
-def _named(name: str, entry: object) -> object:
+def _entry_by_name(name: str, entry: object) -> object:
     """Return the configuration that is declared by that name."""
     if isinstance(entry, McpServer):
         own = entry.name
@@ -152,17 +152,17 @@ def _named(name: str, entry: object) -> object:
     return entry
 
 
-def _server(entry: object, path: str, errors: list[Fault], trusted: bool) -> McpServer | None:
+def _server(entry: object, path: str, errors: list[ErrorDetail], trusted: bool) -> McpServer | None:
     try:
         form = _form().validate_python(_camel(entry))
     except ValidationError as error:
         for each in error.errors():
-            named = ".".join([path, *map(str, each["loc"])])
-            errors.append({"path": named, "message": form_error(each)})
+            error_path = ".".join([path, *map(str, each["loc"])])
+            errors.append({"path": error_path, "message": form_error(each)})
         return None
-    found = [*_faults(form, trusted)]
-    errors += [{"path": f"{path}.{field}", "message": message} for field, message in found]
-    return None if found else _made(form, trusted)
+    form_errors = [*_form_errors(form, trusted)]
+    errors += [{"path": f"{path}.{field}", "message": message} for field, message in form_errors]
+    return None if form_errors else _server_of_form(form, trusted)
 
 
 @cache
@@ -172,7 +172,7 @@ def _form() -> TypeAdapter[McpServerForm]:
 
 
 def _camel(entry: object) -> object:
-    """Return the entry with the names that Python gives its fields as JSON spells them."""
+    """Return the entry with its Python field names in the spelling of JSON."""
     if not isinstance(entry, Mapping):
         return entry
     fields = cast("Mapping[str, Any]", entry)
@@ -180,11 +180,11 @@ def _camel(entry: object) -> object:
     return {spelled.get(name, name): each for name, each in fields.items()}
 
 
-def _faults(form: McpServerForm, trusted: bool) -> Iterable[tuple[str, str]]:
+def _form_errors(form: McpServerForm, trusted: bool) -> Iterable[tuple[str, str]]:
     """Yield the errors of a configuration whose fields have valid types: pairs of a field and a message."""
     if not one_line(form.name) or not form.name.strip():
         yield "name", NOT_ONE_LINE
-    if form.way == "stdio":
+    if form.resolved_transport == "stdio":
         if not trusted:
             yield ("transport" if form.command is None else "command"), _OF_CODE
         elif form.command is None:
@@ -193,7 +193,7 @@ def _faults(form: McpServerForm, trusted: bool) -> Iterable[tuple[str, str]]:
             yield "url", "is not taken by a server on stdio"
         if form.headers:
             yield "headers", "are not taken by a server on stdio: give env"
-        yield from _env_faults(form)
+        yield from _env_errors(form)
         return
     for field in ("command", "args", "env"):
         if getattr(form, field):
@@ -212,11 +212,11 @@ def _faults(form: McpServerForm, trusted: bool) -> Iterable[tuple[str, str]]:
                         "url",
                         f"must not have the placeholder {{{slot.name}}}: there are only variables, ${{env.NAME}}",
                     )
-    for field, message in execution_faults("http://host", "POST", [*form.headers.items()]):
+    for field, message in execution_errors("http://host", "POST", [*form.headers.items()]):
         yield field, message
 
 
-def _env_faults(form: McpServerForm) -> Iterable[tuple[str, str]]:
+def _env_errors(form: McpServerForm) -> Iterable[tuple[str, str]]:
     for name, text in form.env.items():
         try:
             read_header(text)
@@ -226,11 +226,11 @@ def _env_faults(form: McpServerForm) -> Iterable[tuple[str, str]]:
             yield f"env.{name}", "is no variable that a process can have"
 
 
-def _made(form: McpServerForm, trusted: bool) -> McpServer:
+def _server_of_form(form: McpServerForm, trusted: bool) -> McpServer:
     seconds = {} if form.timeout is None else {"timeout": form.timeout / 1000}
     return McpServer(
         name=form.name,
-        transport=form.way,
+        transport=form.resolved_transport,
         url=form.url,
         headers=tuple(form.headers.items()),
         command=form.command,

@@ -1,4 +1,4 @@
-"""The lists of MCP servers as tools of ours, and the tools of several servers side by side."""
+"""Listed tools of MCP servers, as our tools; and the tools of several servers merged."""
 
 import hashlib
 from collections import Counter
@@ -17,7 +17,7 @@ from toolwright.core.value import changed, value
 
 MOST_LISTED = 1_000
 """Tools of one server that an agent has; of more, those that `allowedTools` names."""
-MOST_FAULTS = 20  # that are told of one list
+MOST_ERRORS = 20  # that are told of one list
 MOST_ARGUMENTS = 100  # of a prompt
 MOST_URI = 4_000  # characters of a resource's
 MOST_INSTRUCTIONS = 2_000  # characters of one server
@@ -27,7 +27,7 @@ Status: TypeAlias = Literal["connecting", "ready", "down"]
 
 @value
 class ListingError:
-    """Something that is wrong with a server, or with one of its tools."""
+    """An error of a server, or of one of its tools."""
 
     message: str
     tool: str | None = None
@@ -53,7 +53,7 @@ class McpListing:
 
 @value
 class McpPromptArgument:
-    """An argument of a prompt: a text."""
+    """An argument of a prompt, which is text."""
 
     name: str
     description: str | None = None
@@ -107,7 +107,7 @@ def _prompt(entry: JSON) -> McpPrompt | None:
 
 
 def _name(entry: JSON) -> str | None:
-    """Return the name of an entry, or None if it cannot be called by its name."""
+    """Return the name of an entry, or None if the name is invalid."""
     name = entry.get("name") if isinstance(entry, dict) else None
     fits = isinstance(name, str) and name.strip() and one_line(name) and len(name) <= MAX_ID
     return str(name) if fits else None
@@ -123,7 +123,7 @@ def _described(entry: Mapping[str, JSON]) -> str | None:
 def read_listed(
     server: McpServer, listed: Sequence[JSON]
 ) -> tuple[tuple[Tool, ...], tuple[ListingError, ...]]:
-    """Return the listed tools that the agent may use, and the reasons why others are left out."""
+    """Return the listed tools that the agent may use, and the reasons why others are omitted."""
     tools: dict[str, Tool] = {}
     errors: list[ListingError] = []
     count = 0
@@ -136,7 +136,7 @@ def read_listed(
             continue
         count += 1
         if len(tools) >= MOST_LISTED:
-            continue
+            continue  # but count it, for the error about omitted tools
         shown = brief(name, 60)
         if name in tools:
             errors.append(ListingError(message="The tool is listed twice; the first one counts.", tool=shown))
@@ -155,9 +155,9 @@ def read_listed(
         errors.insert(0, ListingError(message=many))
     missing = sorted(server.named_tools - {*_names(listed)})
     errors += [ListingError(message="The server does not list this tool.", tool=each) for each in missing]
-    if len(errors) > MOST_FAULTS:
-        rest = ListingError(message=f"{len(errors) - MOST_FAULTS} more faults.")
-        errors = [*errors[:MOST_FAULTS], rest]
+    if len(errors) > MOST_ERRORS:
+        rest = ListingError(message=f"{len(errors) - MOST_ERRORS} more faults.")
+        errors = [*errors[:MOST_ERRORS], rest]
     return tuple(tools.values()), tuple(errors)
 
 
@@ -262,7 +262,7 @@ def _takes_tasks(entry: Mapping[str, JSON]) -> bool:
 
 
 def digest_of(entry: Mapping[str, JSON]) -> str:
-    """Return a digest of a tool's definition as shown to a model, and of its output schema."""
+    """Return a digest of a tool's definition as sent to a model, and of its output schema."""
     told: list[JSON] = [
         entry.get(part) for part in ("title", "description", "inputSchema", "outputSchema", "annotations")
     ]
@@ -279,10 +279,7 @@ def _copied(schema: JSONObject) -> JSONObject:
 
 
 def _clean_copy(schema: JSONObject) -> JSONObject:
-    """Return the schema as it was listed, its titles and descriptions clean.
-
-    Raises `InvalidJSON` for one that is too deep.
-    """
+    """Return the listed schema with clean titles and descriptions. Raises `InvalidJSON` if it is nested too deep."""
     copy = plain(schema, MAX_NESTING)
     assert isinstance(copy, dict), "a copy of an object"
     _clean_notes(copy)
@@ -290,7 +287,7 @@ def _clean_copy(schema: JSONObject) -> JSONObject:
 
 
 def _clean_notes(schema: JSON) -> None:
-    """Clean the titles and descriptions in a schema; values, which are sent back to the server, stay as they are."""
+    """Clean the titles and descriptions in a schema. Values are unchanged, because they are sent back to the server."""
     left: list[JSON] = [schema]
     while left:
         each = left.pop()
@@ -312,7 +309,7 @@ def _description(server: McpServer, name: str, entry: Mapping[str, JSON], hints:
 def side_by_side(
     listings: Sequence[McpListing], own: Set[str], built_in: Set[str]
 ) -> tuple[list[Tool], list[tuple[str, ListingError]]]:
-    """Return the tools of several servers, merged with an agent's own, and the name conflicts, by server.
+    """Return the tools of several servers merged with an agent's own, and the name conflicts by server.
 
     A name that several servers or the agent's own tools have becomes `server__tool`. Names of built-in tools are
     reserved (D11).

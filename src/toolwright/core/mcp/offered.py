@@ -30,7 +30,7 @@ ERROR = "toolwright/error"
 
 @value
 class FixedResource:
-    """A resource for permitted callers: a text, bytes, or the file at a path, which is read when it is asked for."""
+    """A resource for permitted callers: text, bytes, or a file that is read at each request."""
 
     name: str
     uri: str
@@ -53,7 +53,7 @@ class McpPermissions:
     resources: tuple[FixedResource, ...] = ()
 
     def allow(self, kind: Literal["person", "service"], name: str, *, read_only: bool) -> bool:
-        """Return whether such a caller has permission to use the tool of that name."""
+        """Return whether callers of that kind may use the tool of that name."""
         permitted = self.people if kind == "person" else self.services
         if isinstance(permitted, frozenset):
             return name in permitted
@@ -61,7 +61,7 @@ class McpPermissions:
 
     @property
     def names(self) -> frozenset[str]:
-        """The tools, prompts and resources that are permitted by their names."""
+        """The tools, prompts and resources that are permitted by name."""
         named = [each for each in (self.people, self.services) if isinstance(each, frozenset)]
         return frozenset[str]().union(*named)
 

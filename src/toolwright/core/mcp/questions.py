@@ -1,4 +1,4 @@
-"""The tools that only handlers call, by methods of their `ThreadState`; no model is offered them. And their answers."""
+"""Tools that only handlers call, by methods of their `ThreadState`, and the answers to their questions."""
 
 from collections.abc import Mapping
 from typing import Any, cast, get_args
@@ -70,13 +70,13 @@ def check_question(asked: Mapping[str, JSON]) -> None:
     if not isinstance(schema, dict):
         return
     try:
-        ResultValidator(schema, ELICIT).faults({})
+        ResultValidator(schema, ELICIT).errors({})
     except DefinitionError as error:
         raise InvalidRequest(sentence(f"The schema of a question is not valid: {error}")) from error
 
 
 def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
-    """Return the answer to that question, with the defaults of fields that were left out. Raises `InvalidRequest`."""
+    """Validate the answer to a question and return it, with the defaults of omitted fields. Raises `InvalidRequest`."""
     if not isinstance(answer, dict) or answer.get("action") not in get_args(Action):
         raise InvalidRequest(
             "The answer to a question must be an object with an action: 'accept', 'decline' or 'cancel'.",
@@ -88,7 +88,7 @@ def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
         return Elicited(action=action)
     content = answer.get("content")
     entered = _with_defaults({} if content is None else content, schema)
-    errors = ResultValidator(schema, ELICIT).faults(entered)
+    errors = ResultValidator(schema, ELICIT).errors(entered)
     if errors:
         listed = join_errors(errors)
         raise InvalidRequest(
@@ -99,7 +99,7 @@ def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
 
 
 def elicited(asked: Mapping[str, JSON], result: ToolResult) -> Elicited:
-    """Return the answer that a call's result is; one that failed was not answered."""
+    """Return the answer in a call's result. A failed call has no answer."""
     if result.status == "error":
         return Elicited(action="cancel", reason=result.error)
     return read_answer(asked, result.result)

@@ -1,4 +1,4 @@
-"""Records of MCP in the journal: tasks of servers, and definitions of tools that agents rely on."""
+"""Records of MCP in the journal: tasks of servers, and definitions of tools that agents have used."""
 
 from dataclasses import field
 from datetime import datetime
@@ -11,7 +11,7 @@ TASK = "mcp"
 
 
 def task_timer(call_id: str) -> str:
-    """Return the name of the timer that asks about the task of that call."""
+    """Return the name of the timer that polls the task of that call."""
     return f"{TASK}:{call_id}"
 
 

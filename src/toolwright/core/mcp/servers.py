@@ -1,4 +1,4 @@
-"""The port to MCP servers: their lists, and the tasks that they execute for calls."""
+"""Port to MCP servers: their lists, and the tasks that they execute for calls."""
 
 from collections.abc import Mapping
 from typing import Literal, Protocol, TypeAlias
@@ -17,7 +17,7 @@ TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "faile
 
 @value
 class McpServerState:
-    """An MCP server of an agent, as a service sees it: the agent's tools, and changed ones that wait to be accepted."""
+    """An MCP server of an agent with the agent's tools, as shown to a service, and tools that are held back."""
 
     name: str
     transport: str
@@ -32,7 +32,7 @@ class McpServerState:
 
 @value
 class McpPromptMessage:
-    """A message of a prompt, whose files are attachments."""
+    """A message of a prompt. Its files are attachments."""
 
     role: Literal["user", "assistant"]
     content: str
@@ -41,22 +41,22 @@ class McpPromptMessage:
 
 @value
 class McpPromptText:
-    """A prompt as its server has written it with the arguments of a request."""
+    """A prompt filled by its server with the arguments of a request."""
 
     messages: tuple[McpPromptMessage, ...]
     description: str | None = None
 
 
 class McpRefused(Exception):
-    """The server has rejected the request; the message is its own."""
+    """The server has rejected the request. The message is the server's."""
 
 
 class McpUnavailable(Exception):
-    """The server is unavailable now; the message has the reason."""
+    """The server is unavailable. The message has the reason."""
 
 
-class McpTaskGone(Exception):
-    """The server does not know the task; the message is its own."""
+class McpTaskUnknown(Exception):
+    """The server does not know the task. The message is the server's."""
 
 
 @value
@@ -74,14 +74,14 @@ class McpTaskState:
 
 
 class McpServers(Protocol):
-    """MCP servers, connected to when they are first asked for something."""
+    """MCP servers. A connection is opened with the first request."""
 
     async def listing(self, target: McpTarget, seconds: float) -> McpListing:
-        """Return the tools that the server listed last; one that never did is waited for so long, in seconds."""
+        """Return the last listed tools of the server; wait up to that many seconds for the first list."""
         ...
 
     async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
-        """Return the prompts that the server offers, asked for so long, in seconds."""
+        """Return the prompts of the server; wait up to that many seconds."""
         ...
 
     async def prompt(self, target: McpTarget, name: str, arguments: Mapping[str, str]) -> McpPromptText:
@@ -93,17 +93,17 @@ class McpServers(Protocol):
     ) -> McpTaskState:
         """Return the state of a task, whose structured result must fit the schema `output`.
 
-        It is asked in the HTTP `session` in which it was made, if the server still has that. Raises `McpUnavailable`,
-        and `McpTaskGone` where the server knows of none.
+        The request is sent in the HTTP `session` in which the task was created, if the server still has that session.
+        Raises `McpUnavailable`, and `McpTaskUnknown` if the server does not know the task.
         """
         ...
 
     async def answer_task(
         self, target: McpTarget, task_id: str, answers: Mapping[str, JSON], session: str | None = None
     ) -> None:
-        """Hand in the answers to its questions, by their keys. Raises what `task` does."""
+        """Submit the answers to the questions of a task, by key. Raises the errors of `task`."""
         ...
 
     async def cancel_task(self, target: McpTarget, task_id: str, session: str | None = None) -> None:
-        """Ask the server to stop. Raises what `task` does."""
+        """Request the cancellation of a task. Raises the errors of `task`."""
         ...

@@ -1,1 +1,1 @@
-"""Composed requests (S1): tools and an output schema in one answer, asked for until there is an output."""
+"""Composed requests (S1): tools and an output schema in one request, which is repeated until there is an output."""

@@ -43,9 +43,9 @@ _INSTANCES = "The instances are {names}; a call names the one that it is for in 
 
 
 def system_of(request: RequestForm, tools: Sequence[Tool]) -> str:
-    """Return the system prompt: that of the config, those of the context, and the instructions for the answer."""
-    said = [item for item in request.context if isinstance(item, TextForm | MessageForm)]
-    parts = [request.config.system, *[text_of(item) for item in said if item.role == "system"], _RULES]
+    """Return the system prompt: that of the config, then those of the context, then the instructions for the answer."""
+    texts = [item for item in request.context if isinstance(item, TextForm | MessageForm)]
+    parts = [request.config.system, *[text_of(item) for item in texts if item.role == "system"], _RULES]
     if any(tool.latent and tool.meta is not None and tool.meta.output is not None for tool in tools):
         parts.append(_LATENT)
     if any(isinstance(item, InputForm | StateForm) for item in request.context) or any(map(_writes, tools)):
@@ -62,7 +62,7 @@ def _writes(tool: Tool) -> bool:
 
 
 def opening_of(request: RequestForm, at: datetime) -> tuple[Message, ...]:
-    """Return the messages before the one that begins the run, up to the last one of an assistant."""
+    """Return the context's messages up to its last assistant message, which precede the message that starts the run."""
     return tuple(
         [
             Message(id=f"ctx_{number}", role=role, content=text, created_at=at)
@@ -72,23 +72,23 @@ def opening_of(request: RequestForm, at: datetime) -> tuple[Message, ...]:
 
 
 def message_of(request: RequestForm) -> str:
-    """Return the message that begins the run: all last parts of the context, as the user."""
+    """Return the message that starts the run: all parts of the context after its last assistant message."""
     return _context_messages(request)[-1][1]
 
 
 def _context_messages(request: RequestForm) -> list[tuple[Literal["user", "assistant"], str]]:
     """Return the context as messages, of which the last is the user's."""
-    said: list[tuple[Literal["user", "assistant"], str]] = []
+    messages: list[tuple[Literal["user", "assistant"], str]] = []
     for item in request.context:
         role = item.role if isinstance(item, TextForm | MessageForm) else "user"
         text = text_of(item)
         if role == "system" or not text.strip():
             continue
-        if said and role == "user" and said[-1][0] == "user":
-            said[-1] = ("user", f"{said[-1][1]}\n\n{text}")
+        if messages and role == "user" and messages[-1][0] == "user":
+            messages[-1] = ("user", f"{messages[-1][1]}\n\n{text}")
         else:
-            said.append((role, text))
-    return said if said and said[-1][0] == "user" else [*said, ("user", GO_ON)]
+            messages.append((role, text))
+    return messages if messages and messages[-1][0] == "user" else [*messages, ("user", GO_ON)]
 
 
 def text_of(item: Item) -> str:
@@ -117,17 +117,17 @@ def _block(title: str, instance: str | None, value: JSON) -> str:
 
 def as_sent(messages: Sequence[Message]) -> list[Message]:
     """Return the messages as sent to the model: its answers as JSON text, the results of its calls as user messages."""
-    seen: list[Message] = []
+    sent: list[Message] = []
     results: list[Message] = []
     for message in messages:
         if message.role == "tool":
             results.append(message)
             continue
         if results:
-            seen.append(_results(results))
+            sent.append(_results(results))
             results = []
-        seen.append(_answer(message) if message.calls else message)
-    return [*seen, _results(results)] if results else seen
+        sent.append(_answer(message) if message.calls else message)
+    return [*sent, _results(results)] if results else sent
 
 
 def _answer(message: Message) -> Message:
@@ -193,17 +193,17 @@ def earlier_conversation(
     Of a request only the texts are included, not its data, input and state.
     Messages of other instances are left out.
     """
-    said: list[tuple[str, str]] = []
+    spoken: list[tuple[str, str]] = []
     if request is not None:
         texts = [item for item in request.items_of(instance) if isinstance(item, TextForm | MessageForm)]
-        said = [(item.role, text_of(item)) for item in texts if item.role != "system"]
+        spoken = [(item.role, text_of(item)) for item in texts if item.role != "system"]
         messages = messages[1:]  # the first is made of the context
-    said += [(each.role, each.content) for each in as_sent(messages)]
-    return [{"role": role, "content": text} for role, text in said if text.strip()]
+    spoken += [(each.role, each.content) for each in as_sent(messages)]
+    return [{"role": role, "content": text} for role, text in spoken if text.strip()]
 
 
 def caller_items(request: RequestForm, instance: str | None) -> tuple[list[JSONObject], list[JSONObject]]:
-    """Return the data and the tools of a request's context as a delegate receives them, without other instances'."""
+    """Return the data and the tools of a request's context for a delegate, without those of other instances."""
     own = request.items_of(instance)
     data = [item.model_dump(mode="json") for item in own if isinstance(item, DataForm)]
     tools = [item.model_dump(mode="json") for item in own if isinstance(item, ToolForm)]
@@ -226,20 +226,20 @@ def delegated_request(
     The tool's `_output` is its output schema. Raises `NotFound` for an unknown reference, `InvalidConfiguration` if the
     request exceeds the limits.
     """
-    kept = base.kept
-    own, config = kept.get("context"), kept.get("config")
+    as_json = base.as_json
+    own, config = as_json.get("context"), as_json.get("config")
     config = {**(config if isinstance(config, dict) else {}), "model": model}
     scopes = _scope_items(call, caller)
-    context: list[JSON] = [*scopes, *(own if isinstance(own, list) else []), *_given(call, caller)]
+    context: list[JSON] = [*scopes, *(own if isinstance(own, list) else []), *_input_and_state(call, caller)]
     return read_request(
         "The request of the delegate",
-        {**kept, "config": config, "schema": output_of(tool) or base.output, "context": context},
+        {**as_json, "config": config, "schema": output_of(tool) or base.output, "context": context},
     )
 
 
 def message_to(tool: Tool, call: Call, caller: Caller) -> str:
     """Return the delegated request for an agent, as one message."""
-    items: list[JSON] = [*_scope_items(call, caller), _task(tool), *_given(call, caller)]
+    items: list[JSON] = [*_scope_items(call, caller), _task(tool), *_input_and_state(call, caller)]
     form = read_request("The message to the delegate", {"schema": ANY, "context": items})
     texts = [_spoken(item) if isinstance(item, MessageForm) else text_of(item) for item in form.context]
     return "\n\n".join([text for text in texts if text.strip()])
@@ -251,7 +251,7 @@ def _spoken(message: MessageForm) -> str:
 
 
 def output_of(tool: Tool) -> JSONObject | None:
-    """Return the schema of a delegate's output, or None for any output."""
+    """Return the output schema of a delegate's tool, or None for any output."""
     meta = tool.meta
     if meta is None or meta.output is None:
         return None
@@ -263,21 +263,21 @@ def _task(tool: Tool) -> JSONObject:
     return {"type": "text", "text": f"Carry out {tool.name!r}{about}\nIts arguments are the input."}
 
 
-def _given(call: Call, caller: Caller) -> list[JSONObject]:
+def _input_and_state(call: Call, caller: Caller) -> list[JSONObject]:
     """Return the call's arguments as input, merged over the caller's input in its scopes; and the caller's state."""
-    given: JSONObject = {**caller.input} if "input" in call.scopes else {}
+    input_: JSONObject = {**caller.input} if "input" in call.scopes else {}
     state: JSONObject = {**caller.state} if "state" in call.scopes else {}
     for scope in call.scopes:
         root, _, path = scope.partition(".")
         if path:
             names = tuple(path.split("."))
             if root == "†input":
-                _put(given, names, reach(caller.input, root, names))
+                _put(input_, names, reach(caller.input, root, names))
             else:
                 _put(state, names, reach(caller.state, root, names))
-    given |= call.args
+    input_ |= call.args
     items: list[JSONObject] = [{"type": "state", "state": state}] if state else []
-    return [*items, {"type": "input", "input": given}]
+    return [*items, {"type": "input", "input": input_}]
 
 
 def _scope_items(call: Call, caller: Caller) -> list[JSON]:
@@ -293,7 +293,7 @@ def _scope_items(call: Call, caller: Caller) -> list[JSON]:
 
 
 def _put(root: JSONObject, names: Sequence[str], part: JSON) -> None:
-    """Put the part at that path, in objects of their own."""
+    """Set the part at that path, creating the objects on the way."""
     place = root
     for name in names[:-1]:
         below = place.get(name)

@@ -21,7 +21,7 @@ from toolwright.core.errors import InvalidConfiguration, InvalidJSON
 from toolwright.core.forms import form_error
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
+from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_ERRORS
 from toolwright.core.model import ModelSettings, Reasoning
 from toolwright.core.plain import (
     NOT_ONE_LINE,
@@ -74,14 +74,14 @@ class _Form(BaseModel):
 
 
 def _checked_effort(effort: object) -> Reasoning:
-    """Return the effort of a model's thinking, validated here since a union would report each of its members."""
+    """Validate the reasoning effort. A union of types would report an error for each of its members."""
     if effort is not None and type(effort) is not bool and effort not in _EFFORTS:
         raise ValueError(f"must be one of {', '.join(map(repr, _EFFORTS))}, true or false")
     return cast("Reasoning", effort)
 
 
 class RequestContextForm(ContextForm):
-    """The context policy of a request: in snake_case or camelCase, as the rest of it."""
+    """The context policy of a request, in snake_case or camelCase."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
@@ -114,7 +114,7 @@ class ConfigForm(_Form):
 
 
 class TextForm(_Form):
-    """A text, of the user unless another role is given; of one instance, or of none."""
+    """A text with the role `user` or another one, for one instance or for none."""
 
     type: Literal["text"]
     text: Text
@@ -123,7 +123,7 @@ class TextForm(_Form):
 
 
 class MessageForm(_Form):
-    """A message of a conversation before."""
+    """A message of an earlier conversation."""
 
     type: Literal["message"] = "message"
     role: Role
@@ -138,14 +138,14 @@ def _checked_tools(tool: JSON) -> JSON:
 
 
 class ToolForm(_Form):
-    """Tools that may be called: schemas by name, or the names of the app's."""
+    """Tools that can be called: schemas by name, or names of the app's tools."""
 
     type: Literal["tool"]
     tool: Annotated[JsonValue, AfterValidator(_checked_tools)]
 
     @property
     def listed(self) -> list[str | tuple[str, JSON]]:
-        """The tools one by one."""
+        """The tools, one by one."""
         if isinstance(self.tool, dict):
             return [*self.tool.items()]
         names = self.tool if isinstance(self.tool, list) else [self.tool]
@@ -153,7 +153,7 @@ class ToolForm(_Form):
 
 
 class DataForm(_Form):
-    """A JSON value that the model is shown; of one instance, or of none."""
+    """A JSON value that the model is shown, for one instance or for none."""
 
     type: Literal["data"]
     data: JsonValue
@@ -162,7 +162,7 @@ class DataForm(_Form):
 
 
 class InputForm(_Form):
-    """Input that arguments refer to as `†input.…`; of one instance, or of none."""
+    """Input that arguments refer to as `†input.…`, for one instance or for none."""
 
     type: Literal["input"]
     input: dict[str, JsonValue]
@@ -170,7 +170,7 @@ class InputForm(_Form):
 
 
 class StateForm(_Form):
-    """Initial state, which arguments refer to as `†state.…`; of one instance, or of none."""
+    """Initial state that arguments refer to as `†state.…`, for one instance or for none."""
 
     type: Literal["state"]
     state: dict[str, JsonValue]
@@ -200,22 +200,22 @@ Item: TypeAlias = Annotated[
 
 
 class RequestForm(_Form):
-    """A composed request, as it is kept too: in a thread's arguments, or in the file of a saved one."""
+    """A composed request, also as stored: in a thread's arguments, or in the file of a saved request."""
 
     config: ConfigForm = Field(default_factory=ConfigForm)
     output: dict[str, JsonValue] = Field(alias="schema")
     context: Annotated[list[Item], Field(max_length=10_000)] = Field(default_factory=list[Item])
 
     @property
-    def kept(self) -> JSONObject:
-        """The request as JSON."""
+    def as_json(self) -> JSONObject:
+        """The request as JSON, for storage."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"schema": self.output}
 
     @property
     def instances(self) -> tuple[str, ...]:
-        """The instances that the context names, in their order."""
-        named = [getattr(item, "instance", None) for item in self.context]
-        return tuple(dict.fromkeys([name for name in named if isinstance(name, str)]))
+        """The instances that the context names, in order."""
+        instances = [getattr(item, "instance", None) for item in self.context]
+        return tuple(dict.fromkeys([name for name in instances if isinstance(name, str)]))
 
     @property
     def tools(self) -> list[str | tuple[str, JSON]]:
@@ -229,7 +229,7 @@ class RequestForm(_Form):
         return [item for item in self.context if getattr(item, "instance", None) in (None, instance)]
 
     def input_of(self, instance: str | None) -> JSONObject:
-        """Return `†input` for a call of that instance: its own names override those of no instance."""
+        """Return `†input` for a call of that instance: its own names override those without an instance."""
         inputs = [item for item in self.context if isinstance(item, InputForm)]
         common = [item.input for item in inputs if item.instance is None]
         own = [item.input for item in inputs if item.instance is not None and item.instance == instance]
@@ -269,15 +269,15 @@ def read_request(what: str, written: object) -> RequestForm:
     try:
         form = RequestForm.model_validate(parsed)
     except ValidationError as error:
-        errors = [_fault(each["loc"], form_error(each)) for each in error.errors(include_url=False)]
-        raise _invalid_value(what, errors[:MOST_FAULTS]) from None
+        errors = [_error_detail(each["loc"], form_error(each)) for each in error.errors(include_url=False)]
+        raise _invalid_value(what, errors[:MOST_ERRORS]) from None
     return form
 
 
-def _fault(path: tuple[int | str, ...], message: str) -> dict[str, str]:
+def _error_detail(path: tuple[int | str, ...], message: str) -> dict[str, str]:
     """Return the error of one field. The path omits the kind of item that pydantic selected."""
-    named = [str(part) for number, part in enumerate(path) if not (number == 2 and path[0] == "context")]
-    return {"path": ".".join(named), "message": message}
+    steps = [str(part) for number, part in enumerate(path) if not (number == 2 and path[0] == "context")]
+    return {"path": ".".join(steps), "message": message}
 
 
 def _invalid_value(what: str, errors: list[dict[str, str]]) -> InvalidConfiguration:

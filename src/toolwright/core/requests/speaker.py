@@ -53,13 +53,13 @@ class Solution:
 
 
 class ComposedForm:
-    """The form of answers to a composed request (S1): `output`, or null while there is none, and `calls` of tools."""
+    """The form of answers to a composed request (S1): `output`, null until it is known, and `calls` of tools."""
 
     def __init__(self, request: RequestForm, output: Output, tools: Sequence[Tool], at: datetime) -> None:
         self._reasoning = request.config.call_reasoning
         composed = compose(output.schema, tools, reasoning=self._reasoning)
         self._schema = AnswerSchema(schema=composed, name="answer")
-        self._output, self._output_judge = output, ResultValidator(closed_output(output.schema), "output")
+        self._output, self._output_validator = output, ResultValidator(closed_output(output.schema), "output")
         self._tools = {tool.name: tool for tool in tools}
         self._instances = request.instances
         self.opening = opening_of(request, at)
@@ -78,25 +78,26 @@ class ComposedForm:
         if response.calls:
             return FormedAnswer(response=response)
         answer = read_answer(response.text)
-        errors = self._envelope.faults(answer)
+        errors = self._envelope.errors(answer)
         if errors or not isinstance(answer, dict):
             raise InvalidAnswer(errors)
         output, calls = answer["output"], _objects(answer["calls"])
         if output is not None:
-            found = self._output_judge.faults(output) or self._output.faults(output)
-            errors = [FieldError(("output", *each.path), each.text) for each in found]
-        asked: list[ModelCall] = []
+            output_errors = self._output_validator.errors(output) or self._output.errors(output)
+            errors = [FieldError(("output", *each.path), each.text) for each in output_errors]
+        model_calls: list[ModelCall] = []
         for number, call in enumerate(calls):
             tool = self._tools[str(call["_tool"])]
             arguments = _arguments(call, tool)
             errors += [
-                FieldError(("calls", number, *each.path), each.text) for each in self._faults(tool, arguments)
+                FieldError(("calls", number, *each.path), each.text)
+                for each in self._call_errors(tool, arguments)
             ]
-            asked.append(ModelCall(id="", name=tool.name, arguments=dumps_unescaped(arguments)))
+            model_calls.append(ModelCall(id="", name=tool.name, arguments=dumps_unescaped(arguments)))
         if errors:
             raise InvalidAnswer(errors)
-        made = changed(response, calls=tuple(asked))
-        return FormedAnswer(response=made, output=output, over=output is not None)
+        with_calls = changed(response, calls=tuple(model_calls))
+        return FormedAnswer(response=with_calls, output=output, over=output is not None)
 
     def as_sent(self, messages: list[Message]) -> list[Message]:
         """Return the context's messages, then the conversation, calls and results as text."""
@@ -107,7 +108,7 @@ class ComposedForm:
         return as_sent([message])[0]
 
     def with_tool(self, tool: Tool) -> "ComposedForm":
-        """Return the form of answers that may call one more tool, which has no meta-properties."""
+        """Return the form of answers that can also call this tool, which has no meta-properties."""
         form = copy(self)
         form._schema = AnswerSchema(
             schema=with_call(self._schema.schema, tool, reasoning=self._reasoning), name=self._schema.name
@@ -116,16 +117,16 @@ class ComposedForm:
         form._envelope = ResultValidator(_envelope([*form._tools]), "answer")
         return form
 
-    def _faults(self, tool: Tool, arguments: JSONObject) -> list[FieldError]:
+    def _call_errors(self, tool: Tool, arguments: JSONObject) -> list[FieldError]:
         """Return the errors of a call. References in arguments are validated later, when the call starts."""
         chosen = tool.meta is not None and "_instance" in tool.meta.choices and "_instance" in arguments
         if chosen and self._instances and arguments["_instance"] not in self._instances:
             return [FieldError(("_instance",), f"must be one of {', '.join(map(repr, self._instances))}")]
         if has_references({name: each for name, each in arguments.items() if not name.startswith("_")}):
             return []
-        assert tool.judge is not None, "set when the tool was made"
+        assert tool.validator is not None, "set when the tool was made"
         try:
-            tool.judge.read(arguments)
+            tool.validator.read(arguments)
         except InvalidArguments as error:
             return [*error.faults]
         return []
@@ -133,10 +134,14 @@ class ComposedForm:
 
 def _envelope(names: list[str]) -> JSONObject:
     """Return the schema of an answer, without the contents of its output and its calls."""
-    named: list[JSON] = [*names]
+    required: list[JSON] = [*names]
     calls: JSONObject = {"type": "array", "maxItems": 0}
     if names:
-        call: JSONObject = {"type": "object", "properties": {"_tool": {"enum": named}}, "required": ["_tool"]}
+        call: JSONObject = {
+            "type": "object",
+            "properties": {"_tool": {"enum": required}},
+            "required": ["_tool"],
+        }
         calls = {"type": "array", "items": call}
     return {
         "type": "object",
@@ -162,10 +167,10 @@ REMEMBERED = 1_000
 
 
 class RequestAgents:
-    """Makes the agents of the threads of composed requests, whose arguments are the requests.
+    """Creates the agents that answer the composed requests of threads, whose arguments are the requests.
 
-    What JSON cannot carry, a model or an output type that is an object, is kept here while its request is solved, and
-    of the last that were solved.
+    A model or an output type that is an object cannot be stored as JSON. It is kept here while its request is open, and
+    for the last finished requests.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -186,15 +191,12 @@ class RequestAgents:
                 del self._released[next(iter(self._released))]
 
     def output_of(self, thread_id: str, request: RequestForm) -> Output:
-        """Return the output that the request of that thread is for."""
+        """Return the declared output of that thread's request."""
         objects = self._objects(thread_id)
         return Output(request.output) if objects is None else objects.output
 
     def agent(self, thread: Thread) -> ActiveAgent:
-        """Return the agent of that thread.
-
-        Raises `DefinitionError` for a request that does not fit the app any more.
-        """
+        """Return the agent of that thread. Raises `DefinitionError` if the request does not fit the app any more."""
         objects = self._objects(thread.id)
         if objects is not None and objects.agent is not None:
             return objects.agent
@@ -237,7 +239,7 @@ class RequestAgents:
 
 @value
 class _Objects:
-    """The objects of one request: its model, None for one that is named, its output as it was declared, its agent."""
+    """The objects of one request: its model (None if it is named), its declared output, and its agent."""
 
     model: object
     output: Output
@@ -254,10 +256,7 @@ def written_model(owner: str, model: object) -> str | None:
 def request_agent(
     catalog: Catalog, request: RequestForm, output: Output, model: object, at: datetime
 ) -> ActiveAgent:
-    """Return the agent that answers the request.
-
-    Raises `DefinitionError` for tools that are not there or do not fit.
-    """
+    """Return the agent that answers the request. Raises `DefinitionError` for missing or unsuitable tools."""
     tools = request_tools(catalog, request)
     config = request.config
     prompt = Prompt(
@@ -291,7 +290,7 @@ def known_tools(catalog: Catalog, request: RequestForm) -> dict[str, Tool]:
 
 
 def request_tools(catalog: Catalog, request: RequestForm) -> tuple[Tool, ...]:
-    """Return the tools of the request, its own executed by the handlers of the app's registry (D17)."""
+    """Return the tools of the request. Its own are executed by the handlers of the app's registry (D17)."""
     listed: list[Tool] = []
     for each in request.tools:
         if not isinstance(each, str):

@@ -1,4 +1,4 @@
-"""Text, images and files that a tool hands over (S2 §5 and §6), and the judgement of what it hands over."""
+"""Text, images and files that a tool returns (S2 §5 and §6), and their validation."""
 
 import binascii
 import mimetypes
@@ -37,9 +37,9 @@ ToolContent: TypeAlias = TextContent | ImageContent
 
 @value
 class Attachment:
-    """A new file: `data` is base64 text or bytes, kept as base64; `width` and `height` are pixels (S2 §5.1).
+    """A new file: `data` is base64 text or bytes, stored as base64; `width` and `height` are pixels (S2 §5.1).
 
-    Raises `InvalidRequest` for an invalid field. Base64 text of more than 1 MiB is checked when the file is used.
+    Raises `InvalidRequest` for an invalid field. Base64 text of more than 1 MiB is validated when the file is used.
     """
 
     name: str
@@ -59,14 +59,14 @@ class Attachment:
     ) -> None:
         text = data if isinstance(data, str) else _encoded(data)
         fields = {"name": name, "mime_type": mime_type, "data": text, "width": width, "height": height}
-        for field, given in fields.items():
-            whole = _integer(field, given)
-            error = _fault(field, whole)
+        for field, raw in fields.items():
+            number = _integer(field, raw)
+            error = _fault(field, number)
             if error is None and field == "data" and len(text) <= LARGE and not _is_base64(text):
                 error = f"base64 text, not {brief_value(text)}."
             if error is not None:
                 raise InvalidRequest(f"Attachment {brief_value(name)}: {field} must be {error}")
-            object.__setattr__(self, field, whole)
+            object.__setattr__(self, field, number)
 
     @classmethod
     def from_path(
@@ -92,11 +92,11 @@ def unchecked(
 
     It is validated where it is used, so that the error names its position.
     """
-    made: Attachment = object.__new__(Attachment)
+    attachment: Attachment = object.__new__(Attachment)
     fields = {"name": name, "mime_type": mime_type, "data": data, "width": width, "height": height}
-    for field, given in fields.items():
-        object.__setattr__(made, field, given)
-    return made
+    for field, raw in fields.items():
+        object.__setattr__(attachment, field, raw)
+    return attachment
 
 
 @value
@@ -172,9 +172,9 @@ def checked_fields(parts: Sequence[P], what: str) -> list[P]:
 
 def _checked(part: P, what: str, number: int) -> P:
     for field in fields(part):
-        given = getattr(part, field.name)
-        value = _integer(field.name, given)
-        if value is not given:
+        raw = getattr(part, field.name)
+        value = _integer(field.name, raw)
+        if value is not raw:
             part = changed(part, **{field.name: value})
         why = _fault(field.name, value)
         if why is not None:
@@ -182,11 +182,11 @@ def _checked(part: P, what: str, number: int) -> P:
     return part
 
 
-def _integer(name: str, given: object) -> object:
+def _integer(name: str, value: object) -> object:
     """Return the value, with a size such as `800.0` as an integer."""
-    if type(given) is float and name in _SIZES and given.is_integer() and 0 <= given < _LARGEST:
-        return int(given)
-    return given
+    if type(value) is float and name in _SIZES and value.is_integer() and 0 <= value < _LARGEST:
+        return int(value)
+    return value
 
 
 def _encoded(data: bytes | bytearray | memoryview) -> Any:  # whatever else a caller has passed

@@ -45,10 +45,10 @@ class ToolResult:
 
 @value
 class RemoteTask:
-    """A task that an MCP server executes, by its id there. It is to be asked about after `poll` seconds.
+    """A task that an MCP server executes, by its id there. It is polled after `poll` seconds.
 
-    `kept` is for how many seconds the server keeps it; `output` is the schema that its structured result must fit,
-    `place` the digest of where the server is, `session` the id of the HTTP session in which it was made.
+    The server keeps it for `kept` seconds. `output` is the schema of its structured result, `place` the digest of the
+    server's location, `session` the id of the HTTP session in which it was created.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Returned values and raised errors of handlers, as a `ToolResult` (D2)."""
+"""Converter of a handler's return value or exception to a `ToolResult` (D2)."""
 
 import logging
 import traceback
@@ -114,8 +114,8 @@ def _attachments(value: object) -> tuple[Attachment | AttachmentRef, ...]:
             raise InvalidField(
                 f"An attachment must be an Attachment or an AttachmentRef, not a {type(each).__name__}."
             )
-    kept = cast("tuple[Attachment | AttachmentRef, ...]", attachments)  # as just checked
-    return tuple(checked_parts(kept, "Attachment"))
+    checked = cast("tuple[Attachment | AttachmentRef, ...]", attachments)  # as just checked
+    return tuple(checked_parts(checked, "Attachment"))
 
 
 def _text(value: object) -> str | None:

@@ -1,4 +1,4 @@
-"""Meta-properties of schema tools (S1): fixed ones, those that a call may choose, and a call without them."""
+"""Meta-properties of schema tools (S1): fixed ones, those that a call can choose, and a call without them."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -161,15 +161,12 @@ def read_recorded_call(name: str, meta: Meta, arguments: str) -> Call:
 
 
 def called_instance(meta: Meta, arguments: JSONObject) -> str | None:
-    """Return the instance that arguments name which were not validated yet, or that the tool fixes."""
+    """Return the instance that unvalidated arguments name, or that the tool fixes."""
     return _text(arguments.get("_instance")) if "_instance" in meta.choices else meta.instance
 
 
 def latent_result(meta: Meta, call: Call) -> ToolResult:
-    """Return the result of a call that the model itself executes.
-
-    It is the model's output, or a note that nothing more is to be done.
-    """
+    """Return the result of a call that the model itself executes: its output, or a note that it is complete."""
     if meta.output is None:
         return ToolResult.ok({"success": True, "args": call.args})
     return ToolResult.ok(call.meta["_output"])

@@ -15,7 +15,7 @@ from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.forms import form_error
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, dumps
-from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.limits import MOST_ERRORS
 from toolwright.core.model import AnswerSchema, ModelResponse
 from toolwright.core.plain import Path, plain
 from toolwright.core.schemas.schema_tool import read_schema
@@ -27,7 +27,7 @@ _NO_TYPES = (str, bytes, list, tuple, int, float, FunctionType, BuiltinFunctionT
 
 
 class ValidatorFailed(Exception):
-    """A validator of the user's declared type raised something other than a `ValidationError`; see `__cause__`."""
+    """A validator of the user's output type raised another error than a `ValidationError`; see `__cause__`."""
 
 
 class Output:
@@ -51,14 +51,14 @@ class Output:
             except (InvalidJSON, ValueError, TypeError) as error:  # pydantic's own errors are these
                 raise DefinitionError(f"{what} is a type that JSON Schema cannot describe.") from error
         self.schema = read_schema(what, cast("object", schema))
-        self._judge = ResultValidator(self.schema, "output")
+        self._validator = ResultValidator(self.schema, "output")
 
-    def faults(self, output: JSON) -> list[FieldError]:
+    def errors(self, output: JSON) -> list[FieldError]:
         """Return the validation errors of an output: by the schema, or otherwise by the validators of the type.
 
         Raises `ValidatorFailed` if one of these validators is broken.
         """
-        errors = self._judge.faults(output)
+        errors = self._validator.errors(output)
         if errors or self._adapter is None:
             return errors
         try:
@@ -66,7 +66,7 @@ class Output:
         except ValidationError as error:
             details = error.errors(include_url=False)
             return [
-                FieldError(_path(each["loc"], output), form_error(each)) for each in details[:MOST_FAULTS]
+                FieldError(_path(each["loc"], output), form_error(each)) for each in details[:MOST_ERRORS]
             ]
         except (Exception, SystemExit) as error:  # a validator of the user's own may raise anything
             raise ValidatorFailed(error_text(error)) from error
@@ -120,7 +120,7 @@ class InvalidAnswer(Exception):
 
 
 class AnswerForm(Protocol):
-    """The form that all answers in a conversation must have."""
+    """The required form of all answers in a conversation."""
 
     @property
     def schema(self) -> AnswerSchema:
@@ -128,11 +128,11 @@ class AnswerForm(Protocol):
         ...
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """Return the answer as it is meant. Raises `InvalidAnswer`."""
+        """Read an answer in this form. Raises `InvalidAnswer`."""
         ...
 
     def as_sent(self, messages: list[Message]) -> list[Message]:
-        """Return the conversation as the model is to read it."""
+        """Return the conversation as sent to the model."""
         ...
 
 
@@ -146,7 +146,7 @@ def validate_answer(form: AnswerForm, response: ModelResponse) -> FormedAnswer:
 
 
 class OutputForm:
-    """Answers of an agent with an output schema: calls of tools as usual, or the output as JSON text."""
+    """Answers of an agent with an output schema: tool calls, or the output as JSON text."""
 
     def __init__(self, output: Output) -> None:
         self._schema = AnswerSchema(schema=output.schema, name="output")
@@ -162,13 +162,13 @@ class OutputForm:
         if response.calls:
             return FormedAnswer(response=response)
         output = read_answer(response.text)
-        errors = self._output.faults(output)
+        errors = self._output.errors(output)
         if errors:
             raise InvalidAnswer(errors)
         return FormedAnswer(response=response, output=output, over=True)
 
     def as_sent(self, messages: list[Message]) -> list[Message]:
-        """Return the conversation as it is."""
+        """Return the conversation unchanged."""
         return messages
 
 
@@ -185,12 +185,12 @@ def read_answer(text: str) -> JSON:
 
 def _unfenced(text: str) -> str:
     """Return the text inside a Markdown fence around it, or the text itself without a fence."""
-    whole = text.strip()
-    first, line_break, rest = whole.partition("\n")
+    stripped = text.strip()
+    first, line_break, body = stripped.partition("\n")
     if not line_break or first.rstrip().lower() not in (_FENCE, f"{_FENCE}json"):
         return text
-    within = rest.removesuffix(_FENCE)
-    return text if within == rest else within
+    within = body.removesuffix(_FENCE)
+    return text if within == body else within
 
 
 def correction(error: InvalidAnswer) -> str:

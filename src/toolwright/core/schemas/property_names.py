@@ -1,4 +1,4 @@
-"""Property names of a schema that a provider refuses: aliases, and the way of arguments and errors between both."""
+"""Aliases for property names that a provider rejects, in schemas, arguments and errors."""
 
 import json
 import re
@@ -32,18 +32,18 @@ class PropertyNames:
 
     @classmethod
     def for_schema(cls, schema: JSONObject) -> "PropertyNames | None":
-        """Return the names of that schema, or None if none of them needs an alias."""
+        """Return the aliases for that schema, or None if it needs none."""
         names: dict[str, None] = {}
         _collect(schema, names)
         odd = [name for name in names if not PROPERTY_NAME.fullmatch(name)]
         if not odd:
             return None
         aliases: dict[str, str] = {}
-        taken = {*names, *(name.rstrip(_MARK) for name in names)}
+        used = {*names, *(name.rstrip(_MARK) for name in names)}
         for name in odd:
             stem = _FOREIGN.sub("_", name)[:60].strip(f"_{_MARK}") or "property"
-            alias = next(each for each in _numbered(stem) if each not in taken)
-            taken.add(alias)
+            alias = next(each for each in _numbered(stem) if each not in used)
+            used.add(alias)
             aliases[name] = alias
         return cls(schema, aliases)
 
@@ -53,9 +53,11 @@ class PropertyNames:
         for keyword in ("properties", "dependentRequired", "dependentSchemas"):
             parts = copy.get(keyword)
             if isinstance(parts, dict):
-                told = keyword == "properties"
+                has_aliases = keyword == "properties"
                 copy[keyword] = {
-                    self._alias.get(name, name): self._told(name, each) if told else self._required(each)
+                    self._alias.get(name, name): self._model_name(name, each)
+                    if has_aliases
+                    else self._required(each)
                     for name, each in parts.items()
                 }
         if "required" in copy:
@@ -71,13 +73,13 @@ class PropertyNames:
         return self._rewritten(arguments, self._to_alias)
 
     def with_model_names(self, text: str) -> str:
-        """Return a text about arguments, with the names that the model knows."""
+        """Return a text about arguments with the property names that the model knows."""
         for name in sorted(self._alias, key=len, reverse=True):
             written = json.dumps(name, ensure_ascii=False)[1:-1]
             text = text.replace(name, self._alias[name]).replace(written, self._alias[name])
         return text
 
-    def _told(self, name: str, schema: JSON) -> JSON:
+    def _model_name(self, name: str, schema: JSON) -> JSON:
         if name not in self._alias or schema is False:
             return schema
         return described(schema if isinstance(schema, dict) else {}, f"The name of this property is {name!r}")
@@ -105,21 +107,25 @@ class PropertyNames:
             written = parse_json(arguments)
         except NotJson:
             return arguments
-        made = self._at(written, [self._schema], rename)
-        return arguments if made == written and [*_keys(made)] == [*_keys(written)] else dumps_unescaped(made)
+        rewritten = self._at(written, [self._schema], rename)
+        return (
+            arguments
+            if rewritten == written and [*_keys(rewritten)] == [*_keys(written)]
+            else dumps_unescaped(rewritten)
+        )
 
     def _at(self, part: JSON, schemas: Sequence[JSON], rename: Renamed) -> JSON:
         """Return the value with the keys renamed that one of these schemas declares."""
         if not isinstance(part, dict | list) or not schemas:
             return part
-        known = self._all(schemas)
+        all_schemas = self._all(schemas)
         if isinstance(part, list):
-            return [self._at(each, _of_item(known, at), rename) for at, each in enumerate(part)]
+            return [self._at(each, _of_item(all_schemas, at), rename) for at, each in enumerate(part)]
         properties: dict[str, list[JSON]] = {}
-        for schema in known:
+        for schema in all_schemas:
             for name, each in _as_object(schema.get("properties")).items():
                 properties.setdefault(name, []).append(each)
-        others = [each for schema in known for each in _of_others(schema)]
+        others = [each for schema in all_schemas for each in _of_others(schema)]
         declared: Mapping[str, JSON] = dict.fromkeys(properties)
         copy: JSONObject = {}
         for key, each in part.items():
@@ -129,14 +135,14 @@ class PropertyNames:
         return copy
 
     def _all(self, schemas: Sequence[JSON]) -> list[JSONObject]:
-        """Return the schemas with all that they refer to, and all of their branches."""
-        known: list[JSONObject] = []
+        """Return the schemas together with all their branches and all schemas that they refer to."""
+        all_schemas: list[JSONObject] = []
         waiting = [*schemas]
         while waiting:
             schema = waiting.pop()
-            if not isinstance(schema, dict) or any(schema is each for each in known):
+            if not isinstance(schema, dict) or any(schema is each for each in all_schemas):
                 continue
-            known.append(schema)
+            all_schemas.append(schema)
             place = self._places.resolve(schema.get("$ref"))
             if place is not None:
                 waiting.append(place[0])
@@ -144,7 +150,7 @@ class PropertyNames:
                 waiting += _as_list(schema.get(keyword))
             waiting += [schema[each] for each in ("if", "then", "else") if each in schema]
             waiting += _as_object(schema.get("dependentSchemas")).values()
-        return known
+        return all_schemas
 
 
 def _collect(schema: JSONObject, names: dict[str, None]) -> None:
@@ -171,20 +177,20 @@ def _keys(part: JSON) -> Iterable[str]:
 
 
 def _of_item(schemas: Sequence[JSONObject], at: int) -> list[JSON]:
-    found: list[JSON] = []
+    schemas_of_item: list[JSON] = []
     for schema in schemas:
         first = _as_list(schema.get("prefixItems"))
-        found.append(first[at] if at < len(first) else schema.get("items"))
-    return found
+        schemas_of_item.append(first[at] if at < len(first) else schema.get("items"))
+    return schemas_of_item
 
 
 def _of_others(schema: JSONObject) -> list[JSON]:
-    """Return the schemas of properties without a name of their own."""
+    """Return the schemas of properties that are not listed by name."""
     return [schema.get("additionalProperties"), *_as_object(schema.get("patternProperties")).values()]
 
 
 def described(schema: JSONObject, note: str) -> JSONObject:
-    """Return the schema with a note in its description."""
+    """Return the schema with a note appended to its description."""
     text = schema.get("description")
     return {**schema, "description": f"{text} ({note})" if isinstance(text, str) and text else note}
 

@@ -47,7 +47,7 @@ _FOREIGN_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 def alias_of(name: str) -> str:
     """Return the name for a provider: `name` itself if it is allowed, or readable text and a digest of the name.
 
-    A real name that has the form of an alias gets one too, so no alias can be a real name.
+    A real name that looks like an alias gets an alias too, so that no alias equals a real name.
     """
     if TOOL_NAME.fullmatch(name) and not _LOOKS_LIKE_ALIAS.fullmatch(name):
         return name
@@ -56,8 +56,8 @@ def alias_of(name: str) -> str:
 
 
 @value
-class ToolFault:
-    """A tool that is not offered to a model, and why; `tool` is None for an error of all of them together."""
+class ToolError:
+    """The reason why a tool cannot be offered to a model; `tool` is None for an error of all tools together."""
 
     tool: str | None
     message: str
@@ -65,7 +65,7 @@ class ToolFault:
 
 @value
 class ProviderForm:
-    """A tool as it is sent. `names` are aliases of property names, None if all names are sent as they are."""
+    """A tool as sent to a provider. `names` are aliases of property names, or None without aliases."""
 
     definition: ToolDefinition
     names: PropertyNames | None = None
@@ -75,7 +75,7 @@ class NoObject(Exception):
     """The schema accepts no object."""
 
 
-def provider_form(tool: ToolDefinition, provider: Provider) -> ProviderForm | ToolFault:
+def provider_form(tool: ToolDefinition, provider: Provider) -> ProviderForm | ToolError:
     """Return the tool in a form that the provider accepts, unchanged if possible; or the rule that it breaks.
 
     The name of the tool is left to the adapter, which has aliases for names that a provider rejects.
@@ -88,7 +88,7 @@ def provider_form(tool: ToolDefinition, provider: Provider) -> ProviderForm | To
         schema = _without_old_forms(schema) if isinstance(schema, dict) else {}
         schema = as_object(schema, notes)
     except NoObject:
-        return ToolFault(tool=tool.name, message="Its arguments cannot be an object.")
+        return ToolError(tool=tool.name, message="Its arguments cannot be an object.")
     names = PropertyNames.for_schema(schema) if provider == "anthropic" else None
     if provider == "openai":
         schema = {"properties": {}, **_for_openai(schema)}
@@ -101,11 +101,11 @@ def provider_form(tool: ToolDefinition, provider: Provider) -> ProviderForm | To
         return ProviderForm(definition=sent, names=names)
     rule, place = broken
     where = f" (at {place})" if place else ""
-    return ToolFault(tool=tool.name, message=f"The provider refuses it: {rule.text}{where}.")
+    return ToolError(tool=tool.name, message=f"The provider refuses it: {rule.text}{where}.")
 
 
 def can_be_object(schema: JSON) -> bool:
-    """Return whether an object can fit the schema. References that lead out of it can lead to an object."""
+    """Return whether an object can match the schema. A reference to another document is assumed to allow one."""
     if not isinstance(schema, dict):
         return False
     if schema.get("type") == "object" and _AT_ROOT.isdisjoint(schema):
@@ -120,9 +120,10 @@ def can_be_object(schema: JSON) -> bool:
 
 
 def _accepted(tool: ToolDefinition, provider: Provider) -> bool:
-    """Return whether the provider accepts the tool as it is: the rules in one pass, for lists of thousands of tools.
+    """Return whether the provider accepts the tool unchanged.
 
-    A tool's schema is a valid one of the dialect that it names, so only the dialect is looked at.
+    Checks all rules in one pass, for lists of thousands of tools. A tool's schema is valid by the dialect that it
+    names, so that only the dialect is checked.
     """
     schema = tool.parameters
     if (
@@ -154,7 +155,7 @@ _OLD = frozenset({"definitions", "dependencies", "additionalItems"})
 
 
 def _usual(part: JSONObject, provider: Provider) -> bool:
-    """Return whether no rule is broken here. A value that only looks like a schema may be called unusual."""
+    """Return whether the schema breaks no rule. A value that only looks like a schema can be reported as unusual."""
     if not _OLD.isdisjoint(part) or isinstance(part.get("id"), str):
         return False
     if "$schema" in part and part["$schema"] not in DIALECTS:
@@ -175,13 +176,15 @@ def _usual(part: JSONObject, provider: Provider) -> bool:
 
 
 def _readable(part: JSON) -> JSON:
-    """Return the schema as JSON for every parser, without NaN, infinity and unpaired surrogates."""
+    """Return the schema as JSON that every parser reads, without NaN, infinity and unpaired surrogates."""
     match part:
         case str():
             return without_surrogates(part)
         case dict():
-            kept = {without_surrogates(name): each for name, each in part.items() if not _is_no_number(each)}
-            return {name: _readable(each) for name, each in kept.items()}
+            readable = {
+                without_surrogates(name): each for name, each in part.items() if not _is_no_number(each)
+            }
+            return {name: _readable(each) for name, each in readable.items()}
         case list():
             return [_readable(each) for each in part if not _is_no_number(each)]
         case _:
@@ -200,8 +203,8 @@ def _without_old_forms(schema: JSONObject) -> JSONObject:
     dialect = schema.get("$schema")
     older = isinstance(dialect, str) and _OLDER.search(dialect) is not None
     moved: dict[str, str] = {}
-    made = _upgraded(schema, "#", "#", moved, refers_alone=older and "2019" not in str(dialect))
-    return _pointed(made, moved) if moved else made
+    upgraded = _upgraded(schema, "#", "#", moved, refers_alone=older and "2019" not in str(dialect))
+    return _pointed(upgraded, moved) if moved else upgraded
 
 
 def _upgraded(
@@ -264,8 +267,8 @@ def _upgraded_keyword(key: str, part: JSON, schema: JSONObject) -> Iterable[tupl
         case "definitions", dict():
             return [("$defs", part)]
         case "items", list():
-            rest = schema.get("additionalItems")
-            return [("prefixItems", part), *([] if rest is None else [("items", rest)])]
+            additional = schema.get("additionalItems")
+            return [("prefixItems", part), *([] if additional is None else [("items", additional)])]
         case "additionalItems", _:
             return []  # next to a list of items it is handled there, elsewhere it has no meaning
         case ("id", str()) | ("$id", str()):
@@ -280,8 +283,8 @@ def _upgraded_keyword(key: str, part: JSON, schema: JSONObject) -> Iterable[tupl
         case "dependencies", dict():
             lists: JSONObject = {name: each for name, each in part.items() if isinstance(each, list)}
             schemas: JSONObject = {name: each for name, each in part.items() if not isinstance(each, list)}
-            named: list[tuple[str, JSON]] = [("dependentRequired", lists), ("dependentSchemas", schemas)]
-            return [(name, each) for name, each in named if each]
+            keywords: list[tuple[str, JSON]] = [("dependentRequired", lists), ("dependentSchemas", schemas)]
+            return [(name, each) for name, each in keywords if each]
         case _:
             return [(key, part)]
 
@@ -300,9 +303,9 @@ def _pointed(part: JSON, moved: Mapping[str, str]) -> JSONObject:
             copy["$ref"] = moved.get(reference, reference)
         return copy
 
-    made = pointed(part)
-    assert isinstance(made, dict), "an object stays one"
-    return made
+    adjusted = pointed(part)
+    assert isinstance(adjusted, dict), "an object stays one"
+    return adjusted
 
 
 def _step(step: str | int) -> str:
@@ -328,28 +331,28 @@ class _Root:
         self._definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
 
     def as_object(self, schema: JSONObject, notes: list[str]) -> JSONObject:
-        made = {**self._definitions, **self._merged(schema, notes, _MOST_REFERENCES)}
-        return {"type": "object", **{key: each for key, each in made.items() if key != "type"}}
+        merged = {**self._definitions, **self._merged(schema, notes, _MOST_REFERENCES)}
+        return {"type": "object", **{key: each for key, each in merged.items() if key != "type"}}
 
-    def _merged(self, schema: JSONObject, notes: list[str], left: int) -> JSONObject:
+    def _merged(self, schema: JSONObject, notes: list[str], depth: int) -> JSONObject:
         """Return the schema's own keywords merged with those of its reference and its branches."""
         kind = schema.get("type", "object")
         if kind != "object" and not (isinstance(kind, list) and "object" in kind):
             raise NoObject
         self._check_values(schema)
-        made = {key: each for key, each in schema.items() if key not in _AT_ROOT}
-        for part in self._joined(schema, left):
-            made = _both(made, self._merged(part, notes, left - 1))
+        merged = {key: each for key, each in schema.items() if key not in _AT_ROOT}
+        for part in self._joined(schema, depth):
+            merged = _both(merged, self._merged(part, notes, depth - 1))
         for keyword in _ALTERNATIVES:
             branches = schema.get(keyword)
             if isinstance(branches, list):
-                made = self._with_branches(made, keyword, branches, notes, left)
+                merged = self._with_branches(merged, keyword, branches, notes, depth)
         notes += [
             f"The arguments must be {_TOLD[key]}: {brief(dumps_unescaped(schema[key]), _MOST_RULE)}"
             for key in _TOLD
             if key in schema
         ]
-        return made
+        return merged
 
     def _check_values(self, schema: JSONObject) -> None:
         options = schema.get("enum", [{}])
@@ -358,53 +361,59 @@ class _Root:
         if not isinstance(schema.get("const", {}), dict):
             raise NoObject
 
-    def _joined(self, schema: JSONObject, left: int) -> list[JSONObject]:
+    def _joined(self, schema: JSONObject, depth: int) -> list[JSONObject]:
         """Return the schemas that apply in addition: the reference's and those of `allOf`."""
         parts = schema.get("allOf")
         joined: list[JSON] = [*parts] if isinstance(parts, list) else []
         if "$ref" in schema:
-            place = self._places.resolve(schema["$ref"]) if left else None
+            place = self._places.resolve(schema["$ref"]) if depth else None
             if place is None or place[0] is schema:
-                raise NoObject  # it leads nowhere, or in a circle
+                raise NoObject  # it does not resolve, or is circular
             joined.append(place[0])
-        if False in joined or not left:
+        if False in joined or not depth:
             raise NoObject
         return [each for each in joined if isinstance(each, dict)]
 
     def _with_branches(
-        self, made: JSONObject, keyword: str, branches: list[JSON], notes: list[str], left: int
+        self, schema: JSONObject, keyword: str, branches: list[JSON], notes: list[str], depth: int
     ) -> JSONObject:
         """Return the schema with the properties of its branches.
 
         Only properties that all branches require are required.
         """
-        if not left:
+        if not depth:
             raise NoObject
-        taken: list[JSONObject] = []
+        usable: list[JSONObject] = []
         for branch in branches:
             try:
-                whole: JSON = {} if branch is True else branch
-                taken.append(self._merged(whole, [], left - 1) if isinstance(whole, dict) else _never())
+                branch_schema: JSON = {} if branch is True else branch
+                usable.append(
+                    self._merged(branch_schema, [], depth - 1)
+                    if isinstance(branch_schema, dict)
+                    else _never()
+                )
             except NoObject:
                 continue
-        if not taken:
+        if not usable:
             raise NoObject
-        told = brief(dumps_unescaped(branches), _MOST_RULE)
-        notes.append(f"The arguments must fit {_ALTERNATIVES[keyword]} of these JSON Schemas: {told}")
-        own = _object(made.get("properties"))
+        described_branches = brief(dumps_unescaped(branches), _MOST_RULE)
+        notes.append(
+            f"The arguments must fit {_ALTERNATIVES[keyword]} of these JSON Schemas: {described_branches}"
+        )
+        own = _object(schema.get("properties"))
         merged: JSONObject = {}
-        for name in dict.fromkeys(name for each in taken for name in _object(each.get("properties"))):
-            forms = [_object(each.get("properties")).get(name) for each in taken]
+        for name in dict.fromkeys(name for each in usable for name in _object(each.get("properties"))):
+            forms = [_object(each.get("properties")).get(name) for each in usable]
             merged[name] = _any_of([each for each in forms if each is not None])
-        first, *others = [_names(each.get("required")) for each in taken]
+        first, *others = [_names(each.get("required")) for each in usable]
         required = [name for name in first if all(name in each for each in others)]
-        if made.get("additionalProperties") is False:
+        if schema.get("additionalProperties") is False:
             merged = {}  # it refuses whatever only a branch describes
-        copy: JSONObject = {**made, "properties": {**merged, **own}}
-        if required or "required" in made:
-            copy["required"] = [*dict.fromkeys([*_names(made.get("required")), *required])]
-        if "additionalProperties" not in made and all(
-            each.get("additionalProperties") is False for each in taken
+        copy: JSONObject = {**schema, "properties": {**merged, **own}}
+        if required or "required" in schema:
+            copy["required"] = [*dict.fromkeys([*_names(schema.get("required")), *required])]
+        if "additionalProperties" not in schema and all(
+            each.get("additionalProperties") is False for each in usable
         ):
             copy["additionalProperties"] = False
         return copy
@@ -423,17 +432,17 @@ def _never() -> JSONObject:
     raise NoObject
 
 
-def _both(one: JSONObject, other: JSONObject) -> JSONObject:
-    """Join two schemas that both hold; where a keyword cannot be joined, the first one's stays."""
-    copy = {**other, **one}
-    properties, more = _object(one.get("properties")), _object(other.get("properties"))
+def _both(first: JSONObject, second: JSONObject) -> JSONObject:
+    """Join two schemas that both apply. If a keyword cannot be joined, the first schema's is kept."""
+    copy = {**second, **first}
+    properties, more = _object(first.get("properties")), _object(second.get("properties"))
     if properties or more:
         both: JSONObject = {}
         for name in (*properties, *more):
             forms = [each[name] for each in (properties, more) if name in each]
             both[name] = forms[0] if len(forms) == 1 or forms[0] == forms[1] else {"allOf": forms}
         copy["properties"] = both
-    required = [*_names(one.get("required")), *_names(other.get("required"))]
+    required = [*_names(first.get("required")), *_names(second.get("required"))]
     if required:
         copy["required"] = [*dict.fromkeys(required)]
     if copy.get("additionalProperties") is False and properties.keys() != more.keys():
@@ -461,7 +470,7 @@ def _for_openai(schema: JSONObject) -> JSONObject:
         copy = described(copy, f"It matches the pattern {copy.pop('pattern')}")
     by_pattern = copy.get("patternProperties")
     if isinstance(by_pattern, dict) and not all(map(compiles, by_pattern)):
-        told = brief(dumps_unescaped(copy.pop("patternProperties")), _MOST_RULE)
+        description = brief(dumps_unescaped(copy.pop("patternProperties")), _MOST_RULE)
         copy.pop("additionalProperties", None)
-        copy = described(copy, f"Its properties by pattern: {told}")
+        copy = described(copy, f"Its properties by pattern: {description}")
     return copy

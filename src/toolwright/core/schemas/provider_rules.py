@@ -49,7 +49,7 @@ class ProviderRule:
 
 
 def broken_rule(tool: ToolDefinition, provider: Provider) -> tuple[ProviderRule, str] | None:
-    """Return the first rule of the provider that the tool breaks, with the place; None if it breaks none."""
+    """Return the first rule of the provider that the tool breaks, with the path, or None."""
     for rule in PROVIDER_RULES:
         if provider in rule.providers and (place := rule.broken(tool)) is not None:
             return rule, place
@@ -62,7 +62,7 @@ def compiles(pattern: object) -> bool:
         return False
     try:
         re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
+    except (re.error, RecursionError, OverflowError):  # the last two for deep nesting and large repetitions
         return False
     return True
 
@@ -73,8 +73,8 @@ def is_array(schema: JSONObject) -> bool:
     return kind == "array" or (isinstance(kind, list) and "array" in kind)
 
 
-def _places(schema: JSONObject) -> Iterator[tuple[JSONObject, Path]]:
-    """Yield the schema and all schemas in it, each with its path."""
+def _subschemas(schema: JSONObject) -> Iterator[tuple[JSONObject, Path]]:
+    """Yield the schema and all its subschemas, each with its path."""
     waiting: list[tuple[JSON, Path]] = [(schema, ())]
     while waiting:
         part, path = waiting.pop()
@@ -89,7 +89,7 @@ def _first(broken: Callable[[JSONObject], bool]) -> Broken:
     """Return a rule that applies to every position of a schema."""
 
     def place(tool: ToolDefinition) -> str | None:
-        return next((spell(path) for part, path in _places(tool.parameters) if broken(part)), None)
+        return next((spell(path) for part, path in _subschemas(tool.parameters) if broken(part)), None)
 
     return place
 
@@ -122,8 +122,8 @@ def _odd_patterns(schema: JSONObject) -> bool:
 
 
 def _invalid(tool: ToolDefinition) -> str | None:
-    """Return the place at which the schema is not one of draft 2020-12."""
-    for part, path in _places(tool.parameters):
+    """Return the path at which the schema is not valid by draft 2020-12, or None."""
+    for part, path in _subschemas(tool.parameters):
         if (
             part.get("$schema", DIALECTS[0]) not in DIALECTS
             or "definitions" in part
@@ -140,10 +140,10 @@ def _invalid(tool: ToolDefinition) -> str | None:
 def _unreadable(tool: ToolDefinition) -> str | None:
     if has_half_characters(tool.description):
         return "description"
-    return next(_unreadable_places(tool.parameters), None)
+    return next(_unreadable_paths(tool.parameters), None)
 
 
-def _unreadable_places(schema: JSON) -> Iterator[str]:
+def _unreadable_paths(schema: JSON) -> Iterator[str]:
     waiting: list[tuple[JSON, Path]] = [(schema, ())]
     while waiting:
         part, path = waiting.pop()

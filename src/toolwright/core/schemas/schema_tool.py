@@ -16,7 +16,7 @@ from toolwright.core.limits import (
     MAX_NAME,
     MAX_SCHEMA,
     MAX_SCHEMA_VALUES,
-    MOST_FAULTS,
+    MOST_ERRORS,
 )
 from toolwright.core.plain import Path, has_more_values, one_line, plain, spell, surely_longer
 from toolwright.core.schemas.meta import META_PROPERTIES, REASONING, SCOPES, Meta
@@ -33,27 +33,27 @@ _BRANCHES = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentS
 
 
 def read_schema_tool(name: str, schema: object) -> dict[str, Any]:
-    """Return the fields of a `Tool` that a schema gives, by their names there.
+    """Return the fields of a `Tool` from a schema, by their names there.
 
-    It is parsed as draft 2020-12. References lead to `$defs` afterwards, which hold their targets. Raises
-    `InvalidConfiguration` with the path of every error; nothing is fetched.
+    The schema is parsed as draft 2020-12. References point to its `$defs` afterwards, which contain their targets.
+    Raises `InvalidConfiguration` with the path of every error. Nothing is fetched.
     """
     check_line("A schema tool", name)
     if len(name) > MAX_NAME:
         raise DefinitionError(f"A schema tool's name must have at most {MAX_NAME} characters.")
-    errors = _Faults(f"The schema of the tool {name!r}")
+    errors = _Errors(f"The schema of the tool {name!r}")
     parsed = _parsed(schema, errors)
     root = _inlined(parsed, errors)
     nested = _parameters(root, _properties(root))  # within itself, where no call is
-    whole = _Local(parsed, nested, name, errors).read(root)
-    _check_texts(whole, errors)
-    properties = _properties(whole)
-    parameters = _parameters(whole, properties)
+    root_schema = _Local(parsed, nested, name, errors).read(root)
+    _check_texts(root_schema, errors)
+    properties = _properties(root_schema)
+    parameters = _parameters(root_schema, properties)
     _check_fields(parameters, errors)
-    meta = _meta(name, whole, properties, errors)
+    meta = _meta(name, root_schema, properties, errors)
     errors.raise_any()
     kind = "latent" if meta.delegate is None else "delegate"
-    description = whole.get("description", "")
+    description = root_schema.get("description", "")
     return {"name": name, "description": description, "kind": kind, "parameters": parameters, "meta": meta}
 
 
@@ -62,12 +62,12 @@ def read_schema(what: str, schema: object) -> JSONObject:
 
     Raises `InvalidConfiguration` with the path of every error; nothing is fetched.
     """
-    errors = _Faults(what)
+    errors = _Errors(what)
     parsed = _parsed(schema, errors)
     return _Local(parsed, parsed, "output", errors).read(parsed)
 
 
-class _Faults:
+class _Errors:
     """The errors of one schema."""
 
     def __init__(self, what: str) -> None:
@@ -75,18 +75,18 @@ class _Faults:
         self._details: list[dict[str, str]] = []
 
     def add(self, path: Path, message: str) -> None:
-        """Add an error, whose message continues the sentence that its path begins."""
+        """Add an error. Its message continues the sentence that begins with the path."""
         self._details.append({"path": brief(spell(path), MAX_ID), "message": message})
 
     def raise_any(self) -> None:
         """Raise `InvalidConfiguration` if there are errors."""
         if self._details:
-            details = self._details[:MOST_FAULTS]
+            details = self._details[:MOST_ERRORS]
             text = "; ".join(f"{each['path']} {each['message']}".strip() for each in details)
-            raise InvalidConfiguration(sentence(f"{self._what} is faulty: {text}"), details)
+            raise InvalidConfiguration(sentence(f"{self._what} is invalid: {text}"), details)
 
 
-def _parsed(schema: object, errors: _Faults) -> JSONObject:
+def _parsed(schema: object, errors: _Errors) -> JSONObject:
     """Return a copy of the schema. Raises if it is not an object within the limits."""
     try:
         parsed = plain(schema)
@@ -101,7 +101,7 @@ def _parsed(schema: object, errors: _Faults) -> JSONObject:
             _large_part(parsed), f"must have at most {MAX_SCHEMA} bytes and {MAX_SCHEMA_VALUES} values"
         )
     errors.raise_any()
-    assert isinstance(parsed, dict), "as just judged"
+    assert isinstance(parsed, dict), "as just validated"
     parsed.pop("$id", None)  # a name for others, who have no way here
     return parsed
 
@@ -110,20 +110,20 @@ def _is_large(value: JSON) -> bool:
     return has_more_values(value, MAX_SCHEMA_VALUES) or surely_longer(value, MAX_SCHEMA)
 
 
-def _large_part(whole: JSON) -> Path:
+def _large_part(schema: JSON) -> Path:
     """Return the path of the smallest part that is too large by itself."""
     steps: Iterable[tuple[str | int, JSON]] = ()
-    if isinstance(whole, dict):
-        steps = whole.items()
-    elif isinstance(whole, list):
-        steps = enumerate(whole)
+    if isinstance(schema, dict):
+        steps = schema.items()
+    elif isinstance(schema, list):
+        steps = enumerate(schema)
     for step, part in steps:
         if _is_large(part):
             return (step, *_large_part(part))
     return ()
 
 
-def _inlined(schema: JSONObject, errors: _Faults) -> JSONObject:
+def _inlined(schema: JSONObject, errors: _Errors) -> JSONObject:
     """Return the schema with the references at its top level replaced by their targets."""
     root, references = schema, set[str]()
     while isinstance(reference := root.get("$ref"), str):
@@ -141,12 +141,12 @@ def _inlined(schema: JSONObject, errors: _Faults) -> JSONObject:
 
 
 class _Local:
-    """A schema during its conversion to one whose references all lead to its own `$defs`."""
+    """A schema during its conversion to one whose references all point to its own `$defs`."""
 
-    def __init__(self, original: JSONObject, nested: JSONObject, name: str, errors: _Faults) -> None:
+    def __init__(self, original: JSONObject, nested: JSONObject, name: str, errors: _Errors) -> None:
         self._nested = nested
         self._name = name
-        self._faults = errors
+        self._errors = errors
         self._places = Numbers(original)
         self._names: dict[str, str] = {}
         self._left: list[tuple[str, JSON, Path]] = []
@@ -156,29 +156,29 @@ class _Local:
 
         Raises with all errors if it is invalid.
         """
-        whole = self._object(root, ())
+        converted = self._object(root, ())
         definitions: JSONObject = {}
         while self._left:  # one after another, however long the chain
             name, part, path = self._left.pop()
             definitions[name] = self._part(part, path)
-        self._faults.raise_any()
+        self._errors.raise_any()
         if definitions:
-            whole["$defs"] = {name: definitions[name] for name in self._names.values()}
+            converted["$defs"] = {name: definitions[name] for name in self._names.values()}
         try:
-            compile_schema(whole, self._name)
+            compile_schema(converted, self._name)
         except DefinitionError as error:
-            fault = error.__cause__
-            assert isinstance(fault, InvalidSchema), "its only cause"
-            self._faults.add(fault.path, f"is not valid JSON Schema: {fault.why}")
-        self._faults.raise_any()
-        return whole
+            cause = error.__cause__
+            assert isinstance(cause, InvalidSchema), "its only cause"
+            self._errors.add(cause.path, f"is not valid JSON Schema: {cause.why}")
+        self._errors.raise_any()
+        return converted
 
     def _part(self, part: JSON, path: Path) -> JSON:
         return self._object(part, path) if isinstance(part, dict) else part
 
     def _object(self, part: JSONObject, path: Path) -> JSONObject:
         for key in [key for key in _LEADING_AWAY if key in part]:
-            self._faults.add((*path, key), "is not taken: only references within the schema are")
+            self._errors.add((*path, key), "is not taken: only references within the schema are")
         copy = with_parts({k: each for k, each in part.items() if k not in _DEFINITIONS}, path, self._part)
         if "$ref" in part:
             copy["$ref"] = f"#/$defs/{self._definition(part['$ref'], (*path, '$ref'))}"
@@ -187,27 +187,27 @@ class _Local:
     def _definition(self, reference: JSON, path: Path) -> str:
         """Return the name of the definition for a reference's target."""
         if not isinstance(reference, str) or not reference.startswith("#"):
-            self._faults.add(path, f"leads elsewhere, to {brief_value(reference)}: nothing is fetched")
+            self._errors.add(path, f"leads elsewhere, to {brief_value(reference)}: nothing is fetched")
             return ""
         if reference in self._names:
             return self._names[reference]
         target = self._places.resolve(reference)
         if target is None:
-            self._faults.add(path, f"leads to {brief(repr(reference), 200)}, where no schema is")
+            self._errors.add(path, f"leads to {brief(repr(reference), 200)}, where no schema is")
             return ""
         last = reference.rpartition("/")[2] if "/" in reference else self._name
         self._names[reference] = name = free_name(last, self._names.values())
-        whole = reference in ("#", "#/")
+        is_root = reference in ("#", "#/")
         steps = tuple(step for step in reference[1:].split("/") if step)
-        self._left.append((name, self._nested if whole else target[0], steps))
+        self._left.append((name, self._nested if is_root else target[0], steps))
         return name
 
 
 def free_name(name: str, names: Iterable[str]) -> str:
-    """Return a name for a definition that no other has, made of letters that a reference holds as they are."""
+    """Return an unused name for a definition, made of letters that need no escaping in a reference."""
     plain_name = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:MAX_NAME] or "_"
-    taken, number, free = set(names), 1, plain_name
-    while free in taken:
+    used, number, free = set(names), 1, plain_name
+    while free in used:
         number += 1
         free = f"{plain_name}-{number}"
     return free
@@ -218,10 +218,10 @@ def _properties(schema: JSONObject) -> JSONObject:
     return properties if isinstance(properties, dict) else {}
 
 
-def _parameters(whole: JSONObject, properties: JSONObject) -> JSONObject:
+def _parameters(root: JSONObject, properties: JSONObject) -> JSONObject:
     """Return the schema of the arguments only, without meta-properties and the tool's description."""
     parameters: JSONObject = {"type": "object"}
-    for key, each in whole.items():
+    for key, each in root.items():
         if key == "properties":
             parameters[key] = {name: part for name, part in properties.items() if not name.startswith("_")}
         elif key == "required" and isinstance(each, list):
@@ -231,25 +231,25 @@ def _parameters(whole: JSONObject, properties: JSONObject) -> JSONObject:
     parameters.setdefault("properties", {})
     if not parameters.get("required"):
         parameters.pop("required", None)
-    return with_definitions(parameters, whole.get("$defs"))
+    return with_definitions(parameters, root.get("$defs"))
 
 
-def _check_texts(whole: JSONObject, errors: _Faults) -> None:
+def _check_texts(root: JSONObject, errors: _Errors) -> None:
     """Report keywords at the top of a schema that a tool cannot have."""
-    if whole.get("type", "object") != "object":
+    if root.get("type", "object") != "object":
         errors.add(("type",), "must be 'object': a tool's arguments always are one")
-    description = whole.get("description")
+    description = root.get("description")
     if isinstance(description, str) and len(description) > MAX_DESCRIPTION:
         errors.add(("description",), f"must have at most {MAX_DESCRIPTION} characters")
-    title = whole.get("title")
+    title = root.get("title")
     if isinstance(title, str) and (len(title) > MAX_NAME or not one_line(title)):
         errors.add(("title",), f"must be one line of at most {MAX_NAME} characters")
-    for key in [key for key in whole if key.startswith("_")]:
+    for key in [key for key in root if key.startswith("_")]:
         errors.add((key,), "is no keyword of a schema: meta-properties stand among the properties")
 
 
-def _check_fields(parameters: JSONObject, errors: _Faults) -> None:
-    """Refuse rules of all of an object's fields: a call has meta-properties beside its arguments, which break them."""
+def _check_fields(parameters: JSONObject, errors: _Errors) -> None:
+    """Report keywords about all fields of an object: a call's meta-properties would break them."""
     definitions = parameters.get("$defs", {})
     places: list[tuple[JSON, Path, bool]] = [(parameters, (), True)]
     references = set[str]()
@@ -289,7 +289,7 @@ def _takes_anything(schema: JSON) -> bool:
 
 
 def _touches_meta(key: str, schema: JSONObject, definitions: JSON) -> bool:
-    """Return whether a rule of the names of fields holds for a meta-property."""
+    """Return whether a keyword about field names applies to a meta-property."""
     rule = schema.get(key)
     if rule is None:
         return False
@@ -299,20 +299,20 @@ def _touches_meta(key: str, schema: JSONObject, definitions: JSON) -> bool:
     return not validator.is_valid(dict.fromkeys((*META_PROPERTIES, REASONING)))
 
 
-def _meta(name: str, whole: JSONObject, properties: JSONObject, errors: _Faults) -> Meta:
+def _meta(name: str, root: JSONObject, properties: JSONObject, errors: _Errors) -> Meta:
     """Return meta-properties of the tool: its properties that begin with `_`."""
     schemas: dict[str, JSONObject] = {}
     for key, schema in properties.items():
         if key == REASONING:
             errors.add(("properties", key), "is not declared: it is added where it is asked for")
         elif key.startswith("_") and key not in META_PROPERTIES:
-            known = ", ".join(META_PROPERTIES)
-            errors.add(("properties", brief(key, 60)), f"is not a known meta-property: there are {known}")
+            allowed = ", ".join(META_PROPERTIES)
+            errors.add(("properties", brief(key, 60)), f"is not a known meta-property: there are {allowed}")
         elif key.startswith("_") and isinstance(schema, dict):
             schemas[key] = schema
         elif key.startswith("_"):
             errors.add(("properties", key), "must be an object")
-    _check_name(name, schemas.get("_tool", {}), whole, errors)
+    _check_name(name, schemas.get("_tool", {}), root, errors)
     activity = _fixed_text("_activity", schemas, errors)
     delegate = _fixed_text("_delegate", schemas, errors)
     if activity and "_delegate" in schemas:
@@ -320,7 +320,7 @@ def _meta(name: str, whole: JSONObject, properties: JSONObject, errors: _Faults)
             ("properties", "_delegate"), "cannot stand beside an _activity: one of them makes the call"
         )
     choices = {key: schema for key, schema in schemas.items() if key in _CHOSEN and "const" not in schema}
-    title, definitions = whole.get("title"), whole.get("$defs")
+    title, definitions = root.get("title"), root.get("$defs")
     return Meta(
         title=title if isinstance(title, str) else None,
         output=schemas.get("_output"),
@@ -337,14 +337,14 @@ def _meta(name: str, whole: JSONObject, properties: JSONObject, errors: _Faults)
 _CHOSEN = ("_delegate", "_scopes", "_outputPath", "_instance")
 
 
-def _check_name(name: str, schema: JSONObject, whole: JSONObject, errors: _Faults) -> None:
-    validator = compile_schema({**schema, "$defs": whole.get("$defs", {})}, name)
+def _check_name(name: str, schema: JSONObject, root: JSONObject, errors: _Errors) -> None:
+    validator = compile_schema({**schema, "$defs": root.get("$defs", {})}, name)
     if not validator.is_valid(name):
         path = ("properties", "_tool", *(("const",) if "const" in schema else ()))
         errors.add(path, f"must be {name!r}, the name that the tool is registered by")
 
 
-def _fixed_text(key: str, schemas: dict[str, JSONObject], errors: _Faults) -> str | None:
+def _fixed_text(key: str, schemas: dict[str, JSONObject], errors: _Errors) -> str | None:
     """Return the constant text of a meta-property, or None if it is not fixed. Only `_activity` can be empty."""
     schema = schemas.get(key)
     if schema is None or ("const" not in schema and key in _CHOSEN):
@@ -361,7 +361,7 @@ def _fixed_text(key: str, schemas: dict[str, JSONObject], errors: _Faults) -> st
     return text
 
 
-def _fixed_path(schema: JSONObject, errors: _Faults) -> OutputPath | None:
+def _fixed_path(schema: JSONObject, errors: _Errors) -> OutputPath | None:
     """Return the output path that the tool fixes. Paths offered by an `enum` are validated too."""
     path = ("properties", "_outputPath")
     options = schema.get("enum")
@@ -370,19 +370,19 @@ def _fixed_path(schema: JSONObject, errors: _Faults) -> OutputPath | None:
     return _read_path(schema["const"], (*path, "const"), errors) if "const" in schema else None
 
 
-def _fixed_scopes(schema: JSONObject, errors: _Faults) -> tuple[str, ...] | None:
+def _fixed_scopes(schema: JSONObject, errors: _Errors) -> tuple[str, ...] | None:
     """Return the scopes that the tool fixes."""
     if "const" not in schema:
         return None
     scopes = schema["const"]
     if not isinstance(scopes, list) or not compile_schema(SCOPES, "_scopes").is_valid(scopes):
-        known = "messages, data, tools, input, state, †input.name and †state.name"
-        errors.add(("properties", "_scopes", "const"), f"must be a list of {known}")
+        allowed = "messages, data, tools, input, state, †input.name and †state.name"
+        errors.add(("properties", "_scopes", "const"), f"must be a list of {allowed}")
         return None
     return tuple(map(str, scopes))
 
 
-def _read_path(written: JSON, path: Path, errors: _Faults) -> OutputPath | None:
+def _read_path(written: JSON, path: Path, errors: _Errors) -> OutputPath | None:
     try:
         return read_output_path(written)
     except InvalidRequest as error:

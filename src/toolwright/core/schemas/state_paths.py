@@ -66,7 +66,7 @@ class OutputPath:
 
     @property
     def spelling(self) -> str:
-        """The path alone, as an error names it."""
+        """The path alone, for error messages."""
         return _spell(_STATE, self.path)
 
 
@@ -104,8 +104,8 @@ def value_key(name: str, instance: str | None) -> str:
         return checked_key(name)
     if instance is None or "." in name:
         raise InvalidRequest(
-            f"A value of this call cannot have the key {brief_value(name)}: a call of an instance takes none with a "
-            f"dot, any other none that begins with {MARK} and has a dot."
+            f"The key {brief_value(name)} is not valid in this call. A key of an instance must not contain a dot. Any "
+            f"other key must not begin with {MARK} and contain a dot."
         )
     return checked_key(f"{MARK}{name}.{instance}")
 
@@ -125,7 +125,7 @@ def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
     """Return a copy of the state with the value written at the path. Unchanged parts are shared.
 
     Raises `InvalidRequest`, naming the path, for a value that does not fit the method or the position, and for a state
-    that would become nested deeper than 64 levels or too large. Raises `InvalidJSON` for a value that is not JSON.
+    that would be nested deeper than 64 levels or too large. Raises `InvalidJSON` for a value that is not JSON.
     """
     if not place.path:
         raise InvalidRequest(f"A result must be written to a name in the state, such as {_STATE}.name.")
@@ -143,7 +143,7 @@ def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
 
 
 def _is_large(text: str) -> bool:
-    """Return whether the JSON text of a state is longer than it may be, or holds more values."""
+    """Return whether the JSON text of a state is too long, or has too many values."""
     if len(text) > MAX_STATE:
         return True
     try:
@@ -158,9 +158,9 @@ def _write(state: JSON, place: OutputPath, value: JSON, depth: int = 0) -> JSON:
     if depth == len(place.path):
         return _change(state, place, value)
     if not isinstance(state, dict):
-        there = _spell(_STATE, place.path[:depth])
+        parent = _spell(_STATE, place.path[:depth])
         raise InvalidRequest(
-            f"{place.spelling} cannot be written: {there} is {type_name(state)}, not an object."
+            f"{place.spelling} cannot be written: {parent} is {type_name(state)}, not an object."
         )
     name = place.path[depth]
     if depth == len(place.path) - 1 and name not in state:
@@ -169,7 +169,7 @@ def _write(state: JSON, place: OutputPath, value: JSON, depth: int = 0) -> JSON:
 
 
 def _empty(method: Method, value: JSON) -> JSON:
-    """Return the initial value of a method where nothing is."""
+    """Return the initial value of a method at a path without a value."""
     match method:
         case "set" | "merge":
             return {}
@@ -194,17 +194,17 @@ def _change(old: JSON, place: OutputPath, value: JSON) -> JSON:
         case method, _, new:
             raise InvalidRequest(
                 f"{type_name(new).capitalize()} cannot be written to {place.spelling} by {method}: "
-                f"there is {type_name(old)}."
+                f"its value is {type_name(old)}."
             )
 
 
 def may_refer(arguments: str) -> bool:
-    """Return whether a reference can be in the JSON text of arguments."""
+    """Return whether the JSON text of arguments can contain a reference."""
     return MARK in arguments or r"\u2020" in arguments
 
 
 def has_references(part: JSON) -> bool:
-    """Return whether a text in the value is a reference."""
+    """Return whether the value contains a reference."""
     if isinstance(part, str):
         return _REFERENCE.fullmatch(part) is not None
     parts = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
@@ -217,7 +217,7 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
     A reference is the whole of a text; list items are addressed by number. Referenced values are not resolved further.
     Raises `InvalidArguments` with each argument and path that does not exist, and for arguments that become too large.
     """
-    errors = _size_faults(arguments, _MOST_BYTES)
+    errors = _size_errors(arguments, _MOST_BYTES)
     if errors:
         raise InvalidArguments(errors)
     most = len(dumps_unescaped(arguments)) + MAX_STATE
@@ -239,20 +239,20 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
             return None
 
     resolved = {name: resolve(each, (name,)) for name, each in arguments.items()}
-    errors = errors or _size_faults(resolved, most)
+    errors = errors or _size_errors(resolved, most)
     if errors:
         raise InvalidArguments(errors)
     return {name: _copy(each) for name, each in resolved.items()}
 
 
 def _copy(part: JSON) -> JSON:
-    """Return a copy that a handler may change without changing the state."""
+    """Return a copy that a handler can change without changing the state."""
     if isinstance(part, dict):
         return {name: _copy(each) for name, each in part.items()}
     return [_copy(each) for each in part] if isinstance(part, list) else part
 
 
-def _size_faults(arguments: JSONObject, most: int) -> list[FieldError]:
+def _size_errors(arguments: JSONObject, most: int) -> list[FieldError]:
     """Return the errors of arguments that are too large. Their references can repeat a large value."""
     if has_more_values(arguments, MAX_JSON_VALUES) or surely_longer(arguments, most):
         values = f"hold, with what they refer to, more than {MAX_JSON_VALUES} values"
@@ -263,15 +263,15 @@ def _size_faults(arguments: JSONObject, most: int) -> list[FieldError]:
 
 
 def reach(value: JSON, root: str, names: Sequence[str]) -> JSON:
-    """Return the value at the end of the path. Raises `NotFound`, naming the last step that exists."""
+    """Return the value at the path. Raises `NotFound`, which names the last existing step."""
     for number, name in enumerate(names):
         if isinstance(value, dict) and name in value:
             value = value[name]
         elif isinstance(value, list) and name.isdecimal() and len(name) < 10 and int(name) < len(value):
             value = value[int(name)]
         else:
-            there = ", ".join([*value][:_FEW]) if isinstance(value, dict) else ""
-            kind = f"has only {there}" if there else f"is {type_name(value)} without it"
+            existing = ", ".join([*value][:_FEW]) if isinstance(value, dict) else ""
+            kind = f"has only {existing}" if existing else f"is {type_name(value)} without it"
             raise NotFound(
                 f"There is no {_spell(root, names)}: {_spell(root, names[:number])} {brief(kind)}."
             )

@@ -1,4 +1,4 @@
-"""Spaces: rooms, their members and messages; and entities, the people and agents that take part."""
+"""Spaces (rooms), their members and messages; and entities, the people and agents that participate."""
 
 from datetime import datetime
 from typing import Literal, TypeAlias, TypedDict
@@ -44,7 +44,7 @@ def entity_of(agent: Agent) -> Entity:
 
 @value
 class FrontEnd:
-    """A registered front-end of an entity, which the wire calls a client."""
+    """A client registration: a front-end of an entity."""
 
     id: str
     entity_id: str
@@ -93,7 +93,7 @@ class SpaceFields(TypedDict, total=False):
 
 @value
 class Member:
-    """An entity in a space. `read_seq` is the place up to which it has read."""
+    """A member of a space. It has read messages up to the position `read_seq`."""
 
     space_id: str
     entity_id: str
@@ -129,7 +129,7 @@ class SpaceMessage:
 
 @value
 class Reaction:
-    """An emoji that an entity has put to a message."""
+    """An emoji that an entity has added to a message."""
 
     message_id: str
     entity_id: str

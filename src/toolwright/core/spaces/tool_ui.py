@@ -1,4 +1,4 @@
-"""Components of the console that draw the calls of a visible tool, found by its name (S3)."""
+"""Components of the console that render the calls of a visible tool, found by its name (S3)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, overload
@@ -69,10 +69,10 @@ def tool_ui(name: str, component: Component) -> ToolUI: ...
 
 
 def tool_ui(name: str, component: Any = None) -> Any:  # as the overloads say
-    """Return the component that draws calls of the tool `name` in the console, for `tw.App(tool_uis=[…])`.
+    """Return the component that renders calls of the tool `name` in the console, for `tw.App(tool_uis=[…])`.
 
-    As a decorator it takes a function, also an async one, of the `ShownCall` and `submit`; with a second argument it is
-    one of the components that come with the console. Raises `DefinitionError` for a name that is none.
+    As a decorator it takes a function, sync or async, of the `ShownCall` and `submit`; with a second argument it is one
+    of the built-in components. Raises `DefinitionError` for an unknown component.
     """
     if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # Python does not check
         raise DefinitionError(f"tool_ui needs the name of a tool, not {name!r}.")
@@ -87,8 +87,10 @@ def tool_ui(name: str, component: Any = None) -> Any:  # as the overloads say
 
 def _checked(name: str, component: Any) -> Any:  # whatever the caller gave
     if isinstance(component, str) and component not in COMPONENTS:
-        known = ", ".join(map(repr, COMPONENTS))
-        raise DefinitionError(f"The console has no component {component!r} for {name!r}: it has {known}.")
+        components = ", ".join(map(repr, COMPONENTS))
+        raise DefinitionError(
+            f"The console has no component {component!r} for {name!r}: it has {components}."
+        )
     if not isinstance(component, str) and not callable(component):
         raise DefinitionError(f"The component of {name!r} must be a function or a name, not {component!r}.")
     return component

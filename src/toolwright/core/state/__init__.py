@@ -1,1 +1,1 @@
-"""The state of the thread that a handler works in, and what it may do there."""
+"""The `ThreadState` of handlers: its protocol, its implementation in memory, and the validation of its arguments."""

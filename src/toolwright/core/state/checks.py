@@ -22,7 +22,7 @@ _LARGEST = 2**63 - 1  # what every journal can count to
 
 
 def text(what: str, value: object) -> str:
-    """Return the text that a journal can hold, also an empty one."""
+    """Validate a text that every journal can store. It can be empty."""
     if not isinstance(value, str):
         raise InvalidRequest(f"{what} must be text, not {brief_value(value)}.")
     if unwritable(value):
@@ -31,7 +31,7 @@ def text(what: str, value: object) -> str:
 
 
 def message(value: object) -> str:
-    """Return the content of a message in a thread."""
+    """Validate the content of a message."""
     content = text("A message", value)
     if not content.strip():
         raise InvalidRequest("A message must be non-empty text.")
@@ -39,16 +39,16 @@ def message(value: object) -> str:
 
 
 def page(limit: object, offset: object) -> None:
-    """Raises `InvalidRequest` for an invalid limit or offset."""
+    """Raise `InvalidRequest` for an invalid limit or offset."""
     for name, number in (("limit", limit), ("offset", offset)):
         if type(number) is not int or not 0 <= number <= _LARGEST:
             raise InvalidRequest(
-                f"The {name} of messages must be a whole number from 0, not {brief_value(number)}."
+                f"The {name} of messages must be a non-negative integer, not {brief_value(number)}."
             )
 
 
 def files(value: object) -> Sequence[Attachment | AttachmentRef]:
-    """Return the attachments of a message."""
+    """Validate the attachments of a message."""
     wrong = misfit(value, (Attachment, AttachmentRef))
     if wrong is not None:
         raise InvalidRequest(f"The attachments must be a list of Attachment and AttachmentRef, not {wrong}.")
@@ -60,7 +60,7 @@ def files(value: object) -> Sequence[Attachment | AttachmentRef]:
 
 
 def tool_call(name: object, arguments: object) -> tuple[str, str]:
-    """Return the tool that a handler calls, and its arguments as JSON text.
+    """Validate a tool call of a handler. Return the tool's name and the arguments as JSON text.
 
     Raises `InvalidJSON` for arguments that are not JSON.
     """
@@ -76,14 +76,14 @@ def tool_call(name: object, arguments: object) -> tuple[str, str]:
 
 
 def key(value: object) -> str:
-    """Return the name of a value that a thread keeps."""
+    """Validate the key of a stored value."""
     name = text("The key of a value", value)
     if not name or len(name) > MAX_KEY:
         raise InvalidRequest(f"The key of a value must have 1 to {MAX_KEY} characters, not {len(name)}.")
     return name
 
 
-def kept(name: str, value: JSON) -> str | None:
+def encoded_value(name: str, value: JSON) -> str | None:
     """Return the JSON text of a value to store in a thread, or None to delete it."""
     if value is None:
         return None
@@ -97,7 +97,7 @@ def kept(name: str, value: JSON) -> str | None:
 
 
 def progress(done: object, total: object, comment: object) -> JSONObject:
-    """Return the progress of a call, without parts that are None."""
+    """Return the progress of a call, without fields that are None."""
     report: JSONObject = {"done": _number("done", done)}
     if total is not None:
         report["total"] = _number("total", total)
@@ -107,9 +107,9 @@ def progress(done: object, total: object, comment: object) -> JSONObject:
 
 
 def event(kind: object, content: JSON) -> tuple[str, JSON]:
-    """Type of a handler's event, and a copy of its content, which the handler may change later.
+    """Validate a handler's event. Return its type and a copy of its content, which the handler can change later.
 
-    Raises `InvalidRequest` for the type, `InvalidJSON` for what JSON cannot carry.
+    Raises `InvalidRequest` for the type, `InvalidJSON` for content that is not JSON.
     """
     if not isinstance(kind, str) or not kind.strip() or unwritable(kind):
         raise InvalidRequest(

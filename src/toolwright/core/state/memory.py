@@ -60,12 +60,12 @@ class MemorySignal:
         await self._event.wait()
 
     def abort(self) -> None:
-        """Say that the run is being cancelled."""
+        """Set the signal: the run is being cancelled."""
         self._event.set()
 
 
 class MemoryExecution:
-    """A call's execution outside a run; `stopped` is true once a handler has ended the session."""
+    """Execution of a call outside a run. `stopped` is true after a handler has ended the session."""
 
     __slots__ = ("_signal", "current_side", "side_stopped", "step_count", "stopped")
 
@@ -84,16 +84,16 @@ class MemoryExecution:
         return self._signal
 
     def stop_side(self) -> None:
-        """Remember that the turn of the side was to end."""
+        """Record that the turn of the side is to end."""
         self.side_stopped = True
 
     def stop_session(self) -> None:
-        """Remember that the session was to end."""
+        """Record that the session is to end."""
         self.stopped = True
 
 
 class MemoryState:
-    """A thread in memory. What handlers emit and how far they say to be is kept in `events` and `reports`."""
+    """A thread in memory. Emitted events are in `events`, reports of progress in `reports`."""
 
     __slots__ = (
         "_ask", "_bytes", "_call_id", "_created_at", "_drafts", "_env", "_execution", "_invoke", "_sandbox", "_tenvs",
@@ -148,7 +148,7 @@ class MemoryState:
 
     @property
     def call_id(self) -> str:
-        """The call: an id of its own, unless one was given."""
+        """The id of the call, generated unless given."""
         if self._call_id is None:
             self._call_id = f"call_{uuid4().hex}"
         return self._call_id
@@ -162,7 +162,7 @@ class MemoryState:
 
     @property
     def execution(self) -> MemoryExecution:
-        """Place of the call in its run."""
+        """The execution of the call."""
         if self._execution is None:
             self._execution = MemoryExecution()
         return self._execution
@@ -189,8 +189,8 @@ class MemoryState:
         changes = read_env(
             {checked_name(name): None if value is None else {"value": value, "type": type or "secret"}}
         )
-        kept = {**(self._env or {}), **changes}
-        self._env = {each: var for each, var in kept.items() if var is not None}
+        encoded_value = {**(self._env or {}), **changes}
+        self._env = {each: var for each, var in encoded_value.items() if var is not None}
 
     @property
     def files(self) -> FileDrafts:
@@ -206,7 +206,7 @@ class MemoryState:
     async def write_file(
         self, path: str, content: bytes | str, mime_type: str | None = None
     ) -> AttachmentRef:
-        """Keep a file in memory."""
+        """Store a file in memory."""
         data = as_bytes(content, MAX_ATTACHMENT)
         digest = sha256(data).hexdigest()
         file = written_file(
@@ -223,7 +223,7 @@ class MemoryState:
         return file.ref
 
     async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
-        """Return the files in a folder and below, by path."""
+        """Return the files in a folder and its subfolders, by path."""
         return await self.files.below(folder)
 
     async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
@@ -236,7 +236,7 @@ class MemoryState:
         return None if file is None else file.ref
 
     async def delete_file(self, path: str) -> bool:
-        """Forget a file; whether there was one."""
+        """Delete a file and return whether it existed."""
         return await self.files.drop(path)
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
@@ -272,37 +272,37 @@ class MemoryState:
         self.messages = [changed(m, content=text) if m.id == message_id else m for m in self.messages]
 
     def _message(self, message_id: str) -> Message | None:
-        wanted = given.text("The id of a message", message_id)
-        return next((each for each in self.messages if each.id == wanted), None)
+        id_ = given.text("The id of a message", message_id)
+        return next((each for each in self.messages if each.id == id_), None)
 
     async def queue_message(
         self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
     ) -> None:
-        """Remember a message in `queued`."""
+        """Add a message to `queued`."""
         message = given.message(content)
         given.files(attachments)
         self.queued.append(message)
 
     def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
-        """Remember a call in `queued`."""
-        name, asked = given.tool_call(name, arguments)
-        self.queued.append(QueuedCall(name=name, arguments=asked))
+        """Add a call to `queued`."""
+        name, arguments_json = given.tool_call(name, arguments)
+        self.queued.append(QueuedCall(name=name, arguments=arguments_json))
 
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
-        """Call another tool of the toolset that this call came from; without one there is none."""
-        name, asked = given.tool_call(name, arguments)
+        """Call another tool of the toolset that has made this call. Without a toolset no tool exists."""
+        name, arguments_json = given.tool_call(name, arguments)
         if self._invoke is None:
             return ToolResult.fail("No tools can be called here.", error_code="unknown_tool")
-        return await self._invoke(name, asked)
+        return await self._invoke(name, arguments_json)
 
     async def elicit(
         self, message: str, schema: object = None, *, url: str | None = None, source: str | None = None
     ) -> Elicited:
         """Ask through the given `ask`. Without one, the answer is `cancel`."""
-        asked = question(message, schema, url, source)
+        arguments = question(message, schema, url, source)
         if self._ask is None:
             return Elicited(action="cancel", reason="There is nobody to ask here.")
-        return await self._ask(asked)
+        return await self._ask(arguments)
 
     async def sample(
         self,
@@ -313,25 +313,25 @@ class MemoryState:
         temperature: float | None = None,
         source: str | None = None,
     ) -> Sampled:
-        """Raises `ModelError`: there is no model here."""
+        """Raise `ModelError`: without a runtime there is no model."""
         sampling(messages, system, max_tokens, temperature, source)
         raise ModelError("No model is available here.")
 
     async def get_child_thread(self, reference: str) -> RelatedThread | None:
-        """Return None: this state has no family."""
+        """Return None: the thread has no children."""
         given.text("The reference of a child", reference)
         return None
 
     async def get_parent_thread(self) -> RelatedThread | None:
-        """Return None: this state has no family."""
+        """Return None: the thread has no parent."""
         return None
 
     async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:
-        """Raises `InvalidRequest`: there is no parent."""
+        """Raise `InvalidRequest`: the thread has no parent."""
         raise InvalidRequest("This thread has no parent to notify.")
 
     async def terminate(self, reference: str | None = None) -> None:
-        """Remember that the thread was to end; `NotFound` for a child."""
+        """Record that the thread is to end. Raises `NotFound` for a child."""
         if reference is not None:
             child = given.text("The reference of a child", reference)
             raise NotFound(f"There is no child {brief(repr(child), 200)} of this thread.")
@@ -344,22 +344,22 @@ class MemoryState:
     def set_value(self, key: str, value: JSON) -> None:
         """Set or delete (`None`) a value in memory."""
         name, copy = given.key(key), plain(value)
-        given.kept(name, copy)
+        given.encoded_value(name, copy)
         self.values[name] = copy
 
     def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
-        """Run code in the sandbox that the state was given; raises `InvalidRequest` without one."""
+        """Run code in the given sandbox. Raises `InvalidRequest` without one."""
         if self._sandbox is None:
             raise InvalidRequest("This state runs no code: give it a sandbox.")
         on_a_loop()
         return self._sandbox.start(source, read_options(options, **more))
 
     def emit(self, event_type: str, data: JSON = None) -> None:
-        """Keep an event; raises `InvalidRequest` for an invalid type, `InvalidJSON` for what JSON cannot carry."""
+        """Record an event. Raises `InvalidRequest` for an invalid type, `InvalidJSON` for data that is not JSON."""
         event_type, data = given.event(event_type, data)
         self.events.append(EventDraft(type=event_type, payload={"data": data}))
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
-        """Keep a report of progress."""
+        """Record a report of progress."""
         given.progress(done, total, text)
         self.reports.append(Progress(done=done, total=total, text=text))

@@ -39,17 +39,17 @@ class Elicited:
 def question(
     message: object, schema: object = None, url: object = None, source: str | None = None
 ) -> JSONObject:
-    """Return the arguments of the call that is a question. Raises `InvalidRequest` for an invalid one."""
-    asked: JSONObject = {"message": given.message(message)}
+    """Return the arguments of the call that represents a question. Raises `InvalidRequest` for an invalid question."""
+    arguments: JSONObject = {"message": given.message(message)}
     if schema is not None and url is not None:
         raise InvalidRequest("A question must have either a schema or a URL, not both.")
     if url is not None:
-        asked["url"] = given.text("The URL of a question", url)
+        arguments["url"] = given.text("The URL of a question", url)
     else:
-        asked["requestedSchema"] = form_of(schema)
+        arguments["requestedSchema"] = form_of(schema)
     if source is not None:
-        asked["source"] = given.text("The source of a question", source)
-    return asked
+        arguments["source"] = given.text("The source of a question", source)
+    return arguments
 
 
 def form_of(schema: object) -> JSONObject:
@@ -70,8 +70,8 @@ def question_of(call: Call) -> JSONObject | None:
     """Return the question asked by a nested call, or None if the call is not a question."""
     if call.name != ELICIT or call.kind != "space" or call.parent_id is None:
         return None
-    asked = json.loads(call.arguments)
-    return asked if "requestedSchema" in asked or "url" in asked else None
+    arguments = json.loads(call.arguments)
+    return arguments if "requestedSchema" in arguments or "url" in arguments else None
 
 
 SAMPLE = "sample"
@@ -93,20 +93,20 @@ def sampling(
     messages: object, system: object, max_tokens: object, temperature: object, source: object
 ) -> JSONObject:
     """Return the arguments of a sampling call. Raises `InvalidRequest` if they are invalid."""
-    asked: JSONObject = {"messages": _messages(messages)}
+    arguments: JSONObject = {"messages": _messages(messages)}
     if system is not None:
-        asked["system"] = given.text("The system prompt", system)
+        arguments["system"] = given.text("The system prompt", system)
     if max_tokens is not None:
         if type(max_tokens) is not int or max_tokens < 1:
             raise InvalidRequest(f"max_tokens must be a whole number from 1, not {brief_value(max_tokens)}.")
-        asked["maxTokens"] = max_tokens
+        arguments["maxTokens"] = max_tokens
     if temperature is not None:
         if isinstance(temperature, bool) or not isinstance(temperature, int | float) or temperature < 0:
             raise InvalidRequest(f"temperature must be a number from 0, not {brief_value(temperature)}.")
-        asked["temperature"] = temperature
+        arguments["temperature"] = temperature
     if source is not None:
-        asked["source"] = given.text("The source of a question", source)
-    return asked
+        arguments["source"] = given.text("The source of a question", source)
+    return arguments
 
 
 def _messages(messages: object) -> list[JSON]:
@@ -114,7 +114,7 @@ def _messages(messages: object) -> list[JSON]:
         return [{"role": "user", "content": given.message(messages)}]
     if not isinstance(messages, Sequence) or not 0 < len(cast("Sequence[object]", messages)) <= MOST_MESSAGES:
         raise InvalidRequest(f"The messages must be a text, or 1 to {MOST_MESSAGES} pairs of role and text.")
-    said: list[JSON] = []
+    checked: list[JSON] = []
     for each in cast("Sequence[object]", messages):
         if not isinstance(each, tuple) or len(cast("tuple[object, ...]", each)) != 2:
             raise InvalidRequest(
@@ -123,8 +123,8 @@ def _messages(messages: object) -> list[JSON]:
         role, content = cast("tuple[object, object]", each)
         if role not in _SPEAKERS:
             raise InvalidRequest(f"The role must be 'user' or 'assistant', not {brief_value(role)}.")
-        said.append({"role": cast("str", role), "content": given.text("A message", content)})
-    return said
+        checked.append({"role": cast("str", role), "content": given.text("A message", content)})
+    return checked
 
 
 def sampling_of(call: Call) -> JSONObject | None:
@@ -135,7 +135,7 @@ def sampling_of(call: Call) -> JSONObject | None:
 
 
 def sampled(result: ToolResult) -> Sampled:
-    """Return the answer that a call's result is. Raises `ModelError` for one that failed."""
+    """Return the model's answer in a call's result. Raises `ModelError` for a failed call."""
     answer = result.result
     if result.status == "error" or not isinstance(answer, dict):
         raise ModelError(result.error or "The model gave no answer.")

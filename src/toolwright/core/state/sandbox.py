@@ -50,7 +50,7 @@ class CodeOptions:
 
 @value
 class CodeLog:
-    """One line that the code has written, by `console` or `print`."""
+    """One line that the code has written with `console` or `print`."""
 
     level: LogLevel
     text: str
@@ -74,7 +74,7 @@ class CodeError:
 
 @value
 class CodeResult:
-    """The result of running code: `result` if `success`, otherwise `error`. `logs` are those written until then."""
+    """The outcome of running code: `result` if `success`, otherwise `error`. `logs` are those written until its end."""
 
     status: CodeStatus
     result: JSON = None
@@ -111,14 +111,17 @@ _OWN_FAULTS = ("error", "result", "exited")
 
 
 class CodeHandle(Protocol):
-    """Code that runs. Awaited, it gives the outcome; to cancel who awaits it, or to forget it, ends the code."""
+    """Code in execution. Await it for the outcome.
+
+    Cancelling the awaiting task, or dropping the handle, ends the code.
+    """
 
     def __await__(self) -> Generator[Any, None, CodeResult]:  # what it yields is the event loop's own
         """Wait for the result of the code. Errors of the code itself are not raised."""
         ...
 
     def terminate(self, reason: str = "Terminated.") -> None:
-        """End the code: its outcome is `terminated` for that reason, unless it has one already."""
+        """End the code. Its outcome is `terminated` with that reason, unless it has ended before."""
         ...
 
 
@@ -136,11 +139,11 @@ class Sandbox(Protocol):
     """Runs untrusted code, without files, network or environment and isolated from other runs."""
 
     def start(self, source: str, options: CodeOptions) -> CodeHandle:
-        """Run the code, from now on. Raises `InvalidRequest` for options, `MissingExtra` without the library."""
+        """Start to run the code. Raises `InvalidRequest` for invalid options, `MissingExtra` without the library."""
         ...
 
     async def close(self) -> None:
-        """End all that runs."""
+        """End all running code."""
         ...
 
 
@@ -166,13 +169,13 @@ def read_options(options: object = None, **more: object) -> CodeOptions:
             raise InvalidRequest(f"run_code has no option {name!r}. Options: {', '.join(_READERS)}.")
         if option is not None:
             read[field] = reader(option)
-    made = CodeOptions(**read)
-    _agree(made)
-    return made
+    validated = CodeOptions(**read)
+    _agree(validated)
+    return validated
 
 
 def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str, CodeOptions]:
-    """Return the source and its options with everything decided, within the limits. Raises `InvalidRequest`."""
+    """Return the source and its options with all defaults, within the limits. Raises `InvalidRequest`."""
     if not isinstance(source, str) or unwritable(source):
         raise InvalidRequest(
             f"The code must be text without NUL or lone surrogates, not {brief_value(source)}."
@@ -211,17 +214,19 @@ def _option_values(options: object) -> Mapping[str, object]:
 
 
 def _agree(options: CodeOptions) -> None:
-    """Raises `InvalidRequest` for options that do not fit together."""
+    """Raise `InvalidRequest` for options that contradict each other."""
     both = sorted(options.imports.keys() & options.modules.keys())
     if both:
         raise InvalidRequest(f"The name {both[0]!r} is both an import and a module. Rename one of them.")
     if options.language != "python":
         return
     if options.modules:
-        raise InvalidRequest("Python code has no modules of its own here: put it into one source.")
+        raise InvalidRequest(
+            "The option 'modules' is not supported for Python: put all code into the source."
+        )
     for name in (*options.imports, *options.globals):
         if not name.isidentifier():
-            raise InvalidRequest(f"A name for Python code must be an identifier, and {name!r} is not.")
+            raise InvalidRequest(f"A name for Python code must be an identifier, not {name!r}.")
 
 
 def _size(source: str, options: CodeOptions) -> int:
@@ -259,11 +264,13 @@ def _execute(value: object) -> object:
         raise InvalidRequest(
             f"The option 'execute' must be a mapping with 'fn' and 'args', not {brief_value(value)}."
         )
-    asked = cast("Mapping[object, object]", value)
-    for name in asked:
+    fields = cast("Mapping[object, object]", value)
+    for name in fields:
         if name not in ("fn", "args"):
-            raise InvalidRequest(f"The option 'execute' has 'fn' and 'args', and no {name!r}.")
-    name, args = asked.get("fn", "default"), asked.get("args", ())
+            raise InvalidRequest(
+                f"The option 'execute' has only the fields 'fn' and 'args', and no {name!r}."
+            )
+    name, args = fields.get("fn", "default"), fields.get("args", ())
     if not isinstance(name, str) or not _GLOBAL.fullmatch(name):
         raise InvalidRequest(
             f"The option 'execute.fn' must be the name of an export, not {brief_value(name)}."
@@ -277,28 +284,28 @@ def _execute(value: object) -> object:
 
 
 def _imports(value: object) -> object:
-    named = _named("imports", value, "of functions by name", _NAME)
-    for name, function in named.items():
+    functions = _mapping("imports", value, "of functions by name", _NAME)
+    for name, function in functions.items():
         if not callable(function):
             raise InvalidRequest(
                 f"The import {name!r} must be a function, async or not, not {brief_value(function)}."
             )
-    return cast("dict[str, HostFunction]", named)
+    return cast("dict[str, HostFunction]", functions)
 
 
 def _globals(value: object) -> object:
-    named = _named("globals", value, "of JSON values by name", _GLOBAL)
-    return cast("JSONObject", _json("globals", named))
+    values = _mapping("globals", value, "of JSON values by name", _GLOBAL)
+    return cast("JSONObject", _json("globals", values))
 
 
 def _modules(value: object) -> object:
-    named = _named("modules", value, "of sources by name", _NAME)
-    for name, source in named.items():
+    sources = _mapping("modules", value, "of sources by name", _NAME)
+    for name, source in sources.items():
         if not isinstance(source, str) or unwritable(source):
             raise InvalidRequest(
                 f"The module {name!r} must be text without NUL or lone surrogates, not {brief_value(source)}."
             )
-    return named
+    return sources
 
 
 def _memory(value: object) -> object:
@@ -317,23 +324,23 @@ def _timeout(value: object) -> object:
     )
 
 
-def _named(option: str, value: object, wanted: str, name: re.Pattern[str]) -> dict[str, object]:
+def _mapping(option: str, value: object, expected: str, name: re.Pattern[str]) -> dict[str, object]:
     if not isinstance(value, Mapping):
-        raise InvalidRequest(f"The option {option!r} is a mapping {wanted}, not {brief_value(value)}.")
-    named = cast("Mapping[object, object]", value)
-    for each in named:
+        raise InvalidRequest(f"The option {option!r} must be a mapping {expected}, not {brief_value(value)}.")
+    entries = cast("Mapping[object, object]", value)
+    for each in entries:
         if not isinstance(each, str) or not name.fullmatch(each) or each == "__proto__":
             raise InvalidRequest(
-                f"A name in the option {option!r} is one as in 'weather', not {brief_value(each)}."
+                f"A name in the option {option!r} must be like 'weather', not {brief_value(each)}."
             )
-    return {str(each): item for each, item in named.items()}
+    return {str(each): item for each, item in entries.items()}
 
 
 def _json(option: str, value: object) -> JSON:
     try:
         return plain(value)
     except InvalidJSON as error:
-        raise InvalidRequest(f"The option {option!r} is JSON: {error}") from error
+        raise InvalidRequest(f"The option {option!r} must be JSON: {error}") from error
 
 
 _READERS: Mapping[str, _Reader] = {

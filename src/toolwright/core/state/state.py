@@ -1,4 +1,4 @@
-"""The state of a thread and run, as a tool's handler is given it."""
+"""`ThreadState`: the interface between a tool's handler and its thread, run and call."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -29,7 +29,7 @@ class AbortSignal(Protocol):
 
 
 class Execution(Protocol):
-    """The place of a call in its run (S2 §7.2)."""
+    """The execution of a call: its step, its side, and the abort signal (S2 §7.2)."""
 
     @property
     def step_count(self) -> int:
@@ -85,17 +85,17 @@ class ThreadState(Protocol):
 
     @property
     def arguments(self) -> JSONObject | None:
-        """Arguments of the thread's creation."""
+        """Arguments given at the thread's creation."""
         ...
 
     @property
     def tenvs(self) -> Tenvs:
-        """Tenvs of the thread's creation (S2 §9.6): `state.tenvs.vector_store_id`."""
+        """Tenvs given at the thread's creation (S2 §9.6): `state.tenvs.vector_store_id`."""
         ...
 
     @property
     def execution(self) -> Execution:
-        """Place of the call in its run."""
+        """The execution of the call: its step, its side, and the abort signal."""
         ...
 
     @property
@@ -121,7 +121,7 @@ class ThreadState(Protocol):
         ...
 
     def update_message(self, message_id: str, content: str) -> None:
-        """Change a message's text, committed with the call's result; `NotFound` if it does not exist."""
+        """Change a message's text, committed with the call's result. Raises `NotFound` if it does not exist."""
         ...
 
     async def queue_message(
@@ -135,7 +135,7 @@ class ThreadState(Protocol):
         ...
 
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
-        """Call a tool of this prompt from within this call, one after another; its failure is an error result."""
+        """Call a tool of this prompt from within this call and wait for it. Its failure is an error result."""
         ...
 
     async def elicit(
@@ -187,7 +187,7 @@ class ThreadState(Protocol):
         ...
 
     async def terminate(self, reference: str | None = None) -> None:
-        """End this thread permanently once the call's result is recorded; or a child of it, by its reference."""
+        """End this thread permanently after the call's result is recorded; or the child with that reference."""
         ...
 
     async def get_value(self, key: str) -> JSON:
@@ -217,7 +217,7 @@ class ThreadState(Protocol):
         ...
 
     async def read_file(self, path: str) -> bytes:
-        """Return the bytes of a file of this thread; `NotFound` if it does not exist."""
+        """Return the bytes of a file of this thread. Raises `NotFound` if it does not exist."""
         ...
 
     async def write_file(

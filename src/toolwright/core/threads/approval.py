@@ -66,7 +66,7 @@ def terms_from_json(fields: JSONObject | None) -> Terms:
 
 
 def is_answer(result: JSON | ToolResult) -> bool:
-    """Return whether this is the answer to a call that waits for an approval, by its form."""
+    """Return whether the result has the form of an answer to an approval."""
     answer = result.result if isinstance(result, ToolResult) else result
     return isinstance(answer, dict) and isinstance(answer.get("approved"), bool) and answer.keys() <= _ANSWER
 
@@ -80,7 +80,7 @@ def read_approval(terms: Terms, result: JSON | ToolResult) -> ApprovalAnswer:
     failed = isinstance(result, ToolResult) and result.status == "error"
     if failed or not isinstance(answer, dict) or not isinstance(answer.get("approved"), bool):
         raise InvalidRequest(
-            "This call waits for an approval: hand in {approved: true or false, args?, reason?}.",
+            "This call waits for an approval: submit {approved: true or false, args?, reason?}.",
             [{"path": "result.approved", "message": "must be true or false"}],
         )
     unknown = next((name for name in answer if name not in _ANSWER), None)
@@ -106,8 +106,8 @@ def read_approval(terms: Terms, result: JSON | ToolResult) -> ApprovalAnswer:
 
 def refused(reason: str | None = None) -> ToolResult:
     """Return the error result of a call that was not approved."""
-    words = f"The call was not approved: {reason}" if reason else "The call was not approved."
-    return ToolResult.fail(words, error_code=NOT_APPROVED)
+    message = f"The call was not approved: {reason}" if reason else "The call was not approved."
+    return ToolResult.fail(message, error_code=NOT_APPROVED)
 
 
 def unanswered(terms: Terms) -> ToolResult:

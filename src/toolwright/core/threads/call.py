@@ -35,13 +35,13 @@ def timer_of(call_id: str) -> str:
 
 
 class ForbiddenMove(ToolwrightError):
-    """A call cannot go from this status to that one."""
+    """A call cannot change from this status to that one."""
 
     code = "forbidden_move"
 
 
 def is_over(status: CallStatus) -> bool:
-    """Return whether nothing can change this call any more."""
+    """Return whether the status is final."""
     return not MOVES[status]
 
 
@@ -87,7 +87,7 @@ class Call:
     completed_at: datetime | None = None
 
     @property
-    def is_asked(self) -> bool:
+    def awaits_approval(self) -> bool:
         """Return whether the call waits for an approval."""
         return self.approval == "asked" and self.status == "waiting"
 
@@ -98,12 +98,12 @@ class Call:
 
     @property
     def has_child(self) -> bool:
-        """Return whether a thread below this one carries the call out."""
-        return self.kind in ("agent", "delegate") and not self.is_asked
+        """Return whether a child thread executes the call."""
+        return self.kind in ("agent", "delegate") and not self.awaits_approval
 
     def approved(self, arguments: str | None) -> "Call":
         """Return the approved call, with the approver's arguments if they are given."""
-        if not self.is_asked:
+        if not self.awaits_approval:
             raise _forbidden(self.id, self.status, "created")
         return changed(
             self,
@@ -195,12 +195,12 @@ class CallChange:
 
     @property
     def starts(self) -> bool:
-        """Return whether the call begins with this move."""
+        """Return whether the call starts with this transition."""
         return self.was == "created" and self.now in BEGUN and self.terms is None
 
     @property
     def runs(self) -> bool:
-        """Return whether its handler is to run, again or for the first time."""
+        """Return whether the handler is executed after this transition, for the first time or again."""
         return self.now == "running"
 
 

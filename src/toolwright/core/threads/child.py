@@ -23,7 +23,7 @@ class Link:
 
     A child that is not `resumable` ends with its first session. Messages from the parent are for the side `receives`.
     With `implicit` the end of each session is reported to the parent. The values of the names `hidden` are never shown
-    to a model. Its answer must fit the schema `output`, if there is one (S1 `_delegate`).
+    to a model. Its answer must match the schema `output`, if given (S1 `_delegate`).
     """
 
     blocking: bool = True
@@ -55,7 +55,7 @@ def link_from_json(written: JSON) -> Link:
 
 @value
 class Child:
-    """A thread that another one has made, as its tools see it."""
+    """A child thread, as the parent's tools see it."""
 
     reference: str
     name: str | None
@@ -64,21 +64,21 @@ class Child:
 
 
 class RelatedThread(Protocol):
-    """Another thread of the family, as a handler sees it: a child, or the parent."""
+    """Another thread of the thread tree, as a handler sees it: a child, or the parent."""
 
     @property
     def thread_id(self) -> str:
-        """Its id, which is also a child's reference."""
+        """The thread's id, which is also the reference of a child."""
         ...
 
     @property
     def name(self) -> str | None:
-        """Its name, if it has one."""
+        """The thread's name, or None."""
         ...
 
     @property
     def agent_id(self) -> str:
-        """The agent whose thread it is."""
+        """The id of the thread's agent."""
         ...
 
     @property
@@ -87,9 +87,9 @@ class RelatedThread(Protocol):
         ...
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        """Return its messages, oldest first."""
+        """Return the thread's messages, oldest first."""
         ...
 
     def queue_message(self, text: str) -> None:
-        """Send a message to the thread together with the call's result. A busy thread reads it later."""
+        """Send a message to the thread, committed with the call's result. A busy thread reads it later."""
         ...

@@ -82,9 +82,9 @@ class Compaction:
 
 @value
 class SentText:
-    """A system text, or tools as JSON, that a model was sent; `thread_id` is empty for one that all threads share.
+    """A system text, or tools as JSON, that was sent to a model. `thread_id` is empty if all threads share it.
 
-    If the `text` has another digest, it is what `changes_of` made of the text: how it differs from one sent before.
+    If the digest of `text` differs from `digest`, `text` has the changes to an earlier text, see `changes_of`.
     """
 
     thread_id: str
@@ -143,8 +143,10 @@ def left_out(row: Compaction | None) -> list[str]:
         return ["Nothing was left out."]
     lines: list[str] = []
     if row.cut:
-        kept = f", but for {', '.join(map(str, row.kept))}" if row.kept else ""
-        lines.append(f"Left out: messages up to {row.cut}{kept} (compaction {row.number}, {row.cause}).")
+        exceptions = f", but for {', '.join(map(str, row.kept))}" if row.kept else ""
+        lines.append(
+            f"Left out: messages up to {row.cut}{exceptions} (compaction {row.number}, {row.cause})."
+        )
     if row.cleared:
         lines.append(f"References in place of results: up to message {row.cleared}.")
     if row.bare:
@@ -167,11 +169,11 @@ def in_effect(rows: Iterable[Compaction]) -> list[Compaction]:
     After a handover between agents with one and with two sides, a later one for all replaces those of the sides, and
     later ones of both sides replace that one.
     """
-    known = [*rows]
-    shared = next((each for each in known if not each.side), None)
+    effective = [*rows]
+    shared = next((each for each in effective if not each.side), None)
     if shared is None:
-        return known
-    later = [each for each in known if each.side and each.number > shared.number]
+        return effective
+    later = [each for each in effective if each.side and each.number > shared.number]
     return later if len(later) > 1 else [shared, *later]
 
 
@@ -180,26 +182,26 @@ def compaction_for(rows: Iterable[Compaction], side: Side | None) -> Compaction 
 
     An agent with one side uses the one that omits the least.
     """
-    known = {each.side: each for each in in_effect(rows)}
+    by_side = {each.side: each for each in in_effect(rows)}
     if side is not None:
-        return known.get(side, known.get(""))
-    return min(known.values(), key=lambda each: each.cut, default=None)
+        return by_side.get(side, by_side.get(""))
+    return min(by_side.values(), key=lambda each: each.cut, default=None)
 
 
 def refers(rows: Iterable[Compaction]) -> bool:
-    """Return whether any of the compactions sends references in place of results."""
+    """Return whether any of the compactions replaces results by references."""
     return any(each.cleared or each.bare for each in rows)
 
 
 def cut_by_all(rows: Iterable[Compaction]) -> int:
-    """Return the place up to which no side reads the conversation any more, by the compactions in force."""
-    known = in_effect(rows)
-    reads_all = len(known) == 1 and known[0].side  # the other side does
-    return 0 if reads_all else min([each.cut for each in known], default=0)
+    """Return the position up to which no side reads the conversation, by the compactions in force."""
+    effective = in_effect(rows)
+    reads_all = len(effective) == 1 and effective[0].side  # the other side does
+    return 0 if reads_all else min([each.cut for each in effective], default=0)
 
 
 def edited(row: Compaction, number: int, text: str, by: str | None, at: datetime) -> Compaction:
-    """Return the next compaction of a conversation, with that text in place of its summary, or of its note."""
+    """Return the next compaction of a conversation, with the given text in place of its summary or note."""
     has_summary = row.summary is not None
     omitted = row.omitted if has_summary else 0
     before = header_text(row.summary, row.omitted, [], edited=row.model is None)
@@ -220,7 +222,7 @@ def edited(row: Compaction, number: int, text: str, by: str | None, at: datetime
 
 
 def removed(row: Compaction, number: int, by: str | None, at: datetime) -> Compaction:
-    """Return the next compaction of a conversation, which leaves no message out; results stay references."""
+    """Return the next compaction of a conversation, which omits no message. Results remain references."""
     return Compaction(
         thread_id=row.thread_id,
         number=number,
@@ -238,7 +240,7 @@ def removed(row: Compaction, number: int, by: str | None, at: datetime) -> Compa
 _OF_NO_RUN: dict[str, object] = {"usage": None, "cost": None, "run_id": None, "step": 0}
 
 
-def in_view(
+def messages_in_view(
     messages: Sequence[Message], compactions: Sequence[Compaction], cut: int, run_id: str | None
 ) -> list[Message]:
     """Return the messages of the top-level conversation that a worker needs to continue it.
@@ -246,7 +248,7 @@ def in_view(
     These are all messages after the `cut`, and of the earlier ones those of the open run, pinned ones and those that a
     compaction keeps.
     """
-    kept = {seq for each in compactions for seq in each.kept}
+    kept_seqs = {seq for each in compactions for seq in each.kept}
     return [
         each
         for each in messages
@@ -255,24 +257,24 @@ def in_view(
         and (
             (each.seq or 0) > cut
             or each.pinned
-            or each.seq in kept
+            or each.seq in kept_seqs
             or (run_id is not None and each.run_id == run_id)
         )
     ]
 
 
 def shown(messages: Sequence[Message], compaction: Compaction | None) -> list[Message]:
-    """Return the messages that a model is sent of a conversation: in its order, every call with its results."""
+    """Return the messages of a conversation that are sent to a model, in order, every call with its result."""
     if compaction is None:
         return [*messages]
     cut, cleared, bare = compaction.cut, compaction.cleared, compaction.bare
-    kept = {*compaction.kept}
+    kept_seqs = {*compaction.kept}
     sent: list[Message] = []
     if compaction.text:
         sent.append(header(compaction))
     for message in messages:
         seq = message.seq
-        if seq is not None and seq <= cut and seq not in kept and not message.pinned:
+        if seq is not None and seq <= cut and seq not in kept_seqs and not message.pinned:
             continue
         if message.role != "tool" or seq is None:
             sent.append(message)
@@ -284,7 +286,7 @@ def shown(messages: Sequence[Message], compaction: Compaction | None) -> list[Me
 
 
 def header(compaction: Compaction) -> Message:
-    """Return the message that is sent in place of the omitted messages."""
+    """Return the message sent in place of the omitted messages."""
     return Message(
         id=f"{HEADER}{compaction.number}",
         role="user",
@@ -296,12 +298,12 @@ def header(compaction: Compaction) -> Message:
 
 
 def is_long(message: Message) -> bool:
-    """Return whether a tool's result is worth a reference."""
+    """Return whether a tool's result is long enough to be replaced by a reference."""
     return len(message.content) > SHORT_RESULT or has_images(message)
 
 
 def has_images(message: Message) -> bool:
-    """Return whether a file of the message is an image, which a model is shown."""
+    """Return whether the message has an image."""
     return any(map(_is_image, message.attachments))
 
 
@@ -329,15 +331,15 @@ def reference(message: Message, call_id: str | None = None, *, can_open: bool = 
 
 
 def bare_reference(message: Message, refer: Callable[[Message], Message] = reference) -> Message:
-    """Return the tool message with the first line of its reference alone, unless the result is as short as that.
+    """Return the tool message with only the first line of its reference, unless the result is as short as that.
 
-    It is the same whether the message has its result or a reference already.
+    The result is the same for a message that is a reference already.
     """
-    is_made = is_reference(message.content)
-    if not (is_made or len(message.content) > BARE_RESULT or has_images(message)):
+    has_reference = is_reference(message.content)
+    if not (has_reference or len(message.content) > BARE_RESULT or has_images(message)):
         return message
-    made = message if is_made else refer(message)
-    return changed(made, content=made.content.split("\n", 1)[0])
+    with_reference = message if has_reference else refer(message)
+    return changed(with_reference, content=with_reference.content.split("\n", 1)[0])
 
 
 def is_reference(text: str) -> bool:
@@ -374,7 +376,7 @@ def message_tokens(message: Message) -> int:
 
 
 def texts(messages: Sequence[Message]) -> list[str]:
-    """Return the texts of the messages, by whose length counting them takes its time."""
+    """Return the texts of the messages; their length determines how long counting tokens takes."""
     return [
         text for each in messages for text in (each.content, *[call.arguments for call in each.calls]) if text
     ]
@@ -391,7 +393,7 @@ def message_digest(message: Message) -> bytes:
 
 
 def conversation_digest(messages: Sequence[Message]) -> str:
-    """Return the digest of the messages of a request, as its record has it."""
+    """Return the digest of the messages of a request, as in its record."""
     digest = blake2b(digest_size=16)
     for each in messages:
         digest.update(message_digest(each))
@@ -399,7 +401,7 @@ def conversation_digest(messages: Sequence[Message]) -> str:
 
 
 def text_digest(text: str) -> str:
-    """Return the digest of a system text or of tools, by which they are kept."""
+    """Return the digest of a system text or of tools, under which it is stored."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest() if text else ""
 
 
@@ -423,15 +425,15 @@ def changes_of(text: str, digest: str, base: Sequence[str]) -> str:
     return dumps({"base": digest, "lines": parts})
 
 
-def base_of(kept: SentText) -> str | None:
-    """Return the digest of the text that a kept one differs from; None if it is the whole text."""
-    return None if text_digest(kept.text) == kept.digest else str(_changes(kept.text).get("base"))
+def base_of(stored: SentText) -> str | None:
+    """Return the digest of the text that a stored text differs from, or None if it is complete."""
+    return None if text_digest(stored.text) == stored.digest else str(_changes(stored.text).get("base"))
 
 
-def full_text(kept: SentText, base: str) -> str:
-    """Return the text, of which kept are its changes to the `base`."""
+def full_text(stored: SentText, base: str) -> str:
+    """Return the complete text of `kept`, which has the changes to the text `base`."""
     before, lines = base.split("\n"), list[str]()
-    for part in cast("list[JSON]", _changes(kept.text).get("lines", [])):
+    for part in cast("list[JSON]", _changes(stored.text).get("lines", [])):
         if isinstance(part, list):
             first, count = cast("list[int]", part)
             lines += before[first : first + count]
@@ -457,7 +459,7 @@ def boundaries(messages: Sequence[Message], *, within_steps: bool = False) -> li
     last = [*accumulate((_place(each) for each in messages), max)]
     later = [*accumulate((_place(each) or 2**62 for each in reversed(messages)), min)][::-1]
     open_calls: set[str] = set()
-    found: list[int] = []
+    cuts: list[int] = []
     for position, message in enumerate(messages):
         is_divided = position and _step(message) == _step(messages[position - 1]) is not None
         if (
@@ -465,12 +467,12 @@ def boundaries(messages: Sequence[Message], *, within_steps: bool = False) -> li
             and not (open_calls or (is_divided and not within_steps))
             and last[position - 1] < later[position]
         ):
-            found.append(position)
+            cuts.append(position)
         if message.role == "tool":
             open_calls.discard(message.call_id or "")
         else:
             open_calls.update(call.id for call in message.calls)
-    return found
+    return cuts
 
 
 def _step(message: Message) -> tuple[str, int, str | None] | None:
@@ -490,13 +492,13 @@ def cut_for(cuts: Sequence[int], sizes: Sequence[int], room: int, most: int | No
     It is the smallest sufficient one of `cuts`, the boundaries of the conversation, up to `most`. If none is sufficient
     it is the greatest, or 0 if there is none. The last message, or the last step with its results, is always kept.
     """
-    rest = [*accumulate(reversed(sizes))][::-1]
+    remaining = [*accumulate(reversed(sizes))][::-1]
     chosen = 0
     for position in cuts:
         if most is not None and position > most:
             break
         chosen = position
-        if rest[position] <= room:
+        if remaining[position] <= room:
             break
     return chosen
 
@@ -530,13 +532,13 @@ _READ = re.compile(
 
 
 def read_header(text: str) -> tuple[str | None, int]:
-    """Return the summary in the text of a header and the number of messages that are left out without one."""
+    """Return the summary in the text of a header, and the number of messages omitted without one."""
     read = _READ.match(text)
     return (None, 0) if read is None else (read["summary"], int(read["more"] or read["count"] or 0))
 
 
 def parts_of(messages: Sequence[Message]) -> dict[str, int]:
-    """Return the estimated tokens of the messages by what they are: summary, messages, results."""
+    """Return the estimated tokens of the messages by part: summary, messages, results."""
     parts = {"summary": 0, "messages": 0, "results": 0}
     for message in messages:
         parts[_part(message)] += message_tokens(message)

@@ -23,14 +23,14 @@ BUILT_IN: frozenset[str] = frozenset(get_args(EventType))
 
 @value
 class EventDraft:
-    """An event before its unit is committed, when it has no number yet."""
+    """An event before its unit is committed; it has no number yet."""
 
     type: str
     payload: JSONObject
 
 
 class LazyEventDraft(EventDraft):
-    """A draft whose payload is rendered `of` these values when it is first read: in memory few of them are."""
+    """An event draft whose payload is rendered when it is first read. In memory few of them are read."""
 
     __slots__ = ("_of", "_render")
 
@@ -94,11 +94,11 @@ class RunEvents(Sequence[Event]):
 
     @property
     def first(self) -> int:
-        """The number of the first of them."""
+        """The number of the first event."""
         return self.last - len(self._drafts) + 1
 
     def has_any(self, types: Set[str | None]) -> bool:
-        """Return whether one of them is of these types."""
+        """Return whether one of the events has one of these types."""
         return not types.isdisjoint(map(_TYPE, self._drafts))
 
     def without(self, count: int) -> "RunEvents | None":
@@ -137,9 +137,9 @@ class RunEvents(Sequence[Event]):
 
 @value
 class Topic:
-    """The topic of a follower: all of a thread, one run, one space, or all spaces (whose id is empty).
+    """The topic of a follower: a thread, a run, a space, or all spaces (whose id is empty).
 
-    `tools` are the calls on offer to outside workers, which are no events of the journal.
+    `tools` are the calls for external workers, which are not events of the journal.
     """
 
     kind: Literal["thread", "run", "space", "spaces", "tools"]

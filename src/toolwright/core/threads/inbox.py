@@ -1,4 +1,4 @@
-"""Inbox events of a thread, until one of its runs reads them, and their delivery there."""
+"""Inbox events of a thread until one of its runs reads them, and their delivery."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,10 +16,10 @@ InboxType: TypeAlias = Literal[
 InboxStatus: TypeAlias = Literal["pending", "processing", "processed", "failed"]
 
 FAULT = "fault"
-"""The field of an event of the type `call` that says why its input is not JSON."""
+"""The field of an event of the type `call` that has the reason why its input is not JSON."""
 
 MOST_ATTEMPTS = 3
-"""Most failed runs of an event before it is parked as `failed` (D21)."""
+"""Maximum number of failed runs of an event before its status is `failed` (D21)."""
 
 
 @value
@@ -95,8 +95,9 @@ class InboxChange:
 
 
 def batch(waiting: Sequence[InboxEvent], run_id: str) -> list[InboxEvent]:
-    """Return the events of the next run: messages that joined it, and those that were not tried before; what has failed
-    a run is tried again by itself, in its turn (D21).
+    """Return the events of the next run: messages that joined it, and events that were not tried before.
+
+    An event that has failed a run is retried alone, in its turn (D21).
     """
     own = [event for event in waiting if event.run_id == run_id]
     if not own and waiting and waiting[0].attempts:

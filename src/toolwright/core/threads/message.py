@@ -23,7 +23,7 @@ class MessageCall:
 
 @value
 class MessageVersion:
-    """A message as it read before it was edited, until the thread had `until` messages."""
+    """An earlier text of an edited message, until the thread had `until` messages."""
 
     thread_id: str
     seq: int

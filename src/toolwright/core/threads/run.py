@@ -17,7 +17,7 @@ OVER: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled", "ski
 
 @value
 class Usage:
-    """Tokens that were read and written, cached ones counted within `input_tokens`."""
+    """Numbers of tokens read and written. Cached ones are included in `input_tokens`."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -35,9 +35,9 @@ class Usage:
 
 @value
 class QueuedCall:
-    """A call that a handler has asked for; `arguments` is JSON text.
+    """A call that a handler has queued; `arguments` is JSON text.
 
-    `within` is the call of the prompt tool in whose conversation it is to be made, None for the thread's own.
+    `within` is the call of the prompt tool in whose conversation it is made, None for the top-level conversation.
     """
 
     name: str
@@ -85,17 +85,17 @@ class Run:
     error_code: str | None = None
 
     def queued_in(self, within: str | None) -> tuple[QueuedCall, ...]:
-        """Return the calls queued in the conversation of that prompt tool's call, in the thread's own for None."""
+        """Return the calls queued in the conversation of that prompt tool's call, or in the top-level one for None."""
         return tuple([each for each in self.queued if each.within == within]) if self.queued else ()
 
     @property
     def over(self) -> bool:
-        """Return whether the run has ended."""
+        """Return whether the run has finished."""
         return self.status in OVER
 
     @property
-    def opened_again(self) -> bool:
-        """Return whether it had ended, was queued again for calls from outside or a retry, and is not claimed yet."""
+    def is_reopened(self) -> bool:
+        """Return whether the run was finished and queued again (external calls, a retry) and is not claimed yet."""
         return self.status == "queued" and self.started_at is not None and self.error is None
 
 

@@ -1,4 +1,4 @@
-"""A thread: one running conversation of an agent."""
+"""Threads: a conversation of an agent, as stored in the journal."""
 
 from datetime import datetime
 from typing import Literal
@@ -52,7 +52,7 @@ class Thread:
 
     @property
     def answering(self) -> str:
-        """The id of the agent that answers in it."""
+        """The id of the agent that answers in the thread."""
         return self.active_agent or self.agent
 
     @property
@@ -69,7 +69,7 @@ class Thread:
 
     @property
     def child_status(self) -> ChildStatus:
-        """Status as a child."""
+        """The status as a child."""
         if self.state == "failed_for_good":
             return "failed"
         if self.state == "terminated":

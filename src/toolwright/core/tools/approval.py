@@ -1,4 +1,4 @@
-"""Approval of calls by a person: which calls of a tool wait for one, who may give it, and for how long."""
+"""Approval of calls by a person: which calls require one, who may give it, and within which time."""
 
 import asyncio
 import inspect
@@ -16,7 +16,7 @@ from toolwright.core.results.result import ToolResult
 
 Predicate: TypeAlias = Callable[[JSONObject], "bool | Awaitable[bool]"]
 """Says of the validated arguments of a call whether it needs an approval."""
-Whoever: TypeAlias = Literal["anyone", "service", "person"]
+Approvers: TypeAlias = Literal["anyone", "service", "person"]
 FIELDS: Mapping[str, str] = {
     "by": "string or list",
     "expiresIn": "number",
@@ -41,7 +41,7 @@ class Approval:
     """
 
     when: Predicate | None = None
-    by: Whoever | Collection[str] = "anyone"
+    by: Approvers | Collection[str] = "anyone"
     expires_in: float | None = None
     edit: bool = True
     reason: bool = True
@@ -53,8 +53,7 @@ class Approval:
             )
         if self.when is not None and not takes_one(self.when):
             raise DefinitionError(
-                "An approval's when is called with all arguments as one dict: let it take one, as "
-                "lambda arguments: … does."
+                "An approval's when must accept one parameter, a dict of all arguments, as in lambda arguments: …."
             )
         for name, message in faults({"by": self.by, "edit": self.edit, "reason": self.reason}):
             raise DefinitionError(f"An approval's {name} {message}.")
@@ -73,16 +72,18 @@ Requirement: TypeAlias = "bool | Predicate | Approval | None"
 
 def faults(fields: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return the errors of the fields `by`, `edit` and `reason`: pairs of a field and a message."""
-    found: list[tuple[str, str]] = []
+    errors: list[tuple[str, str]] = []
     by = fields.get("by", "anyone")
     listed = not isinstance(by, str) and bool(by) and misfit(by, str) is None
-    if not listed and by not in get_args(Whoever):
-        found.append(("by", f"must be 'anyone', 'service', 'person' or a list of ids, not {brief_value(by)}"))
+    if not listed and by not in get_args(Approvers):
+        errors.append(
+            ("by", f"must be 'anyone', 'service', 'person' or a list of ids, not {brief_value(by)}")
+        )
     flags = [name for name in ("edit", "reason") if not isinstance(fields.get(name, True), bool)]
-    return found + [(name, f"must be true or false, not {brief_value(fields[name])}") for name in flags]
+    return errors + [(name, f"must be true or false, not {brief_value(fields[name])}") for name in flags]
 
 
-def approval_of(declared: object, whose: str) -> Approval | None:
+def approval_of(declared: object, subject: str) -> Approval | None:
     """Return the approval that a tool declares, or None for a tool that needs none. Raises `DefinitionError`."""
     match declared:
         case None | False:
@@ -95,20 +96,20 @@ def approval_of(declared: object, whose: str) -> Approval | None:
             return Approval(when=cast("Predicate", declared))
         case _:
             raise DefinitionError(
-                f"{whose}: requires_approval must be True, a function of the arguments or an Approval, "
+                f"{subject}: requires_approval must be True, a function of the arguments or an Approval, "
                 f"not {brief_value(declared)}."
             )
 
 
-def requirement(declared: object, whose: str) -> Approval | None:
+def requirement(declared: object, subject: str) -> Approval | None:
     """Return the approval declared in Python or in a configuration, or None. Raises `DefinitionError`."""
     if not isinstance(declared, dict):
-        return approval_of(declared, whose)
-    approval, found = approval_from_json(
+        return approval_of(declared, subject)
+    approval, errors = approval_from_json(
         cast("JSONObject", declared)
     )  # a value that is not JSON is an error of its field
-    for path, message in found:
-        raise DefinitionError(f"{whose}: requiresApproval.{path} {message}.")
+    for path, message in errors:
+        raise DefinitionError(f"{subject}: requiresApproval.{path} {message}.")
     return approval
 
 
@@ -126,7 +127,7 @@ async def is_needed(approval: Approval, name: str, arguments: JSONObject) -> boo
 
 
 def needs_approval(name: str) -> ToolResult:
-    """Return the error result of a call that needs an approval, made outside a run."""
+    """Return the error result of a call that requires an approval but is made outside a run."""
     return ToolResult.fail(
         f"Tool {name!r} needs an approval, and only a run can wait for it.", error_code="approval_required"
     )
@@ -138,23 +139,25 @@ def approval_from_json(entry: JSON) -> tuple[Approval | None, list[tuple[str, st
         return (Approval() if entry else None), []
     if not isinstance(entry, dict):
         return None, [("", f"must be true, false or an object, not {brief_value(entry)}")]
-    given = {name: each for name, each in entry.items() if each is not None}
-    found = [
-        (name, f"is not a known field: there are {', '.join(FIELDS)}") for name in given if name not in FIELDS
+    present = {name: each for name, each in entry.items() if each is not None}
+    errors = [
+        (name, f"is not a known field: there are {', '.join(FIELDS)}")
+        for name in present
+        if name not in FIELDS
     ]
-    found += faults(given)
-    milliseconds = given.get("expiresIn")
+    errors += faults(present)
+    milliseconds = present.get("expiresIn")
     if milliseconds is not None and not _is_duration(milliseconds, 1000):
-        found.append(
+        errors.append(
             ("expiresIn", f"must be a positive number of milliseconds, not {brief_value(milliseconds)}")
         )
-    if found:
-        return None, found
-    fields: dict[str, Any] = {name: each for name, each in given.items() if name != "expiresIn"}
+    if errors:
+        return None, errors
+    fields: dict[str, Any] = {name: each for name, each in present.items() if name != "expiresIn"}
     if isinstance(milliseconds, int | float):
         fields["expires_in"] = milliseconds / 1000
     return Approval(**fields), []
 
 
-def _is_duration(given: object, unit: int = 1) -> bool:
-    return is_number(given) and 0 < given <= LONGEST * unit
+def _is_duration(value: object, unit: int = 1) -> bool:
+    return is_number(value) and 0 < value <= LONGEST * unit

@@ -1,11 +1,11 @@
-"""Composed schemas (S1 "Composing Schemas for the LLM"): calls of some tools and an output in one answer."""
+"""Composed schemas (S1 "Composing Schemas for the LLM"): calls of several tools and an output in one answer."""
 
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from typing import cast
 from urllib.parse import quote
 
-from toolwright.core.arguments.numbers import Numbers, Place
+from toolwright.core.arguments.numbers import Numbers, Subschema
 from toolwright.core.arguments.schema import with_parts
 from toolwright.core.checks import brief_value, check_callee, misfit
 from toolwright.core.errors import DefinitionError
@@ -41,11 +41,11 @@ def compose(
     names = {tool.name for tool in listed}
     wrong = misfit(explicit, str) or next((repr(name) for name in explicit if name not in names), None)
     if wrong is not None:
-        raise DefinitionError(f"explicit= names some of the tools, not {wrong}.")
+        raise DefinitionError(f"explicit= must be a list of names of these tools, not {wrong}.")
     shared = _Definitions()
-    output = shared.move_here("output", _output(read_schema("The output schema", output_schema)))
+    output = shared.add("output", _output(read_schema("The output schema", output_schema)))
     items: list[JSON] = [
-        shared.move_here(tool.name, _item(tool, tool.latent and tool.name not in explicit, reasoning))
+        shared.add(tool.name, _item(tool, tool.latent and tool.name not in explicit, reasoning))
         for tool in listed
     ]
     calls: JSONObject = {"type": "array", "maxItems": 0}
@@ -60,7 +60,7 @@ def compose(
 
 
 def with_call(composed: JSONObject, tool: Tool, *, reasoning: bool = False) -> JSONObject:
-    """Return a composed schema whose answers may also call this tool, the last of them; its schema has no `$defs`."""
+    """Return a composed schema whose answers can also call this tool, whose schema has no `$defs`."""
     calls = cast("JSONObject", _fields(composed)["calls"])
     items = calls["items"]
     listed = items["anyOf"] if isinstance(items, dict) and "_tool" not in _fields(items) else [items]
@@ -85,7 +85,7 @@ def _listed(tools: object) -> list[Tool]:
         tool = as_tool(each)
         if not isinstance(tool, Tool):
             check_callee("A composed schema", tool)
-            raise DefinitionError(f"A composed schema has tools, not {brief_value(tool)}.")
+            raise DefinitionError(f"The tools of a composed schema must be tools, not {brief_value(tool)}.")
         if tool.name in listed:
             raise DefinitionError(f"Two tools are called {tool.name!r}; rename one.")
         listed[tool.name] = tool
@@ -93,18 +93,18 @@ def _listed(tools: object) -> list[Tool]:
 
 
 class _Definitions:
-    """The definitions of all parts of a composed schema. Two of one name get different names."""
+    """The definitions of all parts of a composed schema. Different definitions of one name are renamed."""
 
     def __init__(self) -> None:
         self.schemas: JSONObject = {}
 
-    def move_here(self, owner: str, schema: JSONObject) -> JSONObject:
+    def add(self, owner: str, schema: JSONObject) -> JSONObject:
         """Move a schema's definitions here and return it with its references adjusted."""
         definitions = schema.get("$defs")
         names: dict[str, str] = {}
         for name, each in definitions.items() if isinstance(definitions, dict) else ():
-            wanted = f"{owner}.{name}" if name in self.schemas else name
-            names[name] = free_name(wanted, self.schemas)
+            preferred = f"{owner}.{name}" if name in self.schemas else name
+            names[name] = free_name(preferred, self.schemas)
             self.schemas[names[name]] = each
         for name in names.values():
             self.schemas[name] = _renamed(self.schemas[name], names)
@@ -144,14 +144,14 @@ def _output(schema: JSONObject) -> JSONObject:
 
 
 def closed_output(schema: JSONObject) -> JSONObject:
-    """Return the schema of an output that is not null. A plain object accepts no other fields unless it says so."""
+    """Return the schema of an output that is not null. A plain object accepts no other fields unless declared."""
     if schema.get("type") != "object" or not _is_nullable(schema):
         return schema
     return {**schema, "additionalProperties": schema.get("additionalProperties", False)}
 
 
 def _nullable(schema: JSONObject) -> JSONObject:
-    """Return the schema that takes null too."""
+    """Return the schema that also accepts null."""
     kind = schema.get("type")
     if _is_nullable(schema):
         return {**schema, "type": kind if kind == "null" else [kind, "null"]}
@@ -176,8 +176,8 @@ _TYPED = ("type", "enum", "const", "$ref", "anyOf")
 def closed_form(schema: JSONObject) -> JSONObject:
     """Return the schema in a form for providers that require `additionalProperties: false` in every object.
 
-    The schema accepts all that it accepts. Raises `DefinitionError` with the path of a part that has no such form, such
-    as an object with arbitrary field names.
+    The form accepts the same values. Raises `DefinitionError` with the path of a part that has no such form, such as an
+    object with arbitrary field names.
     """
     return _closed_object(schema, ())
 
@@ -214,9 +214,9 @@ def _closed_object(schema: JSONObject, path: Path) -> JSONObject:
         if schema.get("maxItems") != 0:
             raise _unsaid(path, "takes items of any form")
         schema = {**schema, "items": {**_NULL}}  # providers want a form, also of no items
-    taken = schema.get("additionalProperties", True)
+    additional = schema.get("additionalProperties", True)
     properties, required = schema.get("properties"), schema.get("required", [])
-    if ("object" in types and properties is None) or not isinstance(taken, bool):
+    if ("object" in types and properties is None) or not isinstance(additional, bool):
         raise _unsaid(path, "takes fields of any name")
     if isinstance(properties, dict) and isinstance(required, list) and not {*required} <= properties.keys():  # type: ignore[misc]  # names
         raise _unsaid(path, "requires fields that it does not describe")
@@ -262,7 +262,7 @@ class _Answer:
         self._places = Numbers(schema)
         self._done: dict[tuple[int, str], JSON] = {}  # by the parts of one answer
 
-    def at(self, value: JSON, place: Place) -> JSON:
+    def at(self, value: JSON, place: Subschema) -> JSON:
         """Return the value without the nulls that this position of the schema does not allow.
 
         The result is cached for each position.
@@ -306,13 +306,13 @@ class _Answer:
         """
         places = [(branch, f"{pointer}/anyOf/{number}") for number, branch in enumerate(branches)]
         for place in sorted(places, key=lambda place: not self._declares(place, value)):
-            made = self.at(value, place)
-            if self._places.accepts(place[1], made):
-                return made
+            converted = self.at(value, place)
+            if self._places.accepts(place[1], converted):
+                return converted
         return value
 
-    def _declares(self, place: Place | None, value: JSON) -> bool:
-        """Return whether the schema at this place, if it lists properties, lists all fields of the value."""
+    def _declares(self, place: Subschema | None, value: JSON) -> bool:
+        """Return whether the schema at this position, if it lists properties, lists all fields of the value."""
         passed: set[str] = set()
         while place is not None and isinstance(place[0], dict) and place[1] not in passed:
             passed.add(place[1])

@@ -9,13 +9,13 @@ from toolwright.core.env.env import LONGEST_NAME, NamedVariable, Variable, merge
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
 from toolwright.core.files.file import ANY_TYPE, clean_mime_type
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MAX_DESCRIPTION, MAX_NAME, MAX_SCHEMA_VALUES, MOST_FAULTS
+from toolwright.core.limits import MAX_DESCRIPTION, MAX_NAME, MAX_SCHEMA_VALUES, MOST_ERRORS
 from toolwright.core.plain import NOT_ONE_LINE, has_more_values, one_line, plain
 from toolwright.core.schemas.provider_forms import can_be_object
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.approval import Approval, approval_from_json
 from toolwright.core.tools.http.body import Encoding
-from toolwright.core.tools.http.execution import HttpExecution, execution_faults
+from toolwright.core.tools.http.execution import HttpExecution, execution_errors
 from toolwright.core.tools.http.url_template import FORM_STYLES, STYLES, Parameter, Place, Style
 
 EXECUTION_TYPES = ("gateway", "external", "space", "internal")
@@ -66,24 +66,24 @@ _VARIABLE: Mapping[str, str] = {
     "required": "boolean",
     "scoped": "boolean",
 }
-Fault: TypeAlias = Callable[[str, str], None]
+AddError: TypeAlias = Callable[[str, str], None]
 
 
 def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, Any]:
-    """Return the fields of a `Tool` that the configuration gives, by their names there.
+    """Return the fields of a `Tool` from a configuration, by their names there.
 
     Raises `InvalidConfiguration` with all errors; their paths begin with `prefix`.
     """
     details: list[dict[str, str]] = []
 
-    def fault(path: str, message: str) -> None:
+    def add_error(path: str, message: str) -> None:
         full_path = ".".join(part for part in (prefix, path) if part)
         details.append({"path": full_path, "message": message})
 
-    parsed = _given(config, fault)
-    fields = {} if parsed is None else _read(parsed, fault, trusted)
+    parsed = _read_object(config, add_error)
+    fields = {} if parsed is None else _read(parsed, add_error, trusted)
     if details:
-        raise _invalid_value(details[:MOST_FAULTS])
+        raise _invalid_value(details[:MOST_ERRORS])
     return fields
 
 
@@ -109,19 +109,19 @@ def _invalid_value(details: list[dict[str, str]]) -> InvalidConfiguration:
     return InvalidConfiguration(sentence(f"The tool is not configured rightly: {text}"), details)
 
 
-def _given(config: object, fault: Fault) -> JSONObject | None:
+def _read_object(config: object, add_error: AddError) -> JSONObject | None:
     try:
         parsed = plain(config)
     except InvalidJSON as error:
-        fault("", error.message.rstrip("."))
+        add_error("", error.message.rstrip("."))
         return None
     if not isinstance(parsed, dict):
-        fault("", f"must be an object, not {type_name(parsed)}")
+        add_error("", f"must be an object, not {type_name(parsed)}")
         return None
     return parsed
 
 
-def _read(entry: JSONObject, error: Fault, trusted: bool) -> dict[str, Any]:
+def _read(entry: JSONObject, error: AddError, trusted: bool) -> dict[str, Any]:
     fine = _typed(entry, FIELDS, "", error)
     for name in _REQUIRED:
         if entry.get(name) is None:
@@ -159,8 +159,8 @@ def _read(entry: JSONObject, error: Fault, trusted: bool) -> dict[str, Any]:
     }
 
 
-def _typed(entry: JSONObject, types: Mapping[str, str], path: str, error: Fault) -> JSONObject:
-    """Return the known fields that are of their type; null is as if it were not there."""
+def _typed(entry: JSONObject, types: Mapping[str, str], path: str, error: AddError) -> JSONObject:
+    """Return the known fields with a valid type. Null counts as absent."""
     fine: JSONObject = {}
     for name, value in entry.items():
         where = f"{path}{brief(name, 60)}"
@@ -174,17 +174,17 @@ def _typed(entry: JSONObject, types: Mapping[str, str], path: str, error: Fault)
     return fine
 
 
-def _is(value: JSON, wanted: str) -> bool:
-    if wanted == "boolean or object":
+def _is(value: JSON, kind: str) -> bool:
+    if kind == "boolean or object":
         return isinstance(value, bool | dict)
-    if wanted == "boolean or string":
+    if kind == "boolean or string":
         return isinstance(value, bool | str)
-    if wanted == "number":
+    if kind == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, _TYPES[wanted])
+    return isinstance(value, _TYPES[kind])
 
 
-def _seconds(fine: JSONObject, name: str, error: Fault) -> float | None:
+def _seconds(fine: JSONObject, name: str, error: AddError) -> float | None:
     milliseconds = cast("float | None", fine.get(name))  # a number, as just validated
     if milliseconds is None:
         return None
@@ -194,36 +194,40 @@ def _seconds(fine: JSONObject, name: str, error: Fault) -> float | None:
     return milliseconds / 1000
 
 
-def _schema(schema: JSON, name: str, fault: Fault) -> JSONObject:
+def _schema(schema: JSON, name: str, add_error: AddError) -> JSONObject:
     """Return the schema, with type `object` set, as providers require it."""
     if not isinstance(schema, dict):
         return {}
     if schema.get("type", "object") != "object":
-        fault("inputSchema.type", "must be 'object': a tool's arguments always are one")
+        add_error("inputSchema.type", "must be 'object': a tool's arguments always are one")
         return {}
     if not can_be_object(schema):
-        fault("inputSchema", "must be the schema of an object: a tool's arguments always are one")
+        add_error("inputSchema", "must be the schema of an object: a tool's arguments always are one")
         return {}
     if has_more_values(schema, MAX_SCHEMA_VALUES):
-        fault("inputSchema", f"must have at most {MAX_SCHEMA_VALUES} values: a model reads it at every step")
+        add_error(
+            "inputSchema", f"must have at most {MAX_SCHEMA_VALUES} values: a model reads it at every step"
+        )
         return {}
     try:
         compile_schema(schema, name)
     except DefinitionError as error:
-        fault("inputSchema", f"is not a valid JSON Schema: {error.message.partition(': ')[2].rstrip('.')}")
+        add_error(
+            "inputSchema", f"is not a valid JSON Schema: {error.message.partition(': ')[2].rstrip('.')}"
+        )
         return {}
     return {"type": "object", **schema}
 
 
-def _approval(entry: JSON, error: Fault) -> Approval | None:
+def _approval(entry: JSON, error: AddError) -> Approval | None:
     approval, errors = approval_from_json(entry)
     for path, message in errors:
         error(f"requiresApproval.{path}" if path else "requiresApproval", message)
     return approval
 
 
-def read_variables(entries: JSON, error: Fault) -> tuple[Variable, ...]:
-    """Read `[{name, type?, description?, required?, scoped?}]`; each error is given to `fault` with its path."""
+def read_variables(entries: JSON, error: AddError) -> tuple[Variable, ...]:
+    """Read `[{name, type?, description?, required?, scoped?}]`; each error is passed to `add_error` with its path."""
     by_name: dict[str, Variable] = {}
     for number, each in enumerate(entries if isinstance(entries, list) else []):
         path = f"variables.{number}"
@@ -264,27 +268,27 @@ def _execution(
     schema: JSONObject,
     variables: tuple[Variable, ...],
     trusted: bool,
-    fault: Fault,
+    add_error: AddError,
 ) -> HttpExecution | None:
     raw = fine.get("execution")
     if not isinstance(raw, dict):
         if kind == "gateway" and "execution" not in fine:
-            fault("execution.url", "is missing: a gateway tool is called there")
+            add_error("execution.url", "is missing: a gateway tool is called there")
         return None
-    parts = _typed(raw, _EXECUTION, "execution.", fault)
+    parts = _typed(raw, _EXECUTION, "execution.", add_error)
     if raw.get("url") is None:
-        fault("execution.url", "is missing: the tool is called there")
+        add_error("execution.url", "is missing: the tool is called there")
     method = str(parts.get("method", "POST")).upper()
     headers = cast("JSONObject", parts.get("headers", {}))  # an object, as just validated
     url = parts.get("url", "http://unknown/")  # a value that is not text is reported already
-    errors = list(execution_faults(url, method, [*headers.items()]))
+    errors = list(execution_errors(url, method, [*headers.items()]))
     for path, message in errors:
-        fault(f"execution.{path}", message)
+        add_error(f"execution.{path}", message)
     if errors:
         return None
-    parameters = _parameters(parts.get("parameters"), fault)
-    encoding = _encodings(parts.get("encoding"), fault)
-    basic = _basic(parts.get("basicAuth"), fault)
+    parameters = _parameters(parts.get("parameters"), add_error)
+    encoding = _encodings(parts.get("encoding"), add_error)
+    basic = _basic(parts.get("basicAuth"), add_error)
     try:
         execution = HttpExecution(
             url=str(url),
@@ -296,18 +300,18 @@ def _execution(
             body=cast("bool | str | None", parts.get("body")),  # as just validated
             encoding=encoding,
             basic=basic,
-            fields=_paths(parts.get("fields"), fault),
+            fields=_paths(parts.get("fields"), add_error),
         )
     except DefinitionError as error:
-        fault("execution", error.message.removeprefix("An HTTP tool's ").rstrip("."))
+        add_error("execution", error.message.removeprefix("An HTTP tool's ").rstrip("."))
         return None
     unknown = execution.error_with(schema) if schema else None
     if unknown is not None:
-        fault("execution.url", unknown)
+        add_error("execution.url", unknown)
     return execution
 
 
-def _parameters(entries: JSON, error: Fault) -> tuple[tuple[str, Parameter], ...]:
+def _parameters(entries: JSON, error: AddError) -> tuple[tuple[str, Parameter], ...]:
     """Read `{argument: {in, name?, style?, explode?, allowReserved?}}`."""
     parameters: list[tuple[str, Parameter]] = []
     for argument, fine, path in _objects(entries, "parameters", _PARAMETER, error):
@@ -331,7 +335,7 @@ def _parameters(entries: JSON, error: Fault) -> tuple[tuple[str, Parameter], ...
     return tuple(parameters)
 
 
-def _encodings(entries: JSON, error: Fault) -> tuple[tuple[str, Encoding], ...]:
+def _encodings(entries: JSON, error: AddError) -> tuple[tuple[str, Encoding], ...]:
     """Read `{field: {contentType?, style?, explode?}}`."""
     encodings: list[tuple[str, Encoding]] = []
     for name, fine, path in _objects(entries, "encoding", _ENCODING, error):
@@ -351,9 +355,9 @@ def _encodings(entries: JSON, error: Fault) -> tuple[tuple[str, Encoding], ...]:
 
 
 def _objects(
-    entries: JSON, field: str, types: Mapping[str, str], error: Fault
+    entries: JSON, field: str, types: Mapping[str, str], error: AddError
 ) -> Iterator[tuple[str, JSONObject, str]]:
-    """Yield the objects of an object by their names, with their known fields and their paths."""
+    """Yield the objects of an object by name, with their known fields and their paths."""
     for name, each in (entries if isinstance(entries, dict) else {}).items():
         path = f"execution.{field}.{brief(name, 60)}"
         if isinstance(each, dict):
@@ -362,7 +366,7 @@ def _objects(
             error(path, f"must be an object, not {type_name(each)}")
 
 
-def _basic(entry: JSON, error: Fault) -> tuple[str, str] | None:
+def _basic(entry: JSON, error: AddError) -> tuple[str, str] | None:
     if not isinstance(entry, dict):
         return None
     fine = _typed(entry, _BASIC, "execution.basicAuth.", error)
@@ -372,7 +376,7 @@ def _basic(entry: JSON, error: Fault) -> tuple[str, str] | None:
     return str(fine.get("username", "")), str(fine.get("password", ""))
 
 
-def _paths(entries: JSON, error: Fault) -> tuple[str, ...]:
+def _paths(entries: JSON, error: AddError) -> tuple[str, ...]:
     paths = entries if isinstance(entries, list) else []
     if not all(isinstance(each, str) and each for each in paths):
         error("execution.fields", "must be a list of paths, as owner.login")

@@ -1,4 +1,4 @@
-"""Functions as tools: the decorator `tool`, and plain functions where tools are expected."""
+"""Functions as tools: the decorator `tool`, and the conversion of plain functions."""
 
 import functools
 import inspect

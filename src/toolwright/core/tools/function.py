@@ -1,4 +1,4 @@
-"""The executor of function tools: async ones on the loop, the others in a thread."""
+"""Executor of function tools: async functions run on the event loop, all others in threads."""
 
 import asyncio
 import logging
@@ -39,7 +39,7 @@ class FunctionExecutor:
 
     def __init__(self, pool: Pool | None = None, overrides: Overrides | None = None) -> None:
         self._pool = pool
-        self._own: DaemonThreads | None = None
+        self._own_pool: DaemonThreads | None = None
         self._overrides: Overrides = {} if overrides is None else overrides
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
@@ -69,17 +69,17 @@ class FunctionExecutor:
                 else:
                     value = _returned(tool.name, cast("Coroutine[object, None, object]", value))
             elif isinstance(value, Awaitable):
-                value = await cast("Awaitable[object]", value)  # whatever it yields
+                value = await cast("Awaitable[object]", value)  # as_result validates the value
             kind = type(value)
             if kind is not str and kind is not dict and has_large_file(value):
                 result = await asyncio.to_thread(as_result, value)
             else:
                 result = as_result(value)
             if result.status == "error":
-                _warn_of_result(tool.name, value, result)
+                _warn_invalid_result(tool.name, value, result)
             return result
         except BaseException as error:
-            if _passes(error):
+            if _must_propagate(error):
                 raise
             return _failed(tool.name, error)
 
@@ -89,42 +89,41 @@ class FunctionExecutor:
         """Open the dependencies, call the handler and return its value. Exceptions of both are raised."""
         opener = Opener(self._in_thread, self._overrides)
         async with opener.values(signature.binding.dependencies, state) as values:
-            given = {**keywords, **values}
+            all_keywords = {**keywords, **values}
             if signature.on_loop:
-                value = handler(**given)
+                value = handler(**all_keywords)
             else:
-                value, error = await self._in_thread(handler, given)
+                value, error = await self._in_thread(handler, all_keywords)
                 if error is not None:
                     raise error
-            return (
-                cast("object", await value) if isinstance(value, Awaitable) else value
-            )  # whatever it yields
+            # as_result validates the value
+            return cast("object", await value) if isinstance(value, Awaitable) else value
 
     async def _in_thread(
         self, handler: Callable[..., object], keywords: dict[str, object]
     ) -> tuple[object, BaseException | None]:
-        """Call in a thread, with the caller's context variables. Returns the value, or the exception."""
+        """Call the handler in a thread, with the caller's context variables. Return its value or its exception."""
         context = copy_context()
         loop = asyncio.get_running_loop()
         value, error = await loop.run_in_executor(
             self._threads(), lambda: context.run(_caught, handler, keywords)
         )
         if isinstance(error, KeyboardInterrupt):
-            raise error
+            raise error  # Ctrl-C ends the process, not the call
         return value, error
 
     def _threads(self) -> Pool:
         if self._pool is not None:
             return self._pool
-        if self._own is None:
-            self._own = DaemonThreads(THREADS, "toolwright-tool")
-        return self._own
+        if self._own_pool is None:
+            self._own_pool = DaemonThreads(THREADS, "toolwright-tool")
+        return self._own_pool
 
     def close(self) -> None:
-        """End the threads of its own, without waiting for handlers that still run."""
-        if self._own is not None:
-            self._own.shutdown(wait=False, cancel_futures=True)
-            self._own = None
+        """End the executor's own threads, without waiting for handlers that still run."""
+        if self._own_pool is not None:
+            self._own_pool.shutdown(wait=False, cancel_futures=True)
+            self._own_pool = None
 
 
 def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[ToolResult]:
@@ -132,7 +131,7 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
 
     Returns the result, or an awaitable if it has files that take milliseconds to validate.
     """
-    signature, validator, handler = tool.signature, tool.judge, tool.handler
+    signature, validator, handler = tool.signature, tool.validator, tool.handler
     assert signature is not None and validator is not None and handler is not None, "the tool stands alone"
     try:
         keywords = signature.binding.bind(validator.read(arguments))
@@ -145,10 +144,10 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
             return _result_from_thread(tool, value)
         result = as_result(value)
         if result.status == "error":
-            _warn_of_result(tool.name, value, result)
+            _warn_invalid_result(tool.name, value, result)
         return result
     except BaseException as error:
-        if _passes(error):
+        if _must_propagate(error):
             raise
         return _failed(tool.name, error)
 
@@ -157,16 +156,16 @@ async def _result_from_thread(tool: Tool, value: object) -> ToolResult:
     try:
         result = await asyncio.to_thread(as_result, value)
         if result.status == "error":
-            _warn_of_result(tool.name, value, result)
+            _warn_invalid_result(tool.name, value, result)
         return result
     except BaseException as error:
-        if _passes(error):
+        if _must_propagate(error):
             raise
         return _failed(tool.name, error)
 
 
 def _failed(tool: str, error: BaseException) -> ToolResult:
-    """Return the result of a handler that has raised, and log it: a warning the first time at that place."""
+    """Return the error result of a handler that has raised, and log it: with a warning the first time at that line."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -176,7 +175,7 @@ def _failed(tool: str, error: BaseException) -> ToolResult:
     return as_failure(error)
 
 
-def _warn_of_result(tool: str, value: object, result: ToolResult) -> None:
+def _warn_invalid_result(tool: str, value: object, result: ToolResult) -> None:
     """Log once per tool that its return value is not a valid result.
 
     Errors that the tool returns itself are not logged.
@@ -185,7 +184,7 @@ def _warn_of_result(tool: str, value: object, result: ToolResult) -> None:
         _log.warning("The tool %r: %s", tool, result.error)
 
 
-def _warn_of_hold(tool: str, seconds: float) -> None:
+def _warn_blocked_loop(tool: str, seconds: float) -> None:
     if is_first(tool, "holds the loop"):
         _log.warning(
             "The tool %r held the event loop for %.1f s. Make it a plain def, which runs in a thread, "
@@ -199,20 +198,20 @@ def _warn_of_hold(tool: str, seconds: float) -> None:
 def _watched(tool: str, work: Coroutine[Any, Any, object]) -> Generator[Any, Any, object]:
     """Run a handler's coroutine, and warn if it holds the event loop between two of its awaits."""
     step: Callable[[Any], Any] = work.send
-    given: Any = None
+    sent: Any = None
     while True:
         began = monotonic()
         try:
-            yielded = step(given)
+            yielded = step(sent)
         except StopIteration as end:
             return end.value
         finally:
             if monotonic() - began > MOST_HELD:
-                _warn_of_hold(tool, monotonic() - began)
+                _warn_blocked_loop(tool, monotonic() - began)
         try:
-            step, given = work.send, (yield yielded)
-        except BaseException as error:  # noqa: BLE001 - it belongs to the handler
-            step, given = work.throw, error
+            step, sent = work.send, (yield yielded)
+        except BaseException as error:  # noqa: BLE001 - thrown into the handler, which decides what to do with it
+            step, sent = work.throw, error
 
 
 def ends_at_once(executor: object, tool: Tool) -> bool:
@@ -222,7 +221,7 @@ def ends_at_once(executor: object, tool: Tool) -> bool:
         and tool.carrier == "function"
         and tool.signature is not None
         and not tool.signature.waits
-        and tool.result_judge is None  # a large result is validated in a thread
+        and tool.result_validator is None  # a large result is validated in a thread
     )
 
 
@@ -235,8 +234,8 @@ def _returned(tool: str, call: Coroutine[object, None, object]) -> object:
         return end.value
     finally:
         if monotonic() - began > MOST_HELD:
-            _warn_of_hold(tool, monotonic() - began)
-    raise AssertionError("code without an await gives the loop no turn")
+            _warn_blocked_loop(tool, monotonic() - began)
+    raise AssertionError("a coroutine without an await never suspends")
 
 
 def _caught(
@@ -245,11 +244,11 @@ def _caught(
     """Return the value or the exception of a call. A future cannot hold a `StopIteration`: it would never complete."""
     try:
         return handler(**keywords), None
-    except BaseException as error:  # noqa: BLE001 - it becomes a result on the other side
+    except BaseException as error:  # noqa: BLE001 - it becomes the call's result on the event loop
         return None, error
 
 
-def _passes(error: BaseException) -> bool:
+def _must_propagate(error: BaseException) -> bool:
     if isinstance(error, KeyboardInterrupt):
         return True
     return isinstance(error, asyncio.CancelledError) and is_cancelled()

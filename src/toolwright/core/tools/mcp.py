@@ -1,4 +1,4 @@
-"""MCP servers as they are configured: where one is, who may use it, which of its tools, and how these behave."""
+"""Configuration of MCP servers: location, permitted callers, tools and their options."""
 
 import hashlib
 from collections.abc import Mapping, Set
@@ -69,15 +69,15 @@ class McpServer:
 
     @property
     def named_tools(self) -> frozenset[str]:
-        """The tools that its configuration names: as allowed, or with options."""
+        """The names of tools in its configuration: the allowed ones, and those with options."""
         return (self.allowed_tools or frozenset()) | {name for name, _ in self.tools}
 
     def options(self, tool: str) -> McpToolOptions:
-        """Return the changes to that tool."""
+        """Return the options of that tool."""
         return dict(self.tools).get(tool, McpToolOptions())
 
     def allows(self, tool: str) -> bool:
-        """Return whether the agent may know of that tool, and call it."""
+        """Return whether the agent may list and call that tool."""
         return self.allowed_tools is None or tool in self.allowed_tools
 
 
@@ -125,7 +125,7 @@ def target_of(server: McpServer, values: Mapping[str, str], secret: Set[str] = f
     headers = tuple([(name, _text(name, text, values)) for name, text in server.headers])
     env = tuple([(name, _text(name, text, values)) for name, text in server.env])
     shared: list[JSON] = [server.name, server.transport, url, server.command, server.trusted, server.sampling]
-    told: list[JSON] = [
+    parts: list[JSON] = [
         *shared,
         server.revision,
         [*server.args],
@@ -136,7 +136,7 @@ def target_of(server: McpServer, values: Mapping[str, str], secret: Set[str] = f
     secrets = frozenset([(name, text) for name, text in values.items() if name in secret])
     place = _digest([_url(server, {**values, **dict.fromkeys(secret, "*")}), server.command, [*server.args]])
     return McpTarget(
-        server=server, url=url, headers=headers, env=env, key=_digest(told), place=place, secrets=secrets
+        server=server, url=url, headers=headers, env=env, key=_digest(parts), place=place, secrets=secrets
     )
 
 

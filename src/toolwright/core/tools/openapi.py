@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, overload
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, MissingExtra, missing_extra
-from toolwright.core.forms import MOST_TOOLS, Form, Words, form_error
+from toolwright.core.forms import MOST_TOOLS, Form, NonEmptyText, form_error
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_FAULTS
+from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_ERRORS
 from toolwright.core.plain import has_more_values
 from toolwright.core.text import quantity, sentence
 from toolwright.core.tools.config import LONGEST, read_tool_config
@@ -33,10 +33,10 @@ DESCRIPTION = 1_000
 class OnlyForm(Form):
     """Selection of operations. Missing fields select all. Operations and paths can contain `*`."""
 
-    operations: list[Words] | None = None
-    tags: list[Words] | None = None
-    paths: list[Words] | None = None
-    methods: list[Words] | None = None
+    operations: list[NonEmptyText] | None = None
+    tags: list[NonEmptyText] | None = None
+    paths: list[NonEmptyText] | None = None
+    methods: list[NonEmptyText] | None = None
     deprecated: bool = False
 
 
@@ -53,19 +53,19 @@ def _auth(auth: object) -> object:
     return auth
 
 
-def _kept(fields: object) -> object:
+def _selected_fields(fields: object) -> object:
     if not isinstance(fields, bool) and not all(map(_are_texts, _values(fields))):
         raise ValueError("must be true or false, a list of paths, or such lists by operation")
     return fields
 
 
-def _values(given: object) -> list[object]:
-    return [*cast("dict[object, object]", given).values()] if isinstance(given, dict) else [given]
+def _values(value: object) -> list[object]:
+    return [*cast("dict[object, object]", value).values()] if isinstance(value, dict) else [value]
 
 
-def _are_texts(given: object) -> bool:
-    return isinstance(given, list) and all(
-        isinstance(each, str) and each for each in cast("list[object]", given)
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, str) and each for each in cast("list[object]", value)
     )
 
 
@@ -74,9 +74,9 @@ class ApiForm(Form):
 
     only: Annotated[OnlyForm | None, BeforeValidator(_operations)] = None
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")] | None = None
-    base_url: Words | None = None
+    base_url: NonEmptyText | None = None
     auth: Annotated[bool | str | dict[str, str] | None, BeforeValidator(_auth)] = None
-    fields: Annotated[bool | list[str] | dict[str, list[str]], BeforeValidator(_kept)] = False
+    fields: Annotated[bool | list[str] | dict[str, list[str]], BeforeValidator(_selected_fields)] = False
     effects: dict[str, Effect] = Field(default_factory=dict[str, Effect])
     max_description: Annotated[int, Field(ge=20, le=100_000)] = DESCRIPTION
     visible: bool | None = None
@@ -87,12 +87,12 @@ class ApiForm(Form):
 class ApiEntry(ApiForm):
     """A document in the tools of a configured agent."""
 
-    source: Words | dict[str, JsonValue]
+    source: NonEmptyText | dict[str, JsonValue]
 
 
 @value
 class OperationFault:
-    """An operation that is no tool, as `GET /pets`, and why."""
+    """An operation that cannot become a tool, such as `GET /pets`, and the reason."""
 
     operation: str
     message: str
@@ -111,12 +111,12 @@ class Api:
         if not self.faults:
             return None
         first = "; ".join(
-            f"{each.operation}: {each.message.rstrip('.')}" for each in self.faults[:MOST_FAULTS]
+            f"{each.operation}: {each.message.rstrip('.')}" for each in self.faults[:MOST_ERRORS]
         )
-        more = len(self.faults) - MOST_FAULTS
-        rest = f"; and {more} more" if more > 0 else ""
+        more = len(self.faults) - MOST_ERRORS
+        suffix = f"; and {more} more" if more > 0 else ""
         what = quantity(len(self.faults), "operation")
-        return sentence(f"Of the OpenAPI document {self.title!r}, {what} became no tool: {first}{rest}")
+        return sentence(f"Of the OpenAPI document {self.title!r}, {what} became no tool: {first}{suffix}")
 
 
 ReadApi: TypeAlias = Callable[[ApiEntry, bool], Awaitable[Api]]
@@ -124,7 +124,10 @@ ReadApi: TypeAlias = Callable[[ApiEntry, bool], Awaitable[Api]]
 
 
 class OpenAPITools(Sequence[Tool]):
-    """The tools of an OpenAPI document, in its order, and its `faults`; by number or by name."""
+    """The tools of an OpenAPI document, in its order, by number or by name.
+
+    `faults` are the errors of operations that cannot become tools.
+    """
 
     def __init__(self, tools: Sequence[Tool], errors: Sequence[OperationFault]) -> None:
         self._tools = tuple(tools)
@@ -182,7 +185,7 @@ def openapi(
         DefinitionError: if the document cannot be read, or has no usable operation.
         MissingExtra: without the extra `openapi`.
     """
-    given: dict[str, Any] = {  # validated by the form
+    options: dict[str, Any] = {  # validated by the form
         "only": [*only] if isinstance(only, list | tuple) else only,
         "name": name,
         "baseUrl": base_url,
@@ -192,7 +195,7 @@ def openapi(
         "maxDescription": max_description,
     }
     try:
-        form = ApiForm.model_validate(given)
+        form = ApiForm.model_validate(options)
     except ValidationError as error:
         first = error.errors()[0]
         top, *below = map(str, first["loc"])
@@ -217,7 +220,7 @@ async def _fetched(url: str, form: ApiForm) -> Api:
 
 
 def _in_thread(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run the coroutine in a thread of its own: the caller's may have a loop already."""
+    """Run the coroutine in a thread of its own, because the caller's thread can have a running event loop."""
     with ThreadPoolExecutor(1, "toolwright-openapi") as pool:
         return pool.submit(lambda: asyncio.run(begin())).result()
 
@@ -264,7 +267,7 @@ def api_entries(config: JSON) -> dict[int, JSON]:
 async def with_apis(
     config: JSON, read: Callable[[ApiEntry], Awaitable[Api]]
 ) -> tuple[JSON, list[OperationFault]]:
-    """Return the configuration with the tools of its documents in their place, and the errors of these.
+    """Return the configuration with its documents replaced by their tools, and the errors of the documents.
 
     Raises `InvalidConfiguration` with the path of every error of an entry.
     """
@@ -295,15 +298,17 @@ async def with_apis(
         )
     if details:
         first = details[0]
-        raise InvalidConfiguration(sentence(f"{first['path']} {first['message']}"), details[:MOST_FAULTS])
+        raise InvalidConfiguration(sentence(f"{first['path']} {first['message']}"), details[:MOST_ERRORS])
     tools: list[JSON] = []
     for number, entry in enumerate(config["tools"]):
         tools += apis[number].tools if number in apis else [entry]
-    return {**config, "tools": tools}, [fault for api in apis.values() for fault in api.faults]
+    return {**config, "tools": tools}, [
+        operation_error for api in apis.values() for operation_error in api.faults
+    ]
 
 
 def with_apis_of_file(config: JSON, folder: Path) -> JSON:
-    """Return the configuration of a file in that folder with the tools of its documents in their place.
+    """Return the configuration of a file in that folder, with its documents replaced by their tools.
 
     Raises `InvalidConfiguration` with the path of every error of an entry.
     """

@@ -1,4 +1,4 @@
-"""Pipeline of a tool call without a runtime: parse, validate, execute, return the outcome."""
+"""Pipeline of a tool call: parse, validate, execute, return the result. It needs no runtime."""
 
 import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -26,10 +26,10 @@ _log = logger("toolwright.pipeline")
 
 @value
 class PreparedCall:
-    """One call, ready for its executor.
+    """A validated call, ready for its executor.
 
-    `arguments` are JSON, `keywords` the same as a function takes them (models built, enums made); None where
-    the handler takes the JSON as it is.
+    `arguments` are JSON. `keywords` are the same for a function (models built, enums created), or None if the handler
+    takes the JSON unchanged.
     """
 
     tool: Tool
@@ -68,17 +68,17 @@ def prepare(
         return unknown_tool(name, tools)
     try:
         if resolve is None or tool.meta is None:
-            judged = tool.judge.read(arguments)  # type: ignore[union-attr]  # set when the tool was made
+            validated = tool.validator.read(arguments)  # type: ignore[union-attr]  # set when the tool was made
         else:
-            judged = tool.judge.read(arguments, partial(resolve, tool))  # type: ignore[union-attr]  # the same
-        if tool.meta is not None and "_delegate" in judged and "_delegate" in tool.meta.choices:
-            return PreparedCall(tool=tool.delegated, arguments=judged, call_id=call_id)
-        keywords = None if tool.signature is None else tool.signature.binding.bind(judged)
-        return PreparedCall(tool=tool, arguments=judged, call_id=call_id, keywords=keywords)
+            validated = tool.validator.read(arguments, partial(resolve, tool))  # type: ignore[union-attr]  # the same
+        if tool.meta is not None and "_delegate" in validated and "_delegate" in tool.meta.choices:
+            return PreparedCall(tool=tool.delegated, arguments=validated, call_id=call_id)
+        keywords = None if tool.signature is None else tool.signature.binding.bind(validated)
+        return PreparedCall(tool=tool, arguments=validated, call_id=call_id, keywords=keywords)
     except (InvalidArguments, DefinitionError) as error:
         return refusal(error)
     except Exception as error:  # noqa: BLE001 - the guard: a bug of ours is neither the model's fault nor the run's end
-        return internal_failure(f"judging the arguments of the tool {name!r}", error)
+        return internal_failure(f"validating the arguments of the tool {name!r}", error)
 
 
 def internal_failure(doing: str, error: Exception) -> ToolResult:
@@ -116,7 +116,7 @@ def limit_of(tool: Tool) -> float | None:
 async def carry_out(
     executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState
 ) -> Outcome:
-    """Execute a call, however long it takes; a missing or broken executor gives an error result."""
+    """Execute a call without a time limit. A missing or broken executor gives an error result."""
     tool = prepared.tool
     executor = executors.get(tool.carrier)
     if executor is None:
@@ -129,23 +129,23 @@ async def carry_out(
         built = tool.needs.build(tenvs)
         if isinstance(built, MissingTenvs):
             return missing_tenvs_error(tool.name, built)
-        tenvs.adopt(built, tool.needs.named(built))
+        tenvs.adopt(built, tool.needs.by_both_names(built))
     try:
         outcome = await executor(prepared, state)
     except Exception as error:  # noqa: BLE001 - the guard: a bug of an executor must not end the run
         _log.exception("The executor of the tool %r failed.", tool.name)
         return as_failure(error)
-    if tool.result_judge is not None and isinstance(outcome, ToolResult) and outcome.status == "success":
-        return await in_thread_if_large(outcome.result, _validated, tool.name, tool.result_judge, outcome)
+    if tool.result_validator is not None and isinstance(outcome, ToolResult) and outcome.status == "success":
+        return await in_thread_if_large(outcome.result, _validated, tool.name, tool.result_validator, outcome)
     return outcome
 
 
 def _validated(name: str, validator: ResultValidator, outcome: ToolResult) -> ToolResult:
     """Return the result, or an error result if the tool's `_output` does not allow it (S1)."""
     try:
-        errors = validator.faults(outcome.result)
+        errors = validator.errors(outcome.result)
     except Exception as error:  # noqa: BLE001 - the guard, as in `prepare`
-        return internal_failure(f"judging the result of the tool {name!r}", error)
+        return internal_failure(f"validating the result of the tool {name!r}", error)
     if not errors:
         return outcome
     return ToolResult.fail(
@@ -155,7 +155,7 @@ def _validated(name: str, validator: ResultValidator, outcome: ToolResult) -> To
 
 
 async def answer_internal(prepared: PreparedCall, state: ThreadState) -> ToolResult:
-    """Return the executor of internal tools: their arguments are their result."""
+    """Execute a call of an internal tool: its arguments are its result."""
     return internal_result(prepared)
 
 
@@ -165,7 +165,7 @@ def internal_result(prepared: PreparedCall) -> ToolResult:
 
 
 async def answer_latent(prepared: PreparedCall, state: ThreadState) -> ToolResult:
-    """Return the executor of latent tools."""
+    """Execute a call of a latent tool."""
     return answer_by_model(prepared)
 
 
@@ -199,7 +199,7 @@ async def missing_variables(tool: Tool, state: ThreadState) -> list[str]:
 async def _resolves(state: ThreadState, name: str) -> bool:
     try:
         return await state.env(name) is not None
-    except CannotUnseal:
+    except CannotUnseal:  # a value that cannot be decrypted is as good as missing
         return False
 
 

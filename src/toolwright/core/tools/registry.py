@@ -1,4 +1,4 @@
-"""Registries of schema tools (S1): the interfaces, and apart from them the functions that execute them."""
+"""Registries of schema tools (S1): their interfaces, and separately the functions that execute them."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -20,17 +20,17 @@ H = TypeVar("H", bound=Handler)
 
 
 class Registry:
-    """Tools by their schemas, and handlers by name; a tool's interface is the same with any handler or none."""
+    """Schema tools by name, and handlers by name. A tool's interface does not depend on its handler."""
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
         self._handlers: dict[str, Handler] = {}
-        self._given: dict[str, Tool] = {}
+        self._registered: dict[str, Tool] = {}
 
     def tool(self, name: str, schema: object) -> Callable[[H], H]:
-        """Register a tool by its schema, as `Tool.from_schema` takes it; above a function also that, as its handler.
+        """Register a tool by its schema, as in `Tool.from_schema`. A decorated function becomes its handler.
 
-        Raises `DefinitionError` for a name that is registered, `InvalidConfiguration` for an invalid schema.
+        Raises `DefinitionError` for a registered name, `InvalidConfiguration` for an invalid schema.
         """
         tool = Tool.from_schema(name, schema)
         if name in self._tools:
@@ -41,7 +41,7 @@ class Registry:
         def register_both(function: H) -> H:
             try:
                 return register(function)
-            except DefinitionError:
+            except DefinitionError:  # register both or none
                 del self._tools[name]
                 raise
 
@@ -71,38 +71,35 @@ class Registry:
         return register if function is None else register(function)
 
     def swap_handler(self, name: str, function: Handler) -> None:
-        """Replace a handler. Raises `DefinitionError` if there is none of that name."""
-        self._known(name)
+        """Replace a handler. Raises `DefinitionError` if no handler has that name."""
+        self._require_handler(name)
         self._handlers[name] = _checked(name, function)
 
     def remove_handler(self, name: str) -> None:
-        """Remove a handler, so that its tool is latent again.
-
-        Raises `DefinitionError` if there is none of that name.
-        """
-        self._known(name)
+        """Remove a handler, so that its tool is latent again. Raises `DefinitionError` if no handler has that name."""
+        self._require_handler(name)
         del self._handlers[name]
 
     def tools(self) -> tuple[Tool, ...]:
-        """Return the tools as they are executed now, in the order of their registration.
+        """Return the tools with their current handlers, in the order of their registration.
 
         Raises `DefinitionError` for an `_activity` without a handler, and for a handler that does not fit its tool.
         """
         tools = resolve(self._tools.values(), self._handlers)
-        self._given = {tool.name: self._same(tool) for tool in tools}
-        return tuple(self._given.values())
+        self._registered = {tool.name: self._same(tool) for tool in tools}
+        return tuple(self._registered.values())
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
-        """The handlers by name, as they are now."""
+        """The current handlers, by name."""
         return {**self._handlers}
 
     def _same(self, tool: Tool) -> Tool:
         """Return the same tool object as before if its handler is unchanged, as tools are compared by identity."""
-        before = self._given.get(tool.name, tool)
+        before = self._registered.get(tool.name, tool)
         return before if before.handler is tool.handler else tool
 
-    def _known(self, name: str) -> None:
+    def _require_handler(self, name: str) -> None:
         if not isinstance(name, str) or name not in self._handlers:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise DefinitionError(f"There is no handler {brief_value(name)}.")
 
@@ -111,8 +108,8 @@ def resolve(tools: Iterable[Tool], handlers: Mapping[str, Handler]) -> tuple[Too
     """Return the schema tools, with the kind by which they are executed (D17).
 
     A tool with an `_activity` is a `function` with that handler, one that fixes its `_delegate` a `delegate`, one with
-    a handler of its own name a `function` with it; any other is `latent`. Raises `DefinitionError` naming all handlers
-    that are missing.
+    a handler of its own name a `function` with it; any other is `latent`. Raises `DefinitionError`, which names all
+    missing handlers.
     """
     listed = tuple(tools)
     activities = [(tool.name, tool.meta.activity) for tool in listed if tool.meta and tool.meta.activity]
@@ -141,12 +138,12 @@ def _checked(name: str, function: object) -> Handler:
 
 
 class HandlerBinding(Binding):
-    """Turns a call of a schema tool into the keyword arguments of its handler, which has no meta-properties.
+    """Converts the arguments of a schema tool's call into the keyword arguments of its handler.
 
-    Raises `DefinitionError` for a handler that does not take the tool's arguments.
+    Meta-properties are not passed. Raises `DefinitionError` for a handler that does not accept the tool's arguments.
     """
 
-    __slots__ = ("_call", "_interface", "_named", "_rest", "_tool", "_whole")
+    __slots__ = ("_by_name", "_call", "_interface", "_remaining", "_tool", "_whole_parameter")
 
     def __init__(self, tool: Tool, handler: Handler) -> None:
         what = f"The handler of the tool {tool.name!r}"
@@ -159,17 +156,17 @@ class HandlerBinding(Binding):
         self._interface = tool
         self._call = _of_type(parameters, hints, Call)
         self._tool = _of_type(parameters, hints, Tool)
-        self._rest = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+        self._remaining = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
         own = {
             name: each
             for name, each in parameters.items()
             if name not in (self.state, self._call, self._tool) and each.kind is not each.VAR_KEYWORD
         }
         properties = cast("JSONObject", tool.parameters["properties"])
-        self._named = {name: each.default is each.empty for name, each in own.items() if name in properties}
+        self._by_name = {name: each.default is each.empty for name, each in own.items() if name in properties}
         others = [name for name, each in own.items() if name not in properties and _is_needed(each)]
-        self._whole = next((name for name in others if _takes_object(hints.get(name))), None)
-        self._check(properties, [name for name in others if name != self._whole])
+        self._whole_parameter = next((name for name in others if _takes_object(hints.get(name))), None)
+        self._check(properties, [name for name in others if name != self._whole_parameter])
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:
         """Return the handler's keyword arguments.
@@ -178,32 +175,34 @@ class HandlerBinding(Binding):
         """
         assert self._interface.meta is not None, "a schema tool has them"
         call = read_call(self._interface.name, self._interface.meta, arguments, latent=False)
-        missing = [name for name, needed in self._named.items() if needed and name not in call.args]
+        missing = [name for name, needed in self._by_name.items() if needed and name not in call.args]
         if missing:
             raise InvalidArguments([FieldError((name,), "is missing") for name in missing])
-        taken = call.args if self._rest else {n: each for n, each in call.args.items() if n in self._named}
-        others = {self._whole: call.args, self._call: call, self._tool: self._interface}
-        return {**taken, **{name: each for name, each in others.items() if name is not None}}
+        selected = (
+            call.args if self._remaining else {n: each for n, each in call.args.items() if n in self._by_name}
+        )
+        others = {self._whole_parameter: call.args, self._call: call, self._tool: self._interface}
+        return {**selected, **{name: each for name, each in others.items() if name is not None}}
 
     def _check(self, properties: JSONObject, unknown: list[str]) -> None:
         what = f"The handler of the tool {self._interface.name!r}"
         injected = (self.state, self._call, self._tool, *self.dependencies)
-        taken = [name for name in injected if name in properties]
-        if taken:
+        conflicting = [name for name in injected if name in properties]
+        if conflicting:
             raise DefinitionError(
-                f"{what} has a parameter {taken[0]!r} that gets no argument, but so is an argument named: rename it."
+                f"{what} has an injected parameter with the name of an argument, {conflicting[0]!r}. Rename it."
             )
         if unknown:
             names = ", ".join(properties) or "none"
             raise DefinitionError(
-                f"{what} wants {unknown[0]!r}, which is no argument of it; there are: {names}."
+                f"{what} has the parameter {unknown[0]!r}, which is not an argument. The arguments are: {names}."
             )
-        if self._rest or self._whole is not None:
+        if self._remaining or self._whole_parameter is not None:
             return
-        left = [name for name in properties if name not in self._named]
-        if left:
+        unread = [name for name in properties if name not in self._by_name]
+        if unread:
             raise DefinitionError(
-                f"{what} does not take its argument {left[0]!r}; name it, or take **arguments."
+                f"{what} has no parameter for the argument {unread[0]!r}. Add it, or add **arguments."
             )
 
 
@@ -233,14 +232,14 @@ def _dependencies(
 
 
 def _of_type(
-    parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, object], wanted: type
+    parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, object], kind: type
 ) -> str | None:
     """Return the name of the first parameter that is annotated with the type, also as one of several."""
-    return next((name for name in parameters if _mentions(hints.get(name), wanted)), None)
+    return next((name for name in parameters if _mentions(hints.get(name), kind)), None)
 
 
-def _mentions(hint: object, wanted: type) -> bool:
-    return hint is wanted or any(_mentions(part, wanted) for part in get_args(hint))
+def _mentions(hint: object, kind: type) -> bool:
+    return hint is kind or any(_mentions(part, kind) for part in get_args(hint))
 
 
 def _is_needed(parameter: inspect.Parameter) -> bool:
@@ -248,6 +247,6 @@ def _is_needed(parameter: inspect.Parameter) -> bool:
 
 
 def _takes_object(hint: object) -> bool:
-    """Return whether a parameter accepts any object: it is annotated so, or not at all."""
+    """Return whether a parameter accepts any object: its annotation is a dict, or it has none."""
     kind = get_origin(hint) or hint
     return hint is None or hint is Any or (isinstance(kind, type) and issubclass(dict, kind))

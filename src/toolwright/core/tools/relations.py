@@ -43,7 +43,7 @@ TenvName: TypeAlias = Annotated[str, AfterValidator(_tenv_name)]
 class _Form(BaseModel):
     """A part of a definition, in snake_case or as S0 spells it. Raises `DefinitionError` with the invalid field."""
 
-    _wanted: ClassVar[str] = "an object"
+    _rules: ClassVar[str] = "an object"
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -56,7 +56,7 @@ class _Form(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_words(cls, value: Any, handler: ModelWrapValidatorHandler["_Form"]) -> "_Form":  # user input
+    def _plain_error(cls, value: Any, handler: ModelWrapValidatorHandler["_Form"]) -> "_Form":  # user input
         try:
             return handler(value)
         except ValidationError as error:
@@ -64,10 +64,10 @@ class _Form(BaseModel):
             steps = first["loc"][:-2] if first["loc"][-1:] == ("[key]",) else first["loc"]
             path = ".".join(str(part) for part in steps if not str(part).startswith(("literal", "function")))
             unknown = first["type"] == "extra_forbidden"
-            path_fault = f"there is no field {path!r}" if unknown else f"{path} {form_error(first)}"
-            kind_fault = f"it must be {cls._wanted}, not {brief_value(value)}"
+            path_error = f"there is no field {path!r}" if unknown else f"{path} {form_error(first)}"
+            kind_error = f"it must be {cls._rules}, not {brief_value(value)}"
             raise DefinitionError(
-                sentence(f"{cls.__name__} is faulty: {path_fault if path else kind_fault}")
+                sentence(f"{cls.__name__} is invalid: {path_error if path else kind_error}")
             ) from None
 
 
@@ -75,8 +75,8 @@ class SubpromptConfig(_Form):
     """A prompt as a tool (S0 §4): the parts of its answer, and its arguments.
 
     By default the answer includes its text, its calls and their errors. `init_user_message_property` names the argument
-    that is its user message, `init_attachments_property` the one with paths of files of the thread. `requires_approval`
-    is as for any tool.
+    that is its user message, `init_attachments_property` the argument with paths of files of the thread.
+    `requires_approval` is that of `Tool`.
     """
 
     name: Name
@@ -100,19 +100,19 @@ class Immediate(_Form):
     for all of them. Only those designated as name or description are ever shown to a model.
     """
 
-    _wanted: ClassVar[str] = "true, false or an object"
+    _rules: ClassVar[str] = "true, false or an object"
     name_env: Name | None = None
     description_env: Name | None = None
     scoped_env: tuple[Name, ...] = Field(default=(), strict=False)
 
     @property
     def designated(self) -> tuple[str, ...]:
-        """The names whose values models are shown."""
+        """The names whose values are shown to models."""
         return tuple([name for name in (self.name_env, self.description_env) if name is not None])
 
     @property
     def related(self) -> tuple[str, ...]:
-        """The names that one child has values of, all with the same suffix."""
+        """The names of which each child has a value, all with the same suffix."""
         return self.scoped_env or self.designated
 
 
@@ -124,7 +124,7 @@ class Resumable(_Form):
     `state.notify_parent` sends.
     """
 
-    _wanted: ClassVar[str] = "false or an object"
+    _rules: ClassVar[str] = "false or an object"
     receives_messages: Side = "side_a"
     max_instances: Annotated[int, Field(ge=1)] | None = None
     parent_communication: Literal["implicit", "explicit"] = "implicit"
@@ -164,19 +164,19 @@ class SubagentToolConfig(_Form):
     def _consistent(self) -> Self:
         if self.resumable and self.requires_approval is not None:
             raise DefinitionError(
-                f"The agent {self.name!r} is resumable: a built-in tool makes it, which needs no approval. "
+                f"The agent {self.name!r} is resumable, so a built-in tool creates it without an approval. "
                 "Leave out requires_approval, or resumable."
             )
         both = next((name for name in self.pass_tenvs if name in self.tenvs), None)
         if both is not None:
             raise DefinitionError(
-                f"SubagentToolConfig is faulty: {both!r} is in both tenvs and pass_tenvs; keep one of them."
+                f"SubagentToolConfig is invalid: {both!r} is in both tenvs and pass_tenvs; keep one of them."
             )
         return self
 
     @property
     def always_immediate(self) -> bool:
-        """Return whether it runs whatever the env holds."""
+        """Return whether it runs immediately, independently of flags in the env."""
         return self.immediate is True and self.optional is None
 
 
@@ -208,30 +208,30 @@ class PromptCall:
 class AgentCall:
     """Relation of a tool of the kind `agent` to a child thread of the agent with that id, described by `about`.
 
-    `judge` validates its arguments; None for an agent whose prompt requires only a message.
+    `validator` validates its arguments; None for an agent whose prompt requires only a message.
     """
 
     config: SubagentToolConfig
     agent_id: str
     about: str = ""
-    judge: ArgumentValidator | None = None
+    validator: ArgumentValidator | None = None
 
     @property
     def schema(self) -> JSONObject | None:
         """The schema of its arguments, or None."""
-        return None if self.judge is None else self.judge.schema
+        return None if self.validator is None else self.validator.schema
 
 
 @value
 class Handoff:
-    """The relation of a tool of the kind `agent` to the agent that it hands the thread over to."""
+    """Relation of a tool of the kind `agent` to the agent that it hands the thread over to."""
 
     agent_id: str
 
 
 @value
 class Lifecycle:
-    """The relation of the built-in tools for agents that live on: `create` one of these, or `message` one of them."""
+    """Relation of the built-in tools for resumable agents: `create` an instance, or `message` one."""
 
     verb: Literal["create", "message"]
     relations: tuple[AgentCall, ...]
@@ -241,5 +241,5 @@ Relation: TypeAlias = PromptCall | AgentCall | Handoff | Lifecycle | McpCall
 
 
 def is_on(flag: str | None) -> bool:
-    """Return whether the value of an `optional` flag turns its branch on."""
+    """Return whether the value of an `optional` flag is `true`, `1` or `yes`."""
     return flag is not None and flag.lower() in ("true", "1", "yes")

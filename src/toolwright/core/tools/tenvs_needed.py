@@ -1,4 +1,4 @@
-"""Tenvs that a tool requires of its thread (S2 §9): the declared ones, and the errors of their values."""
+"""Tenvs that a tool requires of its thread (S2 §9): the declared names, and the errors of their values."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -46,8 +46,8 @@ class MissingTenvs:
         return "; ".join([*parts, *self.faults])
 
 
-def tenvs_lacking(what: str, missing: MissingTenvs) -> TenvsRequired:
-    """Return the error for `what`, with all missing and invalid tenvs (S2 §9.3)."""
+def missing_tenvs(what: str, missing: MissingTenvs) -> TenvsRequired:
+    """Return the error that `what` needs tenvs, with all missing and invalid ones (S2 §9.3)."""
     return TenvsRequired(
         sentence(f"{what}, its tenvs are not what its tools need: {missing}"),
         [*missing.missing],
@@ -56,12 +56,12 @@ def tenvs_lacking(what: str, missing: MissingTenvs) -> TenvsRequired:
 
 
 class Needs:
-    """The tenvs that one tool declares, read from its model. Raises `DefinitionError` where that is invalid.
+    """The tenvs that one tool declares, read from its model. Raises `DefinitionError` for an invalid model.
 
-    `schema` is the JSON Schema of the model, `names` and `secrets` are names as they are in JSON.
+    `schema` is the JSON Schema of the model, `names` and `secrets` are names as in JSON.
     """
 
-    __slots__ = ("_builder", "_fields", "_judge", "names", "schema", "secrets")
+    __slots__ = ("_builder", "_fields", "_validator", "names", "schema", "secrets")
 
     def __init__(self, model: type[BaseModel], tool: str) -> None:
         self.schema, self._builder = read_model(model, tool, "tenvs")
@@ -75,8 +75,8 @@ class Needs:
             for key, name in self._fields.items()
             if _is_secret(model, name, f"Tool {tool!r}: tenv {key!r}")
         )
-        self._judge = ArgumentValidator(self.schema, tool)
-        self._judge.compile()
+        self._validator = ArgumentValidator(self.schema, tool)
+        self._validator.compile()
 
     def read(self, values: Mapping[str, JSON] | Tenvs) -> dict[str, object] | MissingTenvs:
         """Return the declared names with their values, built by the model, or their errors.
@@ -84,24 +84,26 @@ class Needs:
         A missing optional name has its default. Names are as in JSON and as in Python.
         """
         built = self.build(values)
-        return built if isinstance(built, MissingTenvs) else self.named(built)
+        return built if isinstance(built, MissingTenvs) else self.by_both_names(built)
 
     def build(self, values: Mapping[str, JSON] | Tenvs) -> object:
         """Return an instance of the model with these values, or a `MissingTenvs` with the errors."""
-        wanted: JSONObject = {name: values[name] for name in self._fields if name in values}
+        declared: JSONObject = {name: values[name] for name in self._fields if name in values}
         try:
-            judged = self._judge.read(wanted)
+            validated = self._validator.read(declared)
         except InvalidArguments as error:
-            return _lacking(error.faults)
+            return _missing_or_invalid(error.faults)
         try:
-            return build_model(self._builder, judged)
+            return build_model(self._builder, validated)
         except InvalidArguments as error:  # a validator of the user's own may repeat the value in any form
-            return _lacking([FieldError(each.path[:1], "is not accepted") for each in error.faults])
+            return _missing_or_invalid(
+                [FieldError(each.path[:1], "is not accepted") for each in error.faults]
+            )
 
-    def named(self, built: object) -> dict[str, object]:
+    def by_both_names(self, built: object) -> dict[str, object]:
         """Return the fields of the instance by their names in Python and in JSON."""
-        named = {name: getattr(built, name) for name in self._fields.values()}
-        return named | {key: named[name] for key, name in self._fields.items()}
+        by_both_names = {name: getattr(built, name) for name in self._fields.values()}
+        return by_both_names | {key: by_both_names[name] for key, name in self._fields.items()}
 
 
 def merged_errors(needs: Iterable[Needs], values: Mapping[str, JSON]) -> MissingTenvs:
@@ -114,7 +116,7 @@ def merged_errors(needs: Iterable[Needs], values: Mapping[str, JSON]) -> Missing
     return total
 
 
-def _lacking(errors: Iterable[FieldError]) -> MissingTenvs:
+def _missing_or_invalid(errors: Iterable[FieldError]) -> MissingTenvs:
     """Sort validation errors into missing and invalid tenvs. An error inside a value keeps its path."""
     missing: list[str] = []
     invalid: list[tuple[str, str]] = []
@@ -149,13 +151,15 @@ def _right_form(annotation: Any) -> str:  # any annotation
     return f"annotate it Annotated[{text}, tw.Secret]"
 
 
-def _hides_secret(annotation: Any, above: tuple[object, ...]) -> bool:  # any annotation
+def _hides_secret(annotation: Any, enclosing: tuple[object, ...]) -> bool:  # any annotation
     if _marked(getattr(annotation, "__metadata__", ())):
         return True
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in above:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in enclosing:
         fields = model_fields(annotation).values()
-        return any(_marked(f.metadata) or _hides_secret(f.annotation, (*above, annotation)) for f in fields)
-    return any(_hides_secret(part, above) for part in get_args(annotation))
+        return any(
+            _marked(f.metadata) or _hides_secret(f.annotation, (*enclosing, annotation)) for f in fields
+        )
+    return any(_hides_secret(part, enclosing) for part in get_args(annotation))
 
 
 def _marked(metadata: Iterable[object]) -> bool:

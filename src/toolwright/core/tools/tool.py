@@ -41,9 +41,9 @@ _FRAMEWORKS: Mapping[Framework, tuple[str, str]] = {
 
 
 def adapter(framework: Framework, function: Literal["native_tools", "tool_of"]) -> Callable[..., Any]:
-    """Return a function of the framework's adapter, found by its name: the core imports no adapter.
+    """Return a function of the framework's adapter, imported by name: the core depends on no adapter.
 
-    `native_tools(toolset, state)` are the framework's tools that call ours, `tool_of(native, …)` is ours that calls
+    `native_tools(toolset, state)` are the framework's tools that call ours, `tool_of(native, …)` is our tool that calls
     theirs. Raises `MissingExtra`.
     """
     try:
@@ -63,10 +63,12 @@ _TAKEN_BY: Mapping[str, str] = {
 def check_foreign(value: object) -> None:
     """Raise `DefinitionError` for a tool of another framework. The message names the function that converts it."""
     modules = [each.__module__.partition(".")[0] for each in type(value).__mro__]
-    way = next((_TAKEN_BY[module] for module in modules if module in _TAKEN_BY), None)
-    if way is not None:
+    converter = next((_TAKEN_BY[module] for module in modules if module in _TAKEN_BY), None)
+    if converter is not None:
         name = brief_value(getattr(value, "name", type(value).__name__))
-        raise DefinitionError(f"The tool {name} is another framework's: put tw.Tool.{way}(…) of it there.")
+        raise DefinitionError(
+            f"The tool {name} belongs to another framework. Convert it with tw.Tool.{converter}(…)."
+        )
 
 
 Kind: TypeAlias = Literal[
@@ -77,7 +79,7 @@ _TIMEOUTS: Mapping[Kind, float] = {
     "function": FUNCTION_TIMEOUT,
     **dict.fromkeys(("gateway", "external", "space", "mcp"), OUTSIDE_TIMEOUT),
 }
-"""Seconds, where none are given (D8). Kinds that are not here have children or nobody to wait for."""
+"""Default timeouts in seconds (D8). All other kinds have no default timeout."""
 _WAITING: frozenset[Kind] = frozenset({"external", "space"})
 _SHOWN: frozenset[Kind] = frozenset({"gateway", "external", "space"})
 _CONFIGURED: frozenset[Kind] = frozenset({"gateway", "external", "space", "internal"})
@@ -89,28 +91,53 @@ _CONFORMING = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 class ToolNameWarning(UserWarning):
-    """A tool's name works, but some providers only take it under an alias (S2 §8.3)."""
+    """A tool's name is valid, but some providers accept it only under an alias (S2 §8.3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tool:
-    """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` if it is invalid.
+    """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` if a field is invalid.
 
-    `parameters` is the JSON Schema of its arguments. A schema tool (S1) needs no description; `meta` holds the
-    meta-properties of its schema, which are removed from `parameters`. `timeout` is in seconds, None for no limit;
-    when it is not given, it depends on the kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
-    `mcp`. `grace` is the seconds that a function may go on after its run was cancelled; None: none, or 5 if it has
-    read the abort signal. Calls of `external` and `space` tools always have a time limit (S3). `read_only`,
-    `idempotent` and `destructive` describe a call's effect; an interrupted call runs again only if one of the first
-    two is set (D14). A `visible` call is shown in the active space, by default for `gateway`, `external` and
-    `space` (D10). With `is_async` the run does not wait for a result from outside, which is accepted for
-    `expires_in` seconds. With an `execution` the call is made over HTTP, unless the kind is `internal` (D8).
-    `tenvs` is a model of the values that the thread requires (S2 §9), `variables` the values that its env requires
-    at a call (S0 §3). `relation` is what a tool of the kind `prompt`, `agent` or `mcp` calls. `signature` is known
-    for handlers made by `tool`; any other is called as `handler(state, arguments)`. `carrier` is the kind whose
-    executor executes the calls (D8): `gateway` for all HTTP calls. With `requires_approval` a call waits for a
-    person before it starts; `approval` has the terms. `stands_alone` is true if calls wait for nothing and need
-    only their arguments.
+    `tw.tool` makes one from a function, `from_config` and `from_schema` from JSON.
+
+    Attributes:
+        name: The name by which models call it, on one line. Unique among the tools of a prompt.
+        description: What the tool does and when to call it, for models. Required, except for a schema tool (S1).
+        kind: What executes the calls: `"function"` (default) its handler; `"gateway"` an HTTP request; `"external"` a
+            worker; `"space"` a person in the active space; `"internal"` nothing, the arguments are the result;
+            `"mcp"`, `"prompt"` and `"agent"` what `relation` names; `"latent"` the model itself; `"delegate"` a
+            composed request.
+        parameters: JSON Schema of the arguments, which must be an object. Default: no arguments.
+        handler: The function of a `"function"` tool. Default: None.
+        timeout: Seconds after which a call fails, at most 10**9; None for no limit, which `external` and `space` tools
+            must not have (S3). Default, by kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
+            `mcp`, None for the others.
+        grace: Seconds that the function may continue after its run was cancelled. Default: None, which is 0, or 5 for a
+            call that has read the abort signal.
+        visible: Whether calls are shown in the active space. Default, by kind (D10): True for `gateway`, `external` and
+            `space`. A `space` tool must be visible.
+        is_async: Whether the run continues without waiting for a result from outside. Default: False.
+        expires_in: Seconds for which a result from outside is accepted, at most 10**9. Default: None, no limit.
+        execution: The HTTP request that executes the calls, unless the kind is `"internal"` (D8). Default: None.
+        read_only: Whether calls change nothing. An interrupted call is repeated (D14), and several can run at once.
+            Default: False.
+        idempotent: Whether repeating a call has no further effect. An interrupted call is repeated (D14).
+            Default: False.
+        destructive: Whether calls can delete or overwrite. Not together with `read_only`. Default: False.
+        tenvs: pydantic model of the typed values that the thread must have (S2 §9). Default: None.
+        variables: Variables that must have values before a call starts (S0 §3). Default: none.
+        relation: What a `"prompt"`, `"agent"` or `"mcp"` tool calls. Set by the runtime.
+        meta: Meta-properties of a schema tool, which are removed from `parameters` (S1). Default: None.
+        requires_approval: Which calls wait for a person before they start: True (all), a function of the arguments, or
+            an `Approval`. Default: None, no calls.
+        signature: The handler's signature, if `tw.tool` made the tool. Any other handler is called as
+            `handler(state, arguments)`.
+        validator: Validates the arguments of calls. Set by default from `parameters`.
+        needs: The fields of `tenvs`. Computed.
+        carrier: The kind whose executor executes the calls (D8): `"gateway"` for all HTTP requests. Computed.
+        approval: The terms of `requires_approval`. Computed.
+        stands_alone: Whether calls wait for nothing and need only their arguments. Computed.
+        result_validator: Validates the results of a schema tool, if it declares their schema. Computed.
     """
 
     name: str
@@ -133,16 +160,18 @@ class Tool:
     meta: Meta | None = None
     requires_approval: Requirement = None
     signature: Signature | None = field(default=None, repr=False)
-    judge: ArgumentValidator | None = field(default=None, repr=False)
+    validator: ArgumentValidator | None = field(default=None, repr=False)
     needs: Needs | None = field(default=None, init=False, repr=False)
     carrier: Kind = field(default="function", init=False, repr=False)
     approval: Approval | None = field(default=None, init=False, repr=False)
     stands_alone: bool = field(default=False, init=False, repr=False)
-    result_judge: ResultValidator | None = field(default=None, init=False, repr=False)
+    result_validator: ResultValidator | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
-            raise DefinitionError(f"There is no kind of tool {brief_value(self.kind)}.")
+            raise DefinitionError(
+                f"The tool kind {brief_value(self.kind)} is unknown. Choose one of {', '.join(get_args(Kind))}."
+            )
         if self.timeout is _BY_KIND:
             object.__setattr__(self, "timeout", _TIMEOUTS.get(self.kind))
         if self.visible is _SHOWN_BY_KIND:
@@ -154,17 +183,19 @@ class Tool:
         object.__setattr__(self, "variables", _variables(self))
         object.__setattr__(self, "stands_alone", _stands_alone(self))
         object.__setattr__(self, "needs", None if self.tenvs is None else Needs(self.tenvs, self.name))
-        object.__setattr__(self, "result_judge", None)
+        object.__setattr__(self, "result_validator", None)
         if self.meta is not None:
             schema = call_schema(self.name, self.parameters, self.meta, self.latent)
-            object.__setattr__(self, "judge", ArgumentValidator(schema, self.name))
-            object.__setattr__(self, "result_judge", _result_validator(self.name, self.meta, self.latent))
-        elif self.judge is None or self.judge.schema is not self.parameters:
-            made = self.signature
-            validator = ArgumentValidator(self.parameters, self.name, made is not None and made.takes_nothing)
-            if made is None:
+            object.__setattr__(self, "validator", ArgumentValidator(schema, self.name))
+            object.__setattr__(self, "result_validator", _result_validator(self.name, self.meta, self.latent))
+        elif self.validator is None or self.validator.schema is not self.parameters:
+            signature = self.signature
+            validator = ArgumentValidator(
+                self.parameters, self.name, signature is not None and signature.takes_nothing
+            )
+            if signature is None:
                 validator.compile()
-            object.__setattr__(self, "judge", validator)
+            object.__setattr__(self, "validator", validator)
 
     @classmethod
     def from_config(cls, config: object, *, prefix: str = "", trusted: bool = True) -> "Tool":
@@ -180,8 +211,8 @@ class Tool:
     def from_schema(cls, name: str, schema: object) -> "Tool":
         """Return the tool of a JSON Schema (S1 "Schema as interface"): `latent`, or `delegate` if it names one.
 
-        Raises `InvalidConfiguration` with the path of every fault, `DefinitionError` for an invalid name. Nothing is
-        fetched, and the schema stays as it is.
+        Raises `InvalidConfiguration` with the path of every error, `DefinitionError` for an invalid name. Nothing is
+        fetched, and the schema is not changed.
         """
         return cls(**read_schema_tool(name, schema))
 
@@ -210,53 +241,50 @@ class Tool:
 
     @property
     def latent(self) -> bool:
-        """Return whether the model itself carries the calls out, so that it is asked for their output (D17)."""
+        """Return whether the model itself executes the calls, so that it is asked for their output (D17)."""
         return self.kind == "latent" and self.meta is not None and self.meta.activity is None
 
     @property
     def offered(self) -> JSONObject:
-        """The schema sent to a model.
-
-        It has the parameters, and the meta-properties that a schema tool leaves to each call.
-        """
+        """The schema sent to a model: the parameters, and the meta-properties left to each call of a schema tool."""
         return self.parameters if self.meta is None else offered(self.parameters, self.meta, self.latent)
 
     @property
     def repeatable(self) -> bool:
-        """Whether an interrupted call can be repeated (D14).
+        """Return whether an interrupted call can be repeated (D14).
 
         Calls that run in a child or a prompt continue by themselves.
         """
-        goes_on = self.kind == "delegate" or (self.relation is not None and self.kind != "mcp")
-        return self.read_only or self.idempotent or goes_on
+        continues = self.kind == "delegate" or (self.relation is not None and self.kind != "mcp")
+        return self.read_only or self.idempotent or continues
 
     def kind_of(self, arguments: str) -> Kind:
         """Return the kind that executes a call with these arguments (JSON text), which can choose a delegate."""
         if self.meta is None or "_delegate" not in self.meta.choices:
             return self.kind
-        if "_delegate" not in arguments and "\\" not in arguments:  # which may spell it
+        if "_delegate" not in arguments and "\\" not in arguments:  # an escape could spell the name
             return self.kind
         try:
             written: JSON = from_json(arguments)
-        except ValueError:
+        except ValueError:  # the validation of the arguments reports it
             return self.kind
         return "delegate" if isinstance(written, dict) and written.get("_delegate") is not None else self.kind
 
     @property
     def delegated(self) -> "Tool":
-        """The tool as it executes a call that chooses its delegate."""
-        made = copy(self)
+        """The tool for a call that chooses its delegate."""
+        delegated = copy(self)
         for name, each in {
             "kind": "delegate",
             "carrier": "delegate",
             "timeout": None,
-            "result_judge": None,
+            "result_validator": None,
         }.items():
-            object.__setattr__(made, name, each)
-        return made
+            object.__setattr__(delegated, name, each)
+        return delegated
 
     def same_as(self, other: "Tool") -> bool:
-        """Return whether both have the same declaration, as two tools made from one function have."""
+        """Return whether both tools have the same declaration, for example because they are made from one function."""
         return self is other or all(getattr(self, each) == getattr(other, each) for each in _DECLARED)
 
     @property
@@ -265,14 +293,14 @@ class Tool:
         return ToolDefinition(name=self.name, description=self.description, parameters=self.offered)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:  # whatever the handler returns
-        """Call the handler as the plain function it is, past schema and pipeline."""
+        """Call the handler directly, without validation and pipeline."""
         if self.handler is None:
             raise TypeError(f"Tool {self.name!r} of the kind {self.kind!r} has no function to call.")
         return self.handler(*args, **kwargs)
 
 
 _DECLARED = tuple(
-    [each.name for each in fields(Tool) if each.init and each.name not in ("signature", "judge")]
+    [each.name for each in fields(Tool) if each.init and each.name not in ("signature", "validator")]
 )
 
 
@@ -280,8 +308,8 @@ def _check(tool: Tool) -> None:
     if not isinstance(tool.name, str) or not tool.name.strip():  # type: ignore[redundant-expr]  # user input
         raise DefinitionError(f"A tool needs a name, not {tool.name!r}.")
     check_line("A tool", tool.name)
-    lacks = not isinstance(tool.description, str) or not tool.description.strip()  # type: ignore[redundant-expr]  # same
-    if lacks and tool.meta is None:
+    has_none = not isinstance(tool.description, str) or not tool.description.strip()  # type: ignore[redundant-expr]  # same
+    if has_none and tool.meta is None:
         raise DefinitionError(f"Tool {tool.name!r} needs a description: give description= or a docstring.")
     if tool.timeout is not None and not _is_duration(tool.timeout):
         raise DefinitionError(
@@ -297,7 +325,7 @@ def _check(tool: Tool) -> None:
             f"Tool {tool.name!r} of the kind {tool.kind!r} needs a timeout, so that an agent never waits without end."
         )
     _check_parameters(tool)
-    _check_way(tool)
+    _check_delivery(tool)
     if tool.read_only and tool.destructive:
         raise DefinitionError(f"Tool {tool.name!r} cannot be both read_only and destructive.")
     if tool.kind == "function" and tool.handler is None:
@@ -307,7 +335,7 @@ def _check(tool: Tool) -> None:
             f"Tool {tool.name!r}: its handler must be a function, not {brief_value(tool.handler)}."
         )
     if tool.kind not in _NAMED_ELSEWHERE and tool.meta is None and not _CONFORMING.fullmatch(tool.name):
-        _warn_of_name(tool.name)
+        _warn_name(tool.name)
 
 
 def _check_parameters(tool: Tool) -> None:
@@ -324,8 +352,8 @@ def _check_parameters(tool: Tool) -> None:
         )
 
 
-def _check_way(tool: Tool) -> None:
-    """Raise `DefinitionError` for fields about the result's delivery that do not fit the kind."""
+def _check_delivery(tool: Tool) -> None:
+    """Raise `DefinitionError` for fields about the delivery of results that do not fit the kind."""
     what = f"Tool {tool.name!r} of the kind {tool.kind!r}"
     if tool.kind not in _CONFIGURED and (tool.execution is not None or tool.is_async or tool.expires_in):
         raise DefinitionError(
@@ -347,8 +375,8 @@ def _variables(tool: Tool) -> tuple[Variable, ...]:
     """Return the declared variables, and those in the URL and the headers of an HTTP tool (D13)."""
     declared_variables(f"Tool {tool.name!r}", tool.variables)
     declared = {each.name for each in tool.variables}
-    named = () if tool.execution is None else tool.execution.variables
-    return (*tool.variables, *[NamedVariable(name, "secret") for name in named if name not in declared])
+    in_request = () if tool.execution is None else tool.execution.variables
+    return (*tool.variables, *[NamedVariable(name, "secret") for name in in_request if name not in declared])
 
 
 def _stands_alone(tool: Tool) -> bool:
@@ -378,11 +406,11 @@ def _is_duration(timeout: object) -> bool:
 
 
 @functools.cache
-def _warn_of_name(name: str) -> None:
+def _warn_name(name: str) -> None:
     """Warn once for each name that a provider could reject."""
     warnings.warn(
         f"The tool name {name!r} is not of the form [a-z][a-z0-9_]{{0,63}}; it works, but a provider "
-        "that refuses it is told an alias.",
+        "that refuses it gets an alias.",
         ToolNameWarning,
         stacklevel=6,
     )

@@ -32,10 +32,10 @@ ALTERNATIVE_TOOLKITS: tuple[str, ...] = (CHANNELS, MEMORY)
 
 def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
     """Return the toolkits of an agent configured as JSON with these names, or None if it mixes both sets."""
-    named = {*toolkits}
-    if named <= {*CONFIGURED}:
+    names = {*toolkits}
+    if names <= {*CONFIGURED}:
         return CONFIGURED
-    return ALTERNATIVE_TOOLKITS if named <= {*ALTERNATIVE_TOOLKITS} else None
+    return ALTERNATIVE_TOOLKITS if names <= {*ALTERNATIVE_TOOLKITS} else None
 
 
 def toolkits_error(toolkits: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Some tools together: described to any model, called by name."""
+"""Toolsets: tools described for any model, and called by name."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ from toolwright.core.model import ToolDefinition
 from toolwright.core.plain import plain
 from toolwright.core.results.result import ToolResult
 from toolwright.core.schemas.property_names import PropertyNames
-from toolwright.core.schemas.provider_forms import ProviderForm, ToolFault, alias_of, provider_form
+from toolwright.core.schemas.provider_forms import ProviderForm, ToolError, alias_of, provider_form
 from toolwright.core.schemas.provider_rules import Provider
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.state.state import ThreadState
@@ -94,35 +94,37 @@ class Toolset:
         self._executors.setdefault("internal", answer_internal)
         self._executors.setdefault("latent", answer_latent)
         self._rendered: dict[tuple[Format, Provider | None], str] = {}
-        self._told: dict[str, RenamedTool] = {}
+        self._renamed: dict[str, RenamedTool] = {}
 
     @cached_property
     def model_definitions(self) -> tuple[ToolDefinition, ...]:
-        """The tools as a model adapter takes them: the same object each time."""
+        """The tools for a model adapter; the same object each time."""
         return tuple(tool.definition for tool in self)
 
     def definitions(self, format: Format = "openai", *, provider: Provider | None = None) -> list[JSONObject]:
-        """Return the tools as OpenAI's chat completions, Anthropic's messages or MCP want them; a fresh list.
+        """Return the tools in the format of OpenAI's chat completions, Anthropic's messages or MCP, as a new list.
 
-        With a `provider` each tool is sent in a form that it accepts; tools without one are left out (`errors`), and
-        `call` accepts the names that were sent to the model.
+        With a `provider` each tool is sent in a form that it accepts; tools without such a form are omitted (`faults`),
+        and `call` accepts the names that were sent to the model.
         """
         if not isinstance(format, str) or format not in _FORMS:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise DefinitionError(f"There is no format {format!r}; there are {', '.join(map(repr, _FORMS))}.")
+            raise DefinitionError(
+                f"The format {format!r} is unknown. Choose one of {', '.join(map(repr, _FORMS))}."
+            )
         if (format, provider) not in self._rendered:
             definitions = [form.definition for form in self._forms(provider)]
-            listed = [_FORMS[format](self[self._name_of(each.name)], each) for each in definitions]
+            listed = [_FORMS[format](self[self._own_name(each.name)], each) for each in definitions]
             self._rendered[format, provider] = dumps(listed)
         return json.loads(self._rendered[format, provider])
 
-    def faults(self, provider: Provider) -> list[ToolFault]:
-        """Return the tools that `definitions` leaves out for this provider, and why."""
-        forms = [provider_form(tool.definition, _known(provider)) for tool in self]
-        return [form for form in forms if isinstance(form, ToolFault)]
+    def faults(self, provider: Provider) -> list[ToolError]:
+        """Return the tools that `definitions` omits for this provider, with the reasons."""
+        forms = [provider_form(tool.definition, _check_provider(provider)) for tool in self]
+        return [form for form in forms if isinstance(form, ToolError)]
 
-    def told(self, name: str) -> RenamedTool | None:
+    def renamed(self, name: str) -> RenamedTool | None:
         """Return the tool for a name that `definitions` sent to a model, or None if it is the tool's own name."""
-        return self._told.get(name)
+        return self._renamed.get(name)
 
     def _forms(self, provider: Provider | None) -> Iterator[ProviderForm]:
         for tool in self:
@@ -130,19 +132,19 @@ class Toolset:
             form = (
                 ProviderForm(definition=definition)
                 if provider is None
-                else provider_form(definition, _known(provider))
+                else provider_form(definition, _check_provider(provider))
             )
-            if isinstance(form, ToolFault):
+            if isinstance(form, ToolError):
                 continue
             if provider is not None:
                 alias = alias_of(tool.name)
                 if alias != tool.name or form.names is not None:
-                    self._told[alias] = RenamedTool(name=tool.name, names=form.names)
+                    self._renamed[alias] = RenamedTool(name=tool.name, names=form.names)
                 form = changed(form, definition=changed(form.definition, name=alias))
             yield form
 
-    def _name_of(self, told: str) -> str:
-        return self._told[told].name if told in self._told else told
+    def _own_name(self, sent: str) -> str:
+        return self._renamed[sent].name if sent in self._renamed else sent
 
     async def call(self, name: str, args: RawArguments, state: ThreadState | None = None) -> ToolResult:
         """Call a tool by name with JSON text or an object.
@@ -155,8 +157,8 @@ class Toolset:
                 f"A tool's name must be text, not {brief_value(name)}.",
                 error_code="unknown_tool",
             )
-        if name in self._told:
-            return await self._call_told(self._told[name], args, state)
+        if name in self._renamed:
+            return await self._call_renamed(self._renamed[name], args, state)
         tool = self._tools.get(name)
         if tool is not None and tool.stands_alone and self._calls_functions:
             result = call_at_once(tool, args)
@@ -181,11 +183,13 @@ class Toolset:
             error_code="pending_outside_run",
         )
 
-    async def _call_told(
-        self, told: RenamedTool, args: RawArguments, state: ThreadState | None
+    async def _call_renamed(
+        self, renamed_tool: RenamedTool, args: RawArguments, state: ThreadState | None
     ) -> ToolResult:
-        own = self._with([self[told.name]])  # which knows the tool by its own name alone
-        return told.result(await own.call(told.name, told.arguments(args), state))
+        own_tool = self._with([self[renamed_tool.name]])  # which knows the tool by its own name alone
+        return renamed_tool.result(
+            await own_tool.call(renamed_tool.name, renamed_tool.arguments(args), state)
+        )
 
     def filtered(self, predicate: Callable[[Tool], bool]) -> "Toolset":
         """Return the tools for which `predicate` is true."""
@@ -230,7 +234,7 @@ class Toolset:
         )
 
     def close(self) -> None:
-        """End the threads in which sync functions ran."""
+        """End the threads of sync functions."""
         executor = self._executors["function"]
         if isinstance(executor, FunctionExecutor):
             executor.close()
@@ -239,7 +243,7 @@ class Toolset:
         return Toolset(tools, executors=self._executors)
 
     def __or__(self, other: "Toolset") -> "Toolset":
-        """Return both sets' tools; a name that both have is refused."""
+        """Return the tools of both sets. Raises `DefinitionError` if both have a tool of the same name."""
         if not isinstance(other, Toolset):  # type: ignore[redundant-expr]  # user input
             return NotImplemented
         return Toolset([*self, *other], executors={**other._executors, **self._executors})
@@ -251,7 +255,7 @@ class Toolset:
         return len(self._tools)
 
     def __contains__(self, tool: object) -> bool:
-        """Return whether there is a tool of this name, or this tool."""
+        """Return whether the set has a tool of this name, or this tool."""
         if isinstance(tool, Tool):
             return self._tools.get(tool.name) is tool
         return tool in self._tools
@@ -263,38 +267,44 @@ class Toolset:
         return f"Toolset([{', '.join(self._tools)}])"
 
 
-def _known(provider: object) -> Provider:
+def _check_provider(provider: object) -> Provider:
     """Return the provider, if there is one of that name."""
     for each in get_args(Provider):
         if each == provider:
             return each
     names = ", ".join(map(repr, get_args(Provider)))
-    raise DefinitionError(
-        f"There are no schema rules for the provider {brief_value(provider)}; there are those of {names}."
-    )
+    raise DefinitionError(f"The provider {brief_value(provider)} is unknown. Choose one of {names}.")
 
 
-def _openai(tool: Tool, told: ToolDefinition) -> JSON:
+def _openai(tool: Tool, definition: ToolDefinition) -> JSON:
     return {
         "type": "function",
-        "function": {"name": told.name, "description": told.description, "parameters": told.parameters},
+        "function": {
+            "name": definition.name,
+            "description": definition.description,
+            "parameters": definition.parameters,
+        },
     }
 
 
-def _anthropic(tool: Tool, told: ToolDefinition) -> JSON:
-    return {"name": told.name, "description": told.description, "input_schema": told.parameters}
+def _anthropic(tool: Tool, definition: ToolDefinition) -> JSON:
+    return {
+        "name": definition.name,
+        "description": definition.description,
+        "input_schema": definition.parameters,
+    }
 
 
-def _mcp(tool: Tool, told: ToolDefinition) -> JSON:
+def _mcp(tool: Tool, definition: ToolDefinition) -> JSON:
     hints: JSONObject = {
         "readOnlyHint": tool.read_only,
         "idempotentHint": tool.idempotent,
         "destructiveHint": tool.destructive,
     }
     return {
-        "name": told.name,
-        "description": told.description,
-        "inputSchema": told.parameters,
+        "name": definition.name,
+        "description": definition.description,
+        "inputSchema": definition.parameters,
         "annotations": hints,
     }
 

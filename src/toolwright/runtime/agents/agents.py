@@ -1,4 +1,4 @@
-"""Agents: those that the app declares, and those that were configured as JSON while it runs."""
+"""Agents: declared by the app, or configured as JSON at run time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.agents.config import ConfiguredAgent, invalid_value, read_agent
-from toolwright.core.broken_rows import Rows, broken_of, ended_early
+from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvChange
 from toolwright.core.errors import (
@@ -45,7 +45,7 @@ from toolwright.runtime.agents.configured import (
 from toolwright.runtime.checks import page
 from toolwright.runtime.env.env import Environment, tenv_vars
 from toolwright.runtime.journal import sweep_after
-from toolwright.wire.space import left_event
+from toolwright.wire.space import member_removed_event
 
 COMMON_PROVIDERS = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
 """Providers that there are: of all others their library is asked, which takes a second to load."""
@@ -53,7 +53,7 @@ REMEMBERED = 1_000  # revisions of configured agents that are kept ready to run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class SavedAgent:
     """An agent, whether it is a new one, and the operations of its OpenAPI documents that are no tools."""
 
     agent: Agent
@@ -63,7 +63,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
-    """An agent, and its configuration without its values; None for one that the app declares."""
+    """An agent and its configuration without values. The configuration of a declared agent is None."""
 
     agent: Agent
     config: JSONObject | None = None
@@ -110,7 +110,7 @@ class Agents:
         )  # raises, with a hint
 
     async def id_of(self, name_or_id: str) -> str:
-        """Return the agent's id; that of one which is gone is taken as it is, since it may still have runs."""
+        """Return the agent's id. The id of a deleted agent is returned unchanged, because it can still have runs."""
         try:
             return (await self.get(name_or_id)).id
         except NotFound:
@@ -125,12 +125,12 @@ class Agents:
         """Return a page of all agents, with their configurations."""
         page(limit, offset)
         declared = [AgentView(agent=agent) for agent in self.declared[offset : offset + limit]]
-        rest = type(limit)(limit - len(declared))
-        if not rest:
+        remaining = type(limit)(limit - len(declared))
+        if not remaining:
             return Rows(declared)
-        rows = await self._store.agents.agents(limit=rest, offset=max(0, offset - len(self.declared)))
-        shown = [*declared, *[await self._view(row) for row in rows]]
-        return Rows(shown, broken_of(rows), more=ended_early(rows))
+        rows = await self._store.agents.agents(limit=remaining, offset=max(0, offset - len(self.declared)))
+        views = [*declared, *[await self._view(row) for row in rows]]
+        return Rows(views, broken_rows(rows), more=ended_early(rows))
 
     async def of_entity(self, entity_id: str) -> Agent | None:
         """Return the agent that is this entity."""
@@ -167,10 +167,10 @@ class Agents:
     async def missing_home_tenvs(self, agent_id: str) -> MissingTenvs:
         """Return the tenvs that are missing for a home thread of the agent; none if it has one already (D4)."""
         agent = await self.usable(agent_id)
-        lacks = MissingTenvs() if agent is None else agent.missing_home_tenvs
+        missing_tenvs = MissingTenvs() if agent is None else agent.missing_home_tenvs
         return (
-            lacks
-            if lacks and await self._store.thread(home_thread_id_of(agent_id)) is None
+            missing_tenvs
+            if missing_tenvs and await self._store.thread(home_thread_id_of(agent_id)) is None
             else MissingTenvs()
         )
 
@@ -178,7 +178,9 @@ class Agents:
         """Return whether there is such an agent now, whether it can run or not."""
         return self.catalog.find(agent_id) is not None or await self._store.agents.agent(agent_id) is not None
 
-    async def save(self, name: str, config: JSON, description: str = "", *, trusted: bool = False) -> Saved:
+    async def save(
+        self, name: str, config: JSON, description: str = "", *, trusted: bool = False
+    ) -> SavedAgent:
         """Configure an agent, or the one of that name again; a run in progress keeps what it began with.
 
         One whose model fails does not. The same is not written again. `trusted` is for what the operator wrote. Raises
@@ -189,11 +191,11 @@ class Agents:
         check_description(description)
         config, errors = await self.read_apis(config, trusted=trusted)
         await in_thread_if_large(config, check_lengths, config)
-        while True:
+        while True:  # again if the agent was saved or deleted between the read and the commit
             was = await self._store.agents.named(name)
             saved = await self._save(name, description, config, was, trusted=trusted)
             if saved is not None:
-                return Saved(agent=saved, created=was is None, faults=errors)
+                return SavedAgent(agent=saved, created=was is None, faults=errors)
 
     async def read_apis(
         self, config: JSON, *, trusted: bool = False
@@ -226,7 +228,7 @@ class Agents:
             check_description(description)
         config, _ = await self.read_apis(config, trusted=trusted)
         await in_thread_if_large(config, check_lengths, config)
-        while True:
+        while True:  # again if the agent was saved between the read and the commit
             was = await self._configured(name_or_id)
             saved = await self._save(
                 was.name if name is None else name,
@@ -251,7 +253,7 @@ class Agents:
                 agent_id=was.id,
                 entity_id=entity_id,
                 author=Entity(id=entity_id, type="agent", display_name=was.name, metadata={}),
-                told=(left_event(entity_id),),
+                told=(member_removed_event(entity_id),),
             )
             if not isinstance(await self._store.commit(unit), Conflict):
                 return await sweep_after(f"The agent {name_or_id!r}", self._store, self._clock, self._new_id)
@@ -260,7 +262,7 @@ class Agents:
         return next((one for one in self.declared if one.name == name), None)
 
     async def _find(self, name_or_id: str) -> Agent | ConfiguredAgent | None:
-        """Return the agent of that id, else of that name, which is nobody's id; never one that no app declares."""
+        """Return the agent with that id or name; reserved agents are never returned."""
         if not isinstance(name_or_id, str) or unwritable(name_or_id) or name_or_id in RESERVED:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             return None
         agent = await self._with_id(name_or_id) if name_or_id.startswith("agt_") else None
@@ -275,18 +277,18 @@ class Agents:
         if agent is None:
             raise NotFound(f"There is no agent {name_or_id!r}.")
         if isinstance(agent, Agent):
-            raise Forbidden(f"The app declares the agent {agent.name!r}: change it there.")
+            raise Forbidden(f"The agent {agent.name!r} is declared in the code of the app. Change it there.")
         return agent
 
     async def _save(
         self, name: str, description: str, config: JSON, was: ConfiguredAgent | None, *, trusted: bool
     ) -> Agent | None:
-        """Return the agent as it is then; None if somebody else was faster."""
+        """Save the agent and return it, or None if it was changed in the meantime."""
         if self._declared(name) is not None:
-            raise AlreadyExists(f"The app declares an agent {name!r}: give this one another name.")
+            raise AlreadyExists(f"The app declares an agent {name!r} already. Choose another name.")
         other = await self._with_id(name)
         if other is not None and (was is None or other.id != was.id):
-            raise AlreadyExists(f"The name {name!r} is the id of another agent: give this one another name.")
+            raise AlreadyExists(f"The name {name!r} is the id of another agent. Choose another name.")
         plain_config = await in_thread_if_large(config, read_object, config)
         if was is not None and (
             same := await self._same(was, name, description, plain_config, trusted=trusted)
@@ -318,13 +320,13 @@ class Agents:
         if isinstance(answer, Committed):
             return agent
         if answer.guard == "duplicate" and was is not None:
-            raise AlreadyExists(f"There is another agent {name!r}.")
+            raise AlreadyExists(f"There is another agent {name!r}. Choose another name.")
         return None
 
     async def _same(
         self, was: ConfiguredAgent, name: str, description: str, config: JSONObject, *, trusted: bool
     ) -> Agent | None:
-        """Return the agent as it is, if that is just what is asked for."""
+        """Return the stored agent if it already has the requested configuration."""
         if (was.name, was.description) != (name, description):
             return None
         if without_values(config) | {"trusted": trusted} != was.config:
@@ -336,7 +338,7 @@ class Agents:
         return stored.agent
 
     def _checked(self, row: ConfiguredAgent, config: JSONObject) -> Agent:
-        """Return the agent of a configuration that somebody gives: what is wrong with it is found before it is kept."""
+        """Return the agent of a new configuration. Raises `InvalidConfiguration` before anything is stored."""
         try:
             agent = self._read(row, config)
             active = self.catalog.activate(agent)
@@ -357,18 +359,18 @@ class Agents:
         What else they need, a key or a library, may come later.
         """
         active = self.catalog.activate(agent)
-        named: dict[str, object] = {"config.model": active.model}
+        models: dict[str, object] = {"config.model": active.model}
         policy = active.prompt.context or agent.context
         if policy is not None:
-            named["config.context.summarizeWith"] = policy.summarize_with
-        for path, model in named.items():
+            models["config.context.summarizeWith"] = policy.summarize_with
+        for path, model in models.items():
             if isinstance(model, str):
                 await self._check_model_name(model, path)
 
     async def _check_model_name(self, model: str, path: str) -> None:
         provider, _, name = model.partition(":")
         if not one_line(model) or model != model.strip() or (":" in model and not name.strip()):
-            fault = f"names no model: it must be provider:model, as in openai:gpt-5, not {brief(repr(model), 100)}"
+            fault = f"must be a model as provider:model, such as openai:gpt-5, not {brief(repr(model), 100)}"
             raise invalid_value([{"path": path, "message": fault}])
         if provider in COMMON_PROVIDERS and name:
             return
@@ -376,9 +378,9 @@ class Agents:
             await self._models(model)
         except DefinitionError as error:
             raise invalid_value(
-                [{"path": path, "message": f"cannot work: {error.message.rstrip('.')}"}]
+                [{"path": path, "message": f"cannot be used: {error.message.rstrip('.')}"}]
             ) from error
-        except ToolwrightError:
+        except ToolwrightError:  # a missing key or library can be added later
             return
 
     async def _view(self, row: ConfiguredAgent) -> AgentView:
@@ -393,7 +395,7 @@ class Agents:
         return read_agent(config, identity_of(row), tools, trusted=row.config.get("trusted") is True)
 
     def _values(self, row: ConfiguredAgent, agent: Agent) -> tuple[EnvChange, ...]:
-        """Return the rows of its values, by the revision, or by their place in it for those of single tools."""
+        """Return the rows of the configuration's values, owned by the revision, or by the place of a tool within it."""
         change, at = self._environment.change, row.updated_at
         active = self.catalog.activate(agent)
         types = active.types
@@ -401,8 +403,8 @@ class Agents:
         tenvs = tenv_vars(read_object(plain(agent.tenvs)), active.secret_tenvs)
         changes += [self._environment.tenv(row.owner, name, var, at) for name, var in tenvs.items()]
         for place, entry in with_env(row.config):
-            own = agent.tool_env.get(str(entry.get("name")), {})
-            values = types.stored(own).items()
+            tool_values = agent.tool_env.get(str(entry.get("name")), {})
+            values = types.stored(tool_values).items()
             changes += [change(f"{row.owner}.{place}", name, var, at) for name, var in values]
         return tuple(changes)
 

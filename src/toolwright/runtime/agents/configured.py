@@ -1,9 +1,9 @@
-"""Configurations of agents as they are kept: what is open in a row, and what are values of their own, maybe sealed."""
+"""Stored configurations of agents: the plain part in a row, the values in rows of their own, encrypted if secret."""
 
 from collections.abc import Mapping, Sequence
 
 from toolwright.core.agents.agent import Agent
-from toolwright.core.agents.config import ConfiguredAgent, Identity, invalid_value, length_faults
+from toolwright.core.agents.config import ConfiguredAgent, Identity, invalid_value, length_errors
 from toolwright.core.agents.prompt import Prompt
 from toolwright.core.env.env import EnvTypes, EnvVar
 from toolwright.core.errors import InvalidRequest
@@ -41,8 +41,8 @@ def check_description(text: object) -> None:
 
 
 def check_lengths(config: JSON) -> None:
-    """Refuse a configuration that is given with a text longer than it may be. Raises `InvalidConfiguration`."""
-    errors = length_faults(config)
+    """Raise `InvalidConfiguration` if a text of the configuration is too long."""
+    errors = length_errors(config)
     if errors:
         raise invalid_value([within_config(error) for error in errors])
 
@@ -64,14 +64,14 @@ def read_object(config: JSON) -> JSONObject:
 
 
 def without_values(config: JSONObject) -> JSONObject:
-    """Return the configuration as it is kept in the open."""
-    kept = {name: part for name, part in config.items() if name not in VALUES}
-    tools = kept.get("tools")
+    """Return the configuration without its values, as it is stored in plain text."""
+    structure = {name: part for name, part in config.items() if name not in VALUES}
+    tools = structure.get("tools")
     if isinstance(tools, list):
-        kept["tools"] = [
+        structure["tools"] = [
             entry | {"env": {}} if isinstance(entry, dict) and "env" in entry else entry for entry in tools
         ]
-    return kept
+    return structure
 
 
 def with_env(config: JSONObject) -> list[tuple[int, JSONObject]]:
@@ -86,21 +86,21 @@ def env_json(values: Mapping[str, EnvVar]) -> JSONObject:
 
 
 async def drop_minds(store: Store, keepers: Sequence[str], clock: Clock, new_id: NewId) -> None:
-    """Delete everything that is kept under these ids, each in a transaction of its own."""
+    """Delete everything that is stored under these owner ids, in one transaction for each."""
     for each in keepers:
         effects = (DropMind(agent_id=each),)
         await store.commit(Apply(token=new_id("unit"), at=clock.now(), effects=effects))
 
 
 def bare_agent(row: ConfiguredAgent) -> Agent:
-    """Return the agent of a configuration that no longer fits the app: nobody opens threads with it."""
-    who = identity_of(row)
+    """Return a placeholder for a configuration that no longer fits the app; no threads can be opened with it."""
+    identity = identity_of(row)
     return Agent(
         row.name,
         Prompt(row.name),
         description=row.description,
-        key=who.key,
-        revision=who.revision,
+        key=identity.key,
+        revision=identity.revision,
         open_to="nobody",
     )
 
@@ -112,7 +112,7 @@ def identity_of(row: ConfiguredAgent) -> Identity:
 
 
 def values_of(agent: Agent, types: EnvTypes) -> tuple[dict[str, EnvVar], JSON, dict[str, dict[str, EnvVar]]]:
-    """Return all values that an agent brings, of these types where they are plain text."""
+    """Return all values of an agent's configuration; plain text gets these types."""
     tools = {name: types.stored(own) for name, own in agent.tool_env.items()}
     return types.stored(agent.env), plain(agent.tenvs), tools
 

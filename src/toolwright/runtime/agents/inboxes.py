@@ -24,7 +24,7 @@ from toolwright.core.spaces.space import Entity, Member, Space, SpaceMessage
 from toolwright.core.threads.inbox import Delivery, InboxEvent, InboxType
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
-from toolwright.core.tools.tenvs_needed import tenvs_lacking
+from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_kind, by_text, page
@@ -68,8 +68,8 @@ class Deliveries:
         """Return an event for the agent's inbox or for an existing thread. A run that reads it is as deep as `depth`
         says.
         """
-        now, home = self._clock.now(), home_thread_id_of(agent_id)
-        to = Thread(id=home, agent=agent_id, created_at=now) if thread is None else thread
+        now, home_id = self._clock.now(), home_thread_id_of(agent_id)
+        to = Thread(id=home_id, agent=agent_id, created_at=now) if thread is None else thread
         run = Run(id=self._new_id("run"), thread_id=to.id, agent=to.agent, chain_depth=depth, created_at=now)
         return Delivery(
             thread=to,
@@ -120,11 +120,11 @@ class Deliveries:
         if depth is None and space.delivery == "sequential":
             first = await self.first_of(listeners, message.id, content, depth=deeper, author=author.id)
             return () if first is None else (first,)
-        made = [
+        deliveries = [
             await self._message_to(each, message.id, content, depth=deeper, author=author.id)
             for each in listeners
         ]
-        return tuple([each for each in made if each is not None])
+        return tuple([each for each in deliveries if each is not None])
 
     async def first_of(
         self,
@@ -135,17 +135,17 @@ class Deliveries:
         depth: int,
         author: str | None,
     ) -> Delivery | None:
-        """Return the message for the first of these entities that can be woken; its delivery names those behind it.
+        """Return the delivery to the first entity that can be woken; it names the entities that follow.
 
         It is required: if that agent ends its home thread at the same moment, the unit is made again, for another.
         """
         for n, entity_id in enumerate(listeners, 1):
-            rest: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
+            remaining: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
             try:
                 if await self._is_over(entity_id):
                     continue
                 delivery = await self._message_to(
-                    entity_id, message_id, content | rest, depth=depth, author=author
+                    entity_id, message_id, content | remaining, depth=depth, author=author
                 )
             except RowBroken as error:
                 log.warning("The agent of the entity %s is skipped: %s", entity_id, error)
@@ -155,7 +155,7 @@ class Deliveries:
         return None
 
     async def _is_over(self, entity_id: str) -> bool:
-        """Return whether the agent has ended its home thread permanently: what is delivered there is put nowhere."""
+        """Return whether the agent's home thread has ended permanently, so that deliveries are dropped."""
         home = await self._store.thread(home_thread_id_of(agent_id_of(entity_id)))
         return home is not None and home.is_over
 
@@ -175,36 +175,36 @@ class Deliveries:
 
 
 class Rounds:
-    """Makes the deliveries that are part of the unit in which a run is done with what it has read."""
+    """Builds the deliveries to the next agents, for the unit that finishes a run's inbox events."""
 
     def __init__(self, store: Store, deliveries: Deliveries) -> None:
         self._store = store
         self._deliveries = deliveries
 
     async def after(self, events: Iterable[InboxEvent]) -> list[Deliver]:
-        """Return the next turns of the rounds that these events are part of, which nobody will read any more.
+        """Return the next deliveries of the turn queues of these events, which will not be read.
 
         A broken row of the journal holds no round up: whom it stands for is passed over.
         """
         return [turn for event in events if NEXT in event.content for turn in await self._next(event)]
 
     async def _next(self, event: InboxEvent) -> list[Deliver]:
-        """Return the message for the next agent, as it reads now; nothing once it is deleted, or nobody is left.
+        """Return the delivery to the next agent, or None if the message was deleted or no agent is left.
 
         Nor is there anything if that agent has it: the round has gone on without this one, which was tried again.
         """
         content, space_id = event.content, str(event.content.get("spaceId"))
-        words = await self._content(event)
-        if words is None:
+        event_text = await self._content(event)
+        if event_text is None:
             return []
         members = {each.entity_id for each in await self._store.spaces.members(space_id)}
         waiting = content[NEXT]
         assert isinstance(waiting, list), "a delivery lists the entities"
-        rest = {name: value for name, value in content.items() if name != NEXT}
+        fields = {name: value for name, value in content.items() if name != NEXT}
         delivery = await self._deliveries.first_of(
             [each for each in map(str, waiting) if each in members],
             event.event_id,
-            rest | {"content": words},
+            fields | {"content": event_text},
             depth=event.depth,
             author=event.author,
         )
@@ -227,7 +227,7 @@ LONGEST_NAME = 200  # characters
 
 
 class Inboxes:
-    """The inbox of an agent is that of its home thread; those of its other threads are read by naming the thread."""
+    """Inboxes of agents: of the home thread by default, or of a named thread of the agent."""
 
     def __init__(
         self, services: Services, agents: Agents, deliveries: Deliveries, effect_commits: EffectCommits
@@ -260,7 +260,7 @@ class Inboxes:
         receiver = await self._agents.get(agent)
         missing = await self._agents.missing_home_tenvs(receiver.id)
         if missing:
-            raise tenvs_lacking(f"The agent {receiver.name!r} cannot have a home thread", missing)
+            raise missing_tenvs(f"The agent {receiver.name!r} cannot have a home thread", missing)
         content = {"serviceName": service_name, "payload": plain(payload)}
         delivery = self._deliveries.delivery(receiver.id, "service", self._new_id("svc"), content)
         answer = await self._effect_commits.commit(Deliver(delivery=delivery))

@@ -1,4 +1,4 @@
-"""Keepers: the ids under which an agent keeps what is its own, and what it keeps for each person."""
+"""Owner ids: under which an agent stores its own data, and its data for each person."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ async def person_of(store: Store, user_id: str) -> str:
     """
     if not can_be_id(user_id):
         return user_id
-    entity = await store.entity(user_id) or await store.entity_named(user_id)
+    entity = await store.entity(user_id) or await store.entity_by_external_id(user_id)
     return user_id if entity is None else entity.id
 
 
@@ -28,16 +28,16 @@ class Keepers:
         self._agents = agents
 
     async def keeper_id(self, agent: str, user_id: str | None = None) -> str:
-        """Return the id under which the agent keeps what is its own, or what it keeps for that user."""
+        """Return the owner id of the agent's own data, or of its data for that user."""
         agent_id = (await self._agents.get(agent)).id
         if user_id is None:
             return agent_id
         by_kind("userId", user_id, str, "text")
         if not user_id:
-            raise invalid_value("userId", "must not be empty: leave it out for the agent's own")
+            raise invalid_value("userId", "must not be empty; omit it for the agent's own")
         return keeper_of(agent_id, await person_of(self._store, user_id))
 
     async def people(self, agent: str) -> Sequence[str]:
         """Return the ids of the people for whom the agent keeps something, up to 1,000."""
-        found = await self._store.agents.keepers_in_use((await self._agents.get(agent)).id)
-        return [user_id for each in found if (user_id := user_of_keeper(each)) is not None]
+        keeper_ids = await self._store.agents.keepers_in_use((await self._agents.get(agent)).id)
+        return [user_id for each in keeper_ids if (user_id := user_of_keeper(each)) is not None]

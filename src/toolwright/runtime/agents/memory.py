@@ -18,7 +18,7 @@ from toolwright.core.agents.memory import (
     ranked,
     read_query,
 )
-from toolwright.core.broken_rows import Rows, all_of, broken_of, sliced
+from toolwright.core.broken_rows import Rows, all_rows, broken_rows, sliced
 from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import (
@@ -66,20 +66,20 @@ class Blocks:
     async def list(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Block]:
-        """Return the blocks that it reads, its own and those of others that it is linked to, by label."""
+        """Return the blocks that the agent can read, its own and linked ones, by label."""
         page(limit, offset)
         return sliced(await self._memory.blocks(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
     async def get(self, agent: str, label: str, *, user_id: str | None = None) -> Block:
-        """Return the block of that label that it reads: its own, else the one that it is linked to; else `NotFound`."""
+        """Return the agent's own block with that label, or the linked one. Raises `NotFound`."""
         label, agent_id = _label(label), await self._keepers.keeper_id(agent, user_id)
-        seen = await self._memory.blocks(agent_id)
-        same = [block for block in seen if block.label == label]
-        own = [block for block in same if block.agent_id == agent_id]
+        blocks = await self._memory.blocks(agent_id)
+        same = [block for block in blocks if block.label == label]
+        own_blocks = [block for block in same if block.agent_id == agent_id]
         if not same:
-            all_of(seen)
+            all_rows(blocks)
             raise _no_block(label)
-        return (own or same)[0]
+        return (own_blocks or same)[0]
 
     async def write(
         self,
@@ -90,7 +90,7 @@ class Blocks:
         *,
         user_id: str | None = None,
     ) -> Block:
-        """Write a block of the agent's own: a new label makes a new one, else the content is replaced.
+        """Create a block of the agent, or replace its content.
 
         The `readers`, other agents, read it from now on, beside those who do already: see `link`. Raises
         `InvalidRequest` for content of more than 16 KiB, for too many blocks and for a label of another's block.
@@ -99,34 +99,32 @@ class Blocks:
         by_kind("content", content, str, "text")
         by_list("readers", readers, str, "names or ids of agents")
         if readers and user_id is not None:
-            raise invalid_value(
-                "readers", "must be left out: a block that is kept for a person has no readers"
-            )
+            raise invalid_value("readers", "must be omitted: a block kept for a person has no readers")
         agent_id = await self._keepers.keeper_id(agent, user_id)
-        while True:
-            seen = all_of(await self._memory.blocks(agent_id))
-            check_block(seen, agent_id, label, content)
+        while True:  # again if a block has changed since it was read: the checks compare with these blocks
+            blocks = all_rows(await self._memory.blocks(agent_id))
+            check_block(blocks, agent_id, label, content)
             block = Block(
                 agent_id=agent_id,
                 label=label,
                 content=content,
                 updated_at=self._clock.now(),
                 is_shared=bool(readers)
-                or any(each.is_shared for each in seen if (each.agent_id, each.label) == (agent_id, label)),
+                or any(each.is_shared for each in blocks if (each.agent_id, each.label) == (agent_id, label)),
             )
             links = [await self._link(agent_id, label, one, f"readers.{n}") for n, one in enumerate(readers)]
-            check = check_blocks(seen, agent_id, label, compared=True)
+            check = check_blocks(blocks, agent_id, label, compared=True)
             effects = [effect for pair in links for effect in pair]
             if await self._commit(label, check, SetBlock(block=block), *effects):
                 return block
 
     async def drop(self, agent: str, label: str, *, user_id: str | None = None) -> None:
-        """Take a block of the agent's own away, also from those who are linked to it."""
+        """Delete a block of the agent, also for linked readers."""
         keeper = await self._keepers.keeper_id(agent, user_id)
         await self._commit(label, DropBlock(agent_id=keeper, label=_label(label)))
 
     async def link(self, agent: str, label: str, reader: str) -> None:
-        """Let another agent, the `reader`, read this agent's block.
+        """Link another agent, the `reader`, to this agent's block.
 
         Raises `InvalidRequest` for the agent itself, and for a reader that is linked to too many blocks.
         """
@@ -137,14 +135,14 @@ class Blocks:
     async def _link(self, agent_id: str, label: str, reader: str, where: str) -> tuple[CheckMind, LinkBlock]:
         reader_id = await self._id(reader)
         if reader_id == agent_id:
-            raise invalid_value(where, "must be another agent: its own blocks an agent reads anyway")
-        seen = all_of(await self._memory.blocks(reader_id))
-        linked = {(each.agent_id, each.label) for each in seen if each.agent_id != reader_id}
+            raise invalid_value(where, "must name another agent: an agent always reads its own blocks")
+        blocks = all_rows(await self._memory.blocks(reader_id))
+        linked = {(each.agent_id, each.label) for each in blocks if each.agent_id != reader_id}
         if len(linked - {(agent_id, label)}) >= MOST_LINKED:
             raise InvalidRequest(
                 f"The agent {reader!r} reads {quantity(len(linked), 'block')} of other agents. "
                 f"At most {MOST_LINKED} are allowed.",
-                [{"path": where, "message": f"reads {MOST_LINKED} blocks of others already"}],
+                [{"path": where, "message": f"already reads {MOST_LINKED} blocks of others, the maximum"}],
             )
         most = None if (agent_id, label) in linked else MOST_LINKED
         check = check_mind(reader_id, "links", [link_key(agent_id, label)], most)
@@ -156,7 +154,7 @@ class Blocks:
         await self._commit(label, UnlinkBlock(agent_id=agent_id, label=_label(label), reader_id=reader_id))
 
     async def _commit(self, label: str, *effects: Effect) -> bool:
-        """Commit the effects; return False if what they were made from has changed in the meantime."""
+        """Commit the effects. Return False if the rows that they were built from have changed."""
         answer = await self._effect_commits.commit(*effects)
         if isinstance(answer, Conflict) and answer.guard != "mind":
             raise _no_block(label)
@@ -166,11 +164,11 @@ class Blocks:
         return (await self._agents.get(agent)).id
 
 
-def check_blocks(seen: Iterable[Block], agent_id: str, label: str, *, compared: bool = False) -> CheckMind:
+def check_blocks(blocks: Iterable[Block], agent_id: str, label: str, *, compared: bool = False) -> CheckMind:
     """Return the check of a unit that writes a block; `compared` if it is still to be as it was seen."""
-    own = {each.label: changed(each, is_shared=False) for each in seen if each.agent_id == agent_id}
-    most = None if label in own else MOST_BLOCKS
-    return check_mind(agent_id, "blocks", [label], most, own if compared else None)
+    own_blocks = {each.label: changed(each, is_shared=False) for each in blocks if each.agent_id == agent_id}
+    most = None if label in own_blocks else MOST_BLOCKS
+    return check_mind(agent_id, "blocks", [label], most, own_blocks if compared else None)
 
 
 def _label(label: str) -> str:
@@ -230,7 +228,7 @@ class Passages:
         *,
         user_id: str | None = None,
     ) -> Sequence[Passage]:
-        """Return its passages in which every word of the query stands, by their rank: see `core.agents.memory`.
+        """Return the passages that match the query, best first; `core.agents.memory` defines the ranking.
 
         There are at most `CANDIDATES` of them. With an embedder those whose meaning is near to the query's are found
         too, at most `core.agents.vectors.MOST_NEAR`. Raises `InvalidRequest` for a query without words, or with too
@@ -238,9 +236,9 @@ class Passages:
         """
         page(limit, offset)
         by_kind("query", query, str, "text")
-        wanted = read_query(query)
+        keywords = read_query(query)
         ranking = await rank_passages(
-            self._memory, self._semantics, await self._keepers.keeper_id(agent, user_id), wanted, query
+            self._memory, self._semantics, await self._keepers.keeper_id(agent, user_id), keywords, query
         )
         return sliced(ranking, limit, offset)
 
@@ -264,10 +262,10 @@ class Passages:
 
     async def drop(self, agent: str, passage_id: str, *, user_id: str | None = None) -> None:
         """Take a passage away. Raises `NotFound` if it is not there."""
-        gone = DropPassage(
+        effect = DropPassage(
             agent_id=await self._keepers.keeper_id(agent, user_id), id=by_id("passage", passage_id)
         )
-        if isinstance(await self._effect_commits.commit(gone), Conflict):
+        if isinstance(await self._effect_commits.commit(effect), Conflict):
             raise _no_passage(passage_id)
 
 
@@ -279,7 +277,7 @@ async def rank_passages(
     ranking = ranked(candidates, query, CANDIDATES)
     if semantics is not None:
         ranking = fused(ranking, await semantics.nearest(agent_id, text))
-    return Rows(ranking, broken_of(candidates))
+    return Rows(ranking, broken_rows(candidates))
 
 
 def _no_passage(passage_id: str) -> NotFound:

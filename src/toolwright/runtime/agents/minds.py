@@ -16,12 +16,12 @@ from toolwright.core.agents.mind import (
     MemoryChange,
     Plan,
     PlanChange,
+    by_next_run,
     changed_goals,
     changed_memories,
     changed_plans,
-    in_order_of_time,
 )
-from toolwright.core.broken_rows import Rows, all_of, broken_of, sliced
+from toolwright.core.broken_rows import Rows, all_rows, broken_rows, sliced
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import (
     CheckMind,
@@ -88,11 +88,11 @@ class MindItems(Generic[T, C]):
         now: datetime,
     ) -> Edit[T]:
         """Apply the changes to the rows of the keeper. Raises `InvalidRequest` with the paths of invalid changes."""
-        kept = self.by_key(rows)
-        new = self.change(kept, changes, keeper, new_id, now)
+        items = self.by_key(rows)
+        new = self.change(items, changes, keeper, new_id, now)
         return Edit(
             new=new,
-            items=self.order((kept | new).values()),
+            items=self.order((items | new).values()),
             effects=[self.put(each) for each in new.values()],
         )
 
@@ -134,7 +134,7 @@ def plans_waking(thread_id: str | None) -> MindItems[Plan, PlanChange]:
         change=lambda kept, changes, keeper, new_id, now: changed_plans(
             kept, changes, keeper, new_id, now, thread_id
         ),
-        order=in_order_of_time,
+        order=by_next_run,
         put=lambda plan: SetPlan(plan=plan),
         drop=lambda keeper, key: DropPlan(agent_id=keeper, id=key),
         keeper=lambda reach: reach.plans,
@@ -217,7 +217,7 @@ class Minds:
         by_list("changes", changes, PlanChange, "PlanChange values")
         agent_id = (await self._agents.get(agent)).id
         if changes:
-            refuse_homeless(await self._agents.missing_home_tenvs(agent_id))
+            require_home_tenvs(await self._agents.missing_home_tenvs(agent_id))
         return await self._set(PLANS, agent_id, changes)
 
     async def drop_plan(self, agent: str, plan_id: str, *, user_id: str | None = None) -> None:
@@ -237,13 +237,13 @@ class Minds:
             if not edit.effects or not isinstance(
                 await self._effect_commits.commit(check, *edit.effects), Conflict
             ):
-                return Rows(edit.items, broken_of(rows))
+                return Rows(edit.items, broken_rows(rows))
 
     async def _drop(self, items: MindItems[T, C], keeper: str, key: str) -> None:
         """Delete an item. Raises `NotFound` if it is not there, `RowBroken` if it may be among the broken rows."""
         rows = await items.read(self._minds, keeper)
         if key not in items.by_key(rows):
-            all_of(rows)
+            all_rows(rows)
             raise NotFound(f"There is no {items.noun} {brief(repr(key), 200)} of this agent.")
         await self._effect_commits.commit(items.drop(keeper, key))
 
@@ -261,12 +261,12 @@ def check_mind(
     return CheckMind(agent_id=agent_id, kind=kind, keys=keys, most=most, seen=was)
 
 
-def refuse_homeless(missing_home_tenvs: MissingTenvs) -> None:
-    """Raise `InvalidRequest` for plans of an agent whose home thread would lack these values."""
+def require_home_tenvs(missing_home_tenvs: MissingTenvs) -> None:
+    """Raise `InvalidRequest` if the home thread that would run the plans is missing tenvs."""
     if missing_home_tenvs:
         raise InvalidRequest(
             sentence(
-                "Plans are carried out in the agent's home thread, which cannot be: its tenvs are not what "
-                f"its tools need: {missing_home_tenvs}"
+                "Plans run in the agent's home thread, which cannot be created. Its tenvs do not fit what its "
+                f"tools require: {missing_home_tenvs}"
             )
         )

@@ -36,29 +36,29 @@ class Plans:
         self._clock = services.clock
         self._new_id = services.new_id
 
-    async def fire(self, what: str) -> None:
+    async def fire(self, plan_key: str) -> None:
         """Deliver the plan `<keeper>:<plan_id>` if it is due, and set its next time.
 
         A plan that was missed while no process was there is delivered once. For an agent that can have no home thread,
         since the app has changed, the time goes by. A person's plan ends with the thread that it wakes.
         """
-        agent_id, _, plan_id = what.rpartition(":")
-        while True:
+        agent_id, _, plan_id = plan_key.rpartition(":")
+        while True:  # again if the plan has changed since it was read
             plan = await self._store.agents.plan(agent_id, plan_id)
             if plan is None:
                 return
             if plan.next_run_at > self._clock.now():  # the clock was set back: its timer is not lost
                 await self._commit(SetTimer(name=plan.timer, due=plan.next_run_at))
                 return
-            then = self._next_firing(plan)
+            next_plan = self._next_firing(plan)
             thread = None if plan.thread_id is None else await self._store.thread(plan.thread_id)
             refusal = await self._refusal(plan, thread)
             if refusal is not None:
                 log.error("The plan %r of %s is skipped: %s.", plan_id, agent_id, refusal)
-                await self._commit(_plan_effect(plan, then if plan.thread_id is None else None))
+                await self._commit(_plan_effect(plan, next_plan if plan.thread_id is None else None))
                 return
             delivery = self._delivery(plan, thread)
-            fired = FirePlan(plan=plan, then=then, delivery=delivery)
+            fired = FirePlan(plan=plan, then=next_plan, delivery=delivery)
             match await self._commit(fired):
                 case Committed():
                     self._wake(delivery.thread.id)
@@ -67,16 +67,16 @@ class Plans:
                     continue  # it was changed or given up meanwhile
                 case Conflict(guard="duplicate"):
                     # It has fired for this time, and was written again as it had been before.
-                    await self._commit(_plan_effect(plan, then))
+                    await self._commit(_plan_effect(plan, next_plan))
                     return
                 case Conflict(guard=guard):
                     raise StoreError(f"The plan {plan_id!r} of the agent {agent_id!r} was refused ({guard}).")
 
     async def _refusal(self, plan: Plan, thread: Thread | None) -> str | None:
-        """Return why nobody is told the plan, or None if its thread is there, or its agent's home thread can be."""
+        """Return why the plan cannot be delivered, or None."""
         if plan.thread_id is not None:
-            gone = thread is None or thread.is_over
-            return f"since the thread {plan.thread_id!r} does not answer any more" if gone else None
+            is_terminated = thread is None or thread.is_over
+            return f"the thread {plan.thread_id!r} is terminated" if is_terminated else None
         missing = await self._agents.missing_home_tenvs(plan.agent_id)
         return f"without a home thread: {missing}" if missing else None
 
@@ -93,7 +93,9 @@ class Plans:
         except (
             InvalidRequest
         ) as error:  # its time zone is gone from the data, or it has come for the last time
-            log.warning("The plan %r of the agent %s ends: %s", plan.id, plan.agent_id, error.message)
+            log.warning(
+                "The plan %r of the agent %s will not run again: %s", plan.id, plan.agent_id, error.message
+            )
             return None
 
     def _delivery(self, plan: Plan, thread: Thread | None) -> Delivery:
@@ -111,5 +113,5 @@ class Plans:
 
 
 def _plan_effect(plan: Plan, then: Plan | None) -> Effect:
-    """Return the effect on a plan whose time has gone by."""
+    """Return the effect that reschedules or deletes a plan whose time has passed."""
     return DropPlan(agent_id=plan.agent_id, id=plan.id) if then is None else SetPlan(plan=then)

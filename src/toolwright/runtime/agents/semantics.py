@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from toolwright.core.agents.memory import Passage, Vector
 from toolwright.core.agents.vectors import SCANNED, VectorMatch, embedded_text, nearest, shortened, vector_of
-from toolwright.core.broken_rows import broken_of
+from toolwright.core.broken_rows import broken_rows
 from toolwright.core.journal.effects import SetVector
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply
@@ -87,7 +87,7 @@ class Semantics:
         for _ in range(0, SCANNED, PAGE):
             rows = await self._store.agents.vectors(agent_id, before=before, limit=PAGE)
             near = await asyncio.to_thread(nearest, query, rows, near)
-            if not rows or len(rows) + len(broken_of(rows)) < PAGE:
+            if not rows or len(rows) + len(broken_rows(rows)) < PAGE:
                 break
             before = rows[-1].place
         return near
@@ -101,7 +101,7 @@ class Semantics:
                 answer = await self._embedder.embed(texts)
             vectors = [vector_of(self._embedder.name, numbers) for numbers in answer]
             if len(vectors) != len(texts):
-                raise ValueError(f"There are {len(vectors)} vectors of {len(texts)} texts.")
+                raise ValueError(f"The embedder returned {len(vectors)} vectors for {len(texts)} texts.")
         except Exception as error:  # noqa: BLE001 - whatever somebody's embedder raises, memory goes on without it
             self._note(error)
             return []
@@ -110,10 +110,10 @@ class Semantics:
 
     def _note(self, error: Exception) -> None:
         if not self._failing:
-            said = str(error) or type(error).__name__
+            message = str(error) or type(error).__name__
             log.warning(
                 "The embedder %r failed. Passages are stored without vectors and found by keyword: %s",
                 self._embedder.name,
-                said,
+                message,
             )
         self._failing = True

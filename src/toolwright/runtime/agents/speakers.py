@@ -1,4 +1,4 @@
-"""The speaker of a thread: its agent, or the one that it was handed over to, equipped with its tools."""
+"""Active agents of threads: the thread's agent, or the one that took it over, with its tools."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -51,10 +51,10 @@ class Speakers:
         began = run.started_at is not None and agent_id == run.agent
         waits = (run.waiting or {}).get("reason") == "variables"
         backs_off = run.status == "queued" and run.error is not None
-        renewed = waits or backs_off or run.opened_again
+        renewed = waits or backs_off or run.is_reopened
         try:
             speaker = await self._agents.usable(agent_id) if began and renewed else None
-            asks_anew = backs_off or (run.opened_again and not run.calls_only)
+            asks_anew = backs_off or (run.is_reopened and not run.calls_only)
             if speaker is None and (not asks_anew or await self._agents.exists(agent_id)):
                 speaker = await self._agents.find(agent_id, run.revision if began else None)
         except (InvalidRequest, DefinitionError) as error:
@@ -88,7 +88,7 @@ class BuiltinTools:
         self._ready: dict[tuple[int, bool], tuple[ActiveAgent, ActiveAgent]] = {}
 
     def with_builtins(self, agent: ActiveAgent, user_id: str | None = None) -> ActiveAgent:
-        """Return the agent with its toolkits' tools behind its own; the same one for the same agent.
+        """Return the agent with the tools of its toolkits added. Results are cached.
 
         In a thread that belongs to a user it has none of them if it declares so.
         """
@@ -99,8 +99,8 @@ class BuiltinTools:
         if ready is not None and ready[0] is agent:
             return ready[1]
         tools = [tool for kit in agent.agent.toolkits for tool in self._kits.get(kit, ())]
-        made = agent.without_toolkits() if bare else agent.with_tools(tools)
+        equipped = agent.without_toolkits() if bare else agent.with_tools(tools)
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]
-        self._ready[id(agent), bare] = agent, made
-        return made
+        self._ready[id(agent), bare] = agent, equipped
+        return equipped

@@ -1,4 +1,4 @@
-"""A tool call's way within a run: begun, executed, waited for, and answered to the model.
+"""Tool calls of a run: started, executed, awaited, and answered to the model.
 
 Nothing here commits: every function puts what happened into a `Changes`, which the loop commits as one unit.
 """
@@ -32,9 +32,9 @@ from toolwright.core.tools.pipeline import (
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import changed
 from toolwright.runtime.calls.request_state import resolver, write_output, written_size
-from toolwright.runtime.calls.variables import asked, changed_for, missing_for, needs_approval
-from toolwright.runtime.calls.visible import finished, outside_any_space, show
-from toolwright.runtime.calls.visible import timed_out as timed_out_message
+from toolwright.runtime.calls.variables import approval_terms, changed_for, missing_for, needs_approval
+from toolwright.runtime.calls.visible import outside_any_space, result_message, show
+from toolwright.runtime.calls.visible import timeout_message as timed_out_message
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
@@ -44,13 +44,13 @@ from toolwright.runtime.state.facts import injected_message
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 
-SHOWN = 2_000  # characters of changed arguments that the model is told
+SHOWN = 2_000  # characters of changed arguments that the model reads
 
 
 def answer_message(
     context: RunContext, changes: Changes, call: Call, result: ToolResult, at: datetime
 ) -> Message:
-    """Return the tool message by which the model reads a result, and with which arguments if they are not its own."""
+    """Return the tool message with a result for the model. It names the arguments if they were edited."""
     files: tuple[AttachmentRef, ...] = ()
     if result.attachments:
         files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
@@ -90,7 +90,7 @@ def call_message(
     )
 
 
-class Instant(Protocol):
+class InlineExecutor(Protocol):
     """Decides a call of its kind without any wait or outside world."""
 
     def __call__(self, prepared: PreparedCall) -> Outcome: ...
@@ -102,7 +102,7 @@ def wait_outside(prepared: PreparedCall) -> Outcome:
     return Pending(wait=None if tool.is_async else tool.timeout, expires_in=tool.expires_in)
 
 
-INSTANTS: Mapping[Kind, Instant] = {
+INLINE_EXECUTORS: Mapping[Kind, InlineExecutor] = {
     "internal": internal_result,
     "latent": answer_by_model,
     "external": wait_outside,
@@ -145,10 +145,10 @@ STATE_PER_UNIT = 1024 * 1024
 
 
 class Calls:
-    """Puts the states and results of calls into changes; `instants` are carriers that need no outside world."""
+    """Puts the states and results of calls into changes; `inline_executors` answer without the outside world."""
 
-    def __init__(self, instants: Mapping[Kind, Instant], files: FileKeeper) -> None:
-        self._instants = instants
+    def __init__(self, inline_executors: Mapping[Kind, InlineExecutor], files: FileKeeper) -> None:
+        self._inline_executors = inline_executors
         self._files = files
         self._armed: dict[str, float] = {}
 
@@ -193,7 +193,7 @@ class Calls:
             needs = self._needs_approval(context, changes, call, tool)
             if needs is None:
                 return
-            instant = None if needs else self._instants.get(tool.carrier)
+            instant = None if needs else self._inline_executors.get(tool.carrier)
             outcome = None if instant is None else instant(prepared)
             if running and outcome is not None and not _is_waited_for(outcome):
                 continue
@@ -240,7 +240,7 @@ class Calls:
 
     def _ask(self, context: RunContext, changes: Changes, call: Call, tool: Tool) -> None:
         """Suspend the call until it is approved."""
-        terms, now = asked(context, changes, call, tool), context.clock.now()
+        terms, now = approval_terms(context, changes, call, tool), context.clock.now()
         expires_at = None if terms.seconds is None else now + timedelta(seconds=terms.seconds)
         self._move(changes, call, "waiting", now, expires_at=expires_at, terms=terms_to_json(terms))
 
@@ -252,7 +252,7 @@ class Calls:
         return result if result.status == "success" else self._files.cut(result)
 
     def put_outcome(self, context: RunContext, changes: Changes, call: Call, outcome: Outcome) -> bool:
-        """Put a call's outcome, without secrets as `keep` gives it, into the changes; false if the run must wait."""
+        """Add a call's redacted outcome to the changes. Return False if the run must wait for the call."""
         if isinstance(outcome, ToolResult):
             self._put_result(context, changes, call, outcome)
             if changes.injected:
@@ -291,7 +291,7 @@ class Calls:
         return math.inf if call.deadline is None else (call.deadline - clock.now()).total_seconds()
 
     def forget(self, calls: Iterable[str]) -> None:
-        """Forget when the waits of these calls began: no run of this process waits for them."""
+        """Forget the start times of these calls' waits; no run of this process waits for them any more."""
         for call_id in calls:
             self._armed.pop(call_id, None)
 
@@ -317,7 +317,7 @@ class Calls:
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:
             redacted = _with_space(changes, call)
-            changes.effects += (*finished(redacted, result, context.author, source_of(context)),)
+            changes.effects += (*result_message(redacted, result, context.author, source_of(context)),)
         if call.id in context.nested:  # its handler reads it
             return
         message = answer_message(context, changes, call, result, at)
@@ -329,12 +329,12 @@ class Calls:
     def cancel_waiting(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """Cancel a waiting call whose result can no longer arrive."""
         self._armed.pop(call.id, None)
-        if call.is_asked and call.expires_at is not None:
+        if call.awaits_approval and call.expires_at is not None:
             changes.effects += (DropTimer(name=timer_of(call.id)),)
         at = context.clock.now()
         self._move(changes, call, "cancelled", at, result=result_to_json(result))
         changes.events.append(outcome_event(call.id, call.name, result))
-        changes.effects += (*finished(call, result, context.author, source_of(context)),)
+        changes.effects += (*result_message(call, result, context.author, source_of(context)),)
         if call.id not in context.nested:
             context.add_message(changes, answer_message(context, changes, call, result, at))
 
@@ -343,12 +343,12 @@ class Calls:
         assert call.result is not None, "a settled call has a result"
         result = context.redactor.result(result_from_json(call.result))
         thread_id, drafts = context.thread.id, FileDrafts(context.files)
-        kept = await context.retry_until_available(
+        stored = await context.retry_until_available(
             lambda: self._files.report_within_limit(thread_id, drafts, result, call.name)
         )
-        if kept is not result:
+        if stored is not result:
             changes.files, changes.whole = drafts.changes, {call.id: result.result}
-        return kept
+        return stored
 
     def deliver(
         self, context: RunContext, changes: Changes, call: Call, bounded: ToolResult | None = None
@@ -392,7 +392,7 @@ class Calls:
                     self.refuse(context, changes, call, words.what)
                 case "running":
                     self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
-                case "waiting" if call.is_asked:
+                case "waiting" if call.awaits_approval:
                     self.cancel_waiting(context, changes, call, words.unapproved)
                 case "waiting" if call.ends_with_run and words.stops_children:
                     self.cancel_waiting(
@@ -405,12 +405,12 @@ class Calls:
                 case _:
                     self.deliver(context, changes, call)
 
-    def refuse(self, context: RunContext, changes: Changes, call: Call, what: str) -> None:
+    def refuse(self, context: RunContext, changes: Changes, call: Call, reason: str) -> None:
         """Settle a call that will not start, because of `what` happened before it did."""
-        error = f"{what} before this call began."
+        error = f"{reason} before this call began."
         self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
 
-    def close(self, context: RunContext, changes: Changes, call: Call, words: AbandonedCallResults) -> None:
+    def close(self, context: RunContext, changes: Changes, call: Call, results: AbandonedCallResults) -> None:
         """Close a call whose parent call has ended: a result that arrives later goes to the inbox (D9).
 
         A child thread is stopped with the run that called it.
@@ -418,18 +418,18 @@ class Calls:
         context.put_nested(call)
         match call.status:
             case "created" | "running":
-                self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
-            case "waiting" if call.is_asked:
-                self.cancel_waiting(context, changes, call, words.unapproved)
+                self.settle(context, changes, call, ToolResult.fail(results.running, error_code=results.code))
+            case "waiting" if call.awaits_approval:
+                self.cancel_waiting(context, changes, call, results.unapproved)
             case "waiting" if call.name == ELICIT or (
-                call.ends_with_run and (context.abort.aborted or words.stops_children)
+                call.ends_with_run and (context.abort.aborted or results.stops_children)
             ):
                 self.cancel_waiting(
-                    context, changes, call, ToolResult.fail(words.running, error_code=words.code)
+                    context, changes, call, ToolResult.fail(results.running, error_code=results.code)
                 )
             case "waiting":
                 self._flip(
-                    context, changes, call, ToolResult.fail(words.still_open, error_code="still_pending")
+                    context, changes, call, ToolResult.fail(results.still_open, error_code="still_pending")
                 )
             case _:
                 pass
@@ -437,7 +437,9 @@ class Calls:
     def result_of(self, call: Call) -> ToolResult:
         """Return the result of a finished call; of a pending one, the notice that its result arrives later."""
         if call.status == "cancelled" and call.result is None:
-            return ToolResult.fail("The call was cancelled with what it waited for.", error_code="cancelled")
+            return ToolResult.fail(
+                "The call was cancelled together with the one that it waited for.", error_code="cancelled"
+            )
         return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
 
     def refusal(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> ToolResult | None:
@@ -449,7 +451,7 @@ class Calls:
         return missing_variables_error(call.name, [each.name for each in missing])
 
     def interrupted(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> ToolResult | None:
-        """Answer of a call that a dead process had begun; None if it may run again (D14)."""
+        """Return the result of a call that a crashed process had started, or None if it can run again (D14)."""
         resolve = resolver(context, Changes(), call)
         prepared = prepare(tools, call.name, call.arguments, call.id, resolve)
         if isinstance(prepared, ToolResult) or not prepared.tool.repeatable:
@@ -522,7 +524,7 @@ def _status_after(changes: Changes, call: Call) -> str:
 
 
 def _inject(context: RunContext, changes: Changes) -> None:
-    """Put the handler's messages in the thread behind its result."""
+    """Add the handler's messages to the thread after its result."""
     for each in changes.injected:
         context.add_message(changes, injected_message(context, each, context.next_seq(changes)))
 

@@ -1,4 +1,4 @@
-"""The handlers of calls: run within their run, and what they return and write made ready for the journal."""
+"""Handlers of calls: executed within their run; their results and writes are prepared for the journal."""
 
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -120,7 +120,7 @@ class Handlers:
             await state.close()  # of one that is left behind, or cut off while it closed
 
     def _grace(self, tool: Tool, state: RunState) -> float:
-        """Return seconds between the abort signal and the cancellation of the tool's handler."""
+        """Return the seconds between the abort signal and the cancellation of the tool's handler."""
         if tool.grace is not None:
             return tool.grace
         return self._abort_grace if state.execution.reads_abort else 0.0
@@ -167,29 +167,29 @@ class Handlers:
             refs = await context.retry_until_available(
                 lambda: self._files.attach(thread_id, drafts, result.attachments)
             )
-            named = (
+            value = (
                 result.result if result.result != attached_text(result.attachments) else attached_text(refs)
             )
-            result = changed(result, result=named, attachments=refs)
+            result = changed(result, result=value, attachments=refs)
         except (InvalidRequest, TooLarge, NotFound) as error:
             drafts = written
             result = ToolResult.fail(
-                f"The tool's files cannot be kept. {error.message}", error_code="attachments"
+                f"The tool's files cannot be stored. {error.message}", error_code="attachments"
             )
-        kept = await context.retry_until_available(
+        limited = await context.retry_until_available(
             lambda: self._files.within_limit(thread_id, drafts, result, call.name)
         )
         changes.files = drafts.changes
-        if context.values is not None and kept is not result:
+        if context.values is not None and limited is not result:
             changes.whole = {call.id: result.result}
         # Once more: it was remade, and the run may have learned a secret meanwhile.
         if context.redactor and isinstance(outcome, ToolResult):
-            return await _clean(context, kept), changes
-        return kept if isinstance(outcome, ToolResult) else outcome, changes
+            return await _clean(context, limited), changes
+        return limited if isinstance(outcome, ToolResult) else outcome, changes
 
 
 def _without_births(env: Sequence[EnvChange], thread_id: str) -> tuple[EnvChange, ...]:
-    """Return changes of values without those that were for a child: it does not begin."""
+    """Return the changes of values without those for children, which do not start."""
     return tuple([each for each in env if each.owner == thread_id or each.row is None])
 
 

@@ -26,7 +26,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, as_read_by_side
 from toolwright.runtime.env.redaction import clean_arguments, clean_message
-from toolwright.runtime.model.answer import in_message, new_call, sent_with
+from toolwright.runtime.model.answer import message_calls, new_call, sent_with
 from toolwright.runtime.state.state import RunState
 from toolwright.wire.result import result_from_json, s3_pending
 from toolwright.wire.text import readable
@@ -50,13 +50,15 @@ class Nested:
             files = await self._files(context, paths(prepared.arguments, config.init_attachments_property))
         except (InvalidRequest, NotFound) as error:
             return ToolResult.fail(error.message, error_code=error.code)
-        said = await context.retry_until_available(lambda: self._store.children.within(call.id))
-        messages = [clean_message(each, context.redactor) for each in said]  # of what is a secret since then
-        below = await context.retry_until_available(lambda: self._store.children.nested(call.id))
+        stored_messages = await context.retry_until_available(lambda: self._store.children.within(call.id))
+        messages = [
+            clean_message(each, context.redactor) for each in stored_messages
+        ]  # of what is a secret since then
+        nested_rows = await context.retry_until_available(lambda: self._store.children.nested(call.id))
         last = next((m for m in reversed(messages) if m.role == "assistant"), None)
-        asked = set[str]() if last is None else {each.id for each in last.calls}
+        call_ids = set[str]() if last is None else {each.id for each in last.calls}
         active = context.active.nested[tool.name]
-        frame = Frame.create(active, messages, [each for each in below if each.id in asked])
+        frame = Frame.create(active, messages, [each for each in nested_rows if each.id in call_ids])
         frame.call = call
         if context.thread.compacted:
             rows = await context.retry_until_available(
@@ -65,34 +67,34 @@ class Nested:
             if rows:
                 frame.compactions = {each.side: context.clean_row(each) for each in rows}
                 frame.active = self._with_reader(active, refers(rows))
-        begun = opening(active, config, call, prepared.arguments, _chat(context), files)
-        frame.opening = tuple([clean_message(each, context.redactor) for each in begun])
+        opening_messages = opening(active, config, call, prepared.arguments, _chat(context), files)
+        frame.opening = tuple([clean_message(each, context.redactor) for each in opening_messages])
         return frame
 
-    async def _files(self, context: RunContext, named: Sequence[str]) -> list[AttachmentRef]:
-        if not named:
+    async def _files(self, context: RunContext, file_paths: Sequence[str]) -> list[AttachmentRef]:
+        if not file_paths:
             return []
         drafts = FileDrafts(context.files)
-        return [(await drafts.get(path)).ref for path in named]
+        return [(await drafts.get(path)).ref for path in file_paths]
 
     async def answer(self, context: RunContext, frame: Frame) -> ToolResult:
-        """Return the result of a prompt tool's call, once its model has said its last word."""
+        """Return the result of a prompt tool's call after its model's last answer."""
         assert frame.call is not None, "only a prompt tool's conversation has an answer"
         call_id, prepared = frame.call.id, context.prepared.get(frame.call.id)
         assert prepared is not None, "the call goes on"
-        below = await context.retry_until_available(lambda: self._store.children.nested(call_id))
+        nested_rows = await context.retry_until_available(lambda: self._store.children.nested(call_id))
         results = {
             each.id: result
-            for each in below
+            for each in nested_rows
             if (
                 result := result_as_read(each, frame)
                 if each.result is None
                 else result_from_json(each.result)
             )
         }
-        return answer_of(config_of(prepared.tool), frame, below, results)
+        return prompt_result(config_of(prepared.tool), frame, nested_rows, results)
 
-    async def recorded(
+    async def next_call(
         self, context: RunContext, state: RunState, name: str, arguments: str
     ) -> tuple[str, int, Call | None]:
         """Return the id and the number of the next call that a handler makes, and its row if it was made before.
@@ -116,7 +118,7 @@ class Nested:
                 calls += [*await self.unfinished_below(context, each), each]
         return calls
 
-    async def open_below(self, context: RunContext) -> list[Call]:
+    async def open_nested_calls(self, context: RunContext) -> list[Call]:
         """Return `unfinished_below` of all running calls of the step."""
         at_work = [call for call in context.root.unanswered() if call.status == "running"]
         return [each for call in at_work for each in await self.unfinished_below(context, call)]
@@ -137,14 +139,16 @@ def nested_calls(context: RunContext, frame: Frame, response: ModelResponse) -> 
     assert frame.call is not None and frame.active is not None, "a prompt tool's conversation has both"
     first = sum(len(message.calls) for message in frame.messages) + 1
     calls: list[Call] = []
-    seen: set[str] = set()
-    for number, asked in enumerate(response.calls, first):
+    used_ids: set[str] = set()
+    for number, model_call in enumerate(response.calls, first):
         call_id = f"{frame.call.id}.{number}"
-        model_call_id = call_id if not asked.id or asked.id in seen else asked.id
-        seen.add(model_call_id)
+        model_call_id = call_id if not model_call.id or model_call.id in used_ids else model_call.id
+        used_ids.add(model_call_id)
         ids, place = (call_id, model_call_id), (frame.call.step, number)
         parent_id, at = frame.call.id, context.clock.now()
-        calls.append(new_call(context, frame.active, asked, at, ids=ids, place=place, parent_id=parent_id))
+        calls.append(
+            new_call(context, frame.active, model_call, at, ids=ids, place=place, parent_id=parent_id)
+        )
     return calls
 
 
@@ -162,7 +166,7 @@ def nested_message(
         step=context.run.step_count,
         within=frame.id,
         by=frame.active.prompt.name if response.model else None,
-        calls=in_message(calls),
+        calls=message_calls(calls),
         native=response.native,
         sent=sent_with(frame, response) if response.model else None,
         created_at=context.clock.now(),
@@ -185,7 +189,7 @@ def opening(
 ) -> tuple[Message, ...]:
     """Return the first messages of a prompt tool: the part of the chat that it asks for, then its arguments."""
     past = chat_for(active, chat)
-    text = spoken(arguments, config.init_user_message_property)
+    text = message_in(arguments, config.init_user_message_property)
     message = Message(
         id=f"msg_{call.id}",
         role="user",
@@ -200,17 +204,19 @@ def opening(
 
 def chat_for(active: ActiveAgent, chat: Sequence[Message]) -> list[Message]:
     """Return the conversation before the step that is open, with its words, with its calls, with both or neither."""
-    words, tools = active.prompt.include_chat, active.prompt.include_past_tools
-    if not words and not tools:
+    with_text, with_tools = active.prompt.include_chat, active.prompt.include_past_tools
+    if not with_text and not with_tools:
         return []
     past: list[Message] = []
     for message in _closed(chat):
         if message.role == "tool" or message.calls:
-            if tools:
-                past.append(message if words else changed(message, content=_silent(message)))
-            elif message.role == "assistant" and message.content and words:
+            if with_tools:
+                past.append(
+                    message if with_text else changed(message, content=_content_without_chat(message))
+                )
+            elif message.role == "assistant" and message.content and with_text:
                 past.append(changed(message, calls=(), native=None))
-        elif words:
+        elif with_text:
             past.append(message)
     return past
 
@@ -224,8 +230,8 @@ def _closed(chat: Sequence[Message]) -> Sequence[Message]:
     return chat
 
 
-def spoken(arguments: Mapping[str, JSON], property_: str | None) -> str:
-    """Return the message within arguments: the property that is one, `message`, or all of them as JSON."""
+def message_in(arguments: Mapping[str, JSON], property_: str | None) -> str:
+    """Return the message among the arguments: that property, `message`, or all arguments as JSON."""
     for name in (property_, "message"):
         value = None if name is None else arguments.get(name)
         if isinstance(value, str) and value:
@@ -243,14 +249,14 @@ def paths(arguments: Mapping[str, JSON], property_: str | None) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
-def answer_of(
+def prompt_result(
     config: SubpromptConfig, frame: Frame, calls: Sequence[Call], results: Mapping[str, ToolResult]
 ) -> ToolResult:
-    """Return the result for the caller of a prompt: its text, with its calls and their errors where there are any."""
+    """Return the result of a prompt tool: its text, with calls and errors if there are any."""
     text = frame.messages[-1].content
     errors_too = config.include_errors
     nested: Mapping[str, ActiveAgent] = {} if frame.active is None else frame.active.nested
-    made: list[JSON] = [
+    tool_calls: list[JSON] = [
         _call_json(call, results[call.id], errors_too, nested) for call in calls if call.id in results
     ]
     errors: list[JSON] = [
@@ -261,7 +267,7 @@ def answer_of(
     if config.include_text_response:
         more["text"] = text
     if config.include_tool_calls:
-        more["toolCalls"] = made
+        more["toolCalls"] = tool_calls
     if errors_too:
         more["errors"] = errors
     if config.include_text_response and not more.get("toolCalls") and not more.get("errors"):
@@ -304,22 +310,22 @@ def _without_errors(result: JSON, active: ActiveAgent) -> JSON:
     """Return the result of a prompt that is called within a prompt, without the errors of its calls."""
     if not isinstance(result, dict):
         return result
-    errors, made = result.get("errors"), result.get("toolCalls")
-    told: list[JSON] = [{"error": each} for each in errors] if isinstance(errors, list) else []
-    kept: JSONObject = {name: each for name, each in result.items() if name != "errors"}
-    if isinstance(made, list):
-        kept["toolCalls"] = [_call_without_errors(each, told, active) for each in made]
-    return kept
+    errors, tool_calls = result.get("errors"), result.get("toolCalls")
+    error_results: list[JSON] = [{"error": each} for each in errors] if isinstance(errors, list) else []
+    cleaned: JSONObject = {name: each for name, each in result.items() if name != "errors"}
+    if isinstance(tool_calls, list):
+        cleaned["toolCalls"] = [_call_without_errors(each, error_results, active) for each in tool_calls]
+    return cleaned
 
 
-def _call_without_errors(call: JSON, told: Sequence[JSON], active: ActiveAgent) -> JSON:
+def _call_without_errors(call: JSON, error_results: Sequence[JSON], active: ActiveAgent) -> JSON:
     if not isinstance(call, dict):
         return call
-    result, below = call.get("result"), active.nested.get(str(call.get("name")))
-    if result in told:
+    result, nested = call.get("result"), active.nested.get(str(call.get("name")))
+    if result in error_results:
         return {**call, "result": None}
-    return call if below is None else {**call, "result": _without_errors(result, below)}
+    return call if nested is None else {**call, "result": _without_errors(result, nested)}
 
 
-def _silent(message: Message) -> str:
+def _content_without_chat(message: Message) -> str:
     return message.content if message.role == "tool" else ""

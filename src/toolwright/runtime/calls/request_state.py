@@ -17,7 +17,7 @@ from toolwright.core.schemas.state_paths import (
     value_key,
     written,
 )
-from toolwright.core.state.checks import kept
+from toolwright.core.state.checks import encoded_value
 from toolwright.core.text import sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.tools.tool import Tool
@@ -37,26 +37,26 @@ def resolver(
 
 def _resolved(context: RunContext, changes: Changes, tool: Tool, arguments: JSONObject) -> JSONObject:
     instance = None if tool.meta is None else called_instance(tool.meta, arguments)
-    own = {name: each for name, each in arguments.items() if not name.startswith("_")}
+    own_arguments = {name: each for name, each in arguments.items() if not name.startswith("_")}
     state = state_of(context, changes, instance)
-    return {**arguments, **resolve_references(own, state, context.input_of(instance))}
+    return {**arguments, **resolve_references(own_arguments, state, context.input_of(instance))}
 
 
 def write_output(context: RunContext, changes: Changes, call: Call, result: ToolResult) -> ToolResult:
-    """Put a call's success where its output path says, if it has one.
+    """Write a successful result to the call's output path, if it has one.
 
     The result as it is, or an error result that names the path if it cannot be written there.
     """
     tool = context.active.by_name.get(call.name)
     if tool is None or tool.meta is None:
         return result
-    made, where = read_recorded_call(tool.name, tool.meta, call.arguments), "the state"
+    recorded_call, where = read_recorded_call(tool.name, tool.meta, call.arguments), "the state"
     value = result.result if changes.whole is None else changes.whole.get(call.id, result.result)
     try:
-        place = made.output_path
+        place = recorded_call.output_path
         if place is not None:
             where = place.spelling
-            _put(changes, _effect(context, changes, place, made.instance, value))
+            _put(changes, _effect(context, changes, place, recorded_call.instance, value))
         return result
     except (InvalidRequest, InvalidJSON) as error:
         text = f"Tool {tool.name!r} itself succeeded, but its result cannot be written to {where}: {error.message}"
@@ -73,7 +73,7 @@ def written_size(before: Sequence[object], changes: Changes) -> int:
 
 
 def _put(changes: Changes, effect: SetValue) -> None:
-    """Put a value in the place of one that the changes have: a unit writes no row twice."""
+    """Replace the effect on the same value in the changes, because a unit writes no row twice."""
     others = [each for each in changes.effects if not (isinstance(each, SetValue) and each.key == effect.key)]
     changes.effects = (*others, effect)
 
@@ -81,7 +81,7 @@ def _put(changes: Changes, effect: SetValue) -> None:
 def _effect(
     context: RunContext, changes: Changes, place: OutputPath, instance: str | None, value: JSON
 ) -> SetValue:
-    """Return the new value of the place's first name. No secret is in it, also none that is put together there."""
+    """Return the redacted new value of the path's first name."""
     name = place.path[0]
     key = value_key(name, instance)
     if key in context.unwritten:
@@ -90,14 +90,14 @@ def _effect(
         )
     state = state_of(context, changes, instance, key)
     after = written({name: state[name]} if name in state else {}, place, value)
-    text = kept(place.spelling, context.redactor.json(after[name]))
+    text = encoded_value(place.spelling, context.redactor.json(after[name]))
     return SetValue(thread_id=context.thread.id, key=key, value="null" if text is None else text)
 
 
 def state_of(
     context: RunContext, changes: Changes, instance: str | None, key: str | None = None
 ) -> JSONObject:
-    """Return an instance's state as it is after the changes; with a `key` only that value is looked for in them."""
+    """Return an instance's state after the changes; with a `key`, only that value is read from them."""
     assert context.values is not None, "they are there in a run with schema tools"
     values = {**context.values.get(instance, {})}
     for effect in changes.effects:

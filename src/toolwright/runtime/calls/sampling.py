@@ -33,19 +33,19 @@ def _request(context: RunContext, arguments: Mapping[str, JSON]) -> ModelRequest
     messages = [
         Message(
             id=context.new_id("msg"),
-            role=cast("Role", said["role"]),
-            content=str(said["content"]),
+            role=cast("Role", message["role"]),
+            content=str(message["content"]),
             run_id=context.run.id,
             step=context.run.step_count,
             created_at=context.clock.now(),
         )
-        for said in cast("list[JSONObject]", arguments["messages"])
+        for message in cast("list[JSONObject]", arguments["messages"])
     ]
-    asked: Mapping[str, Any] = arguments  # as `core/state/questions.py` has made them
+    request: Mapping[str, Any] = arguments  # as `core/state/questions.py` has made them
     return ModelRequest(
         messages=tuple(messages),
-        system=str(asked.get("system") or ""),
+        system=str(request.get("system") or ""),
         step=max(context.run.step_count, 1),
         who=active.who,
-        settings=ModelSettings(max_tokens=asked.get("maxTokens"), temperature=asked.get("temperature")),
+        settings=ModelSettings(max_tokens=request.get("maxTokens"), temperature=request.get("temperature")),
     )

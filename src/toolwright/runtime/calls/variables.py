@@ -1,4 +1,4 @@
-"""Variables that do not resolve: what is missing, and the run that waits for it (D4)."""
+"""Missing variables, and the suspension of runs that need them (D4)."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -35,28 +35,28 @@ EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]
 def without_value(
     env: ThreadEnv, variables: Iterable[Variable], tool: str | None = None
 ) -> tuple[Variable, ...]:
-    """Return the required ones that have no value. An empty text is one; one that cannot be read is none."""
+    """Return the required variables without a value. An empty text is a value; an undecryptable one is not."""
     return tuple([each for each in variables if each.required and not _resolves(env, each.name, tool)])
 
 
 def missing_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
-    """Return the variables that a call of the tool is missing, by what is known of the env."""
-    below = context.active.nested.get(tool.name)
-    if below is not None:
-        return missing_of(context.env_for, below)
+    """Return the missing variables of a call of the tool, by the values that the run has read."""
+    nested = context.active.nested.get(tool.name)
+    if nested is not None:
+        return missing_of(context.env_for, nested)
     return without_value(context.env, tool.variables, tool.name) if tool.variables else ()
 
 
-def needed_by(context: RunContext, tool: Tool) -> Sequence[Variable]:
+def variables_of(context: RunContext, tool: Tool) -> Sequence[Variable]:
     """Return the variables that a call of the tool asks for."""
-    below = context.active.nested.get(tool.name)
-    return tool.variables if below is None else below.variables
+    nested = context.active.nested.get(tool.name)
+    return tool.variables if nested is None else nested.variables
 
 
 def changed_for(context: RunContext, tool: Tool, changes: Changes) -> bool:
     """Return whether the changes are of values that a call of the tool asks for: then they are not known yet."""
     names = {change.name for change in changes.env if change.owner == context.thread.id}
-    return bool(names) and any(each.name in names for each in needed_by(context, tool))
+    return bool(names) and any(each.name in names for each in variables_of(context, tool))
 
 
 async def missing_variables(context: RunContext) -> tuple[Variable, ...]:
@@ -66,9 +66,9 @@ async def missing_variables(context: RunContext) -> tuple[Variable, ...]:
     return missing_of(context.env_for, active) if active.variables else ()
 
 
-def still_missing(env_for: EnvFor, active: ActiveAgent, asked: Collection[JSON]) -> tuple[Variable, ...]:
+def still_missing(env_for: EnvFor, active: ActiveAgent, requested: Collection[JSON]) -> tuple[Variable, ...]:
     """Return the variables that are still missing for a suspended run, among those that it has `asked` for."""
-    return tuple([each for each in missing_of(env_for, active) if each.name in asked])
+    return tuple([each for each in missing_of(env_for, active) if each.name in requested])
 
 
 async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answered:
@@ -78,7 +78,7 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
         thread_id=context.thread.id,
         kind="run",
         agent=context.active.agent.name,
-        required=typed(context.active.types, missing, context.env.names()),
+        required=with_effective_types(context.active.types, missing, context.env.names()),
         created_at=context.clock.now(),
     )
     waiting = waiting_json(request)
@@ -89,8 +89,10 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
     return await context.commit(Park, changes, run)
 
 
-def typed(types: EnvTypes, missing: Sequence[Variable], needed: Collection[str] = ()) -> tuple[Variable, ...]:
-    """Return the variables as they are asked for: one that models are shown, since it is designated, is text (D6)."""
+def with_effective_types(
+    types: EnvTypes, missing: Sequence[Variable], needed: Collection[str] = ()
+) -> tuple[Variable, ...]:
+    """Return the variables as requested: one that is shown to models is text, not a secret (D6)."""
     among = {*needed, *[each.name for each in missing]}
     return tuple([changed(each, type=types.type_of(each.name, among)) for each in missing])
 
@@ -132,7 +134,7 @@ def needs_approval(context: RunContext, call: Call, tool: Tool) -> bool | None:
 
 
 async def decide(context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
-    """Ask the call's tool whether these arguments need an approval, where it says so by a function of them."""
+    """Evaluate the tool's approval predicate for these arguments, if it has one."""
     tool = tools.get(call.name)
     if tool is None or tool.approval is None or needs_approval(context, call, tool) is not None:
         return
@@ -151,12 +153,12 @@ async def decide(context: RunContext, call: Call, tools: Mapping[str, Tool]) -> 
     context.abort.left(scope)
 
 
-def asked(context: RunContext, changes: Changes, call: Call, tool: Tool) -> Terms:
-    """Return the terms on which the call waits for its approval; its timer and its event are put into the changes.
+def approval_terms(context: RunContext, changes: Changes, call: Call, tool: Tool) -> Terms:
+    """Return the terms of the call's approval. Adds its timer and its event to the changes.
 
     A call that is waited for in memory is given an hour at most.
     """
-    approval, validator = tool.approval, tool.judge
+    approval, validator = tool.approval, tool.validator
     assert approval is not None and validator is not None, "the call needs an approval"
     in_memory = context.holder is not None or call.id in context.nested
     seconds = approval.expires_in

@@ -15,8 +15,8 @@ from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.env.redaction import clean_call
-from toolwright.runtime.spaces.membership import Showing
-from toolwright.wire.call import shown_call
+from toolwright.runtime.spaces.membership import RedactableEffect
+from toolwright.wire.call import visible_call_message
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.space import edited_event, message_event
 
@@ -34,46 +34,46 @@ WAITING: frozenset[Kind] = frozenset({"external", "space"})  # somebody else car
 def show(
     context: RunContext, tools: Mapping[str, Tool], changes: Changes, call: Call, tool: Tool, *, asks: bool
 ) -> bool:
-    """Put the message of a visible call into the changes; false if the agent must enter a space first.
+    """Add the message of a visible call to the changes. Return False if the agent must enter a space first.
 
     That is asked in the home thread of an agent that can enter spaces. Elsewhere the call is shown where the agent
     has gone or was spoken to, or in the thread's own stream alone. One that was approved is shown already.
     """
     status: CallShown = "requires_action" if asks or tool.carrier in WAITING else "running"
     if call.space_id is not None:
-        changes.effects += (started_message(context, call, call.space_id, status),)
+        changes.effects += (call_approved(context, call, call.space_id, status),)
         return True
     at_home = ENTER_SPACE in tools and context.thread.id == home_thread_id_of(context.thread.agent)
     space_id = context.where.shown_after(changes, at_home)
     if space_id is None:
         return not at_home
-    changes.effects += (posted(context, call, space_id, status, asks=asks),)
+    changes.effects += (call_started(context, call, space_id, status, asks=asks),)
     changes.show(call.id, space_id)
     return True
 
 
-def posted(
+def call_started(
     context: RunContext, call: Call, space_id: str, status: CallShown, *, asks: bool = False
-) -> Showing:
+) -> RedactableEffect:
     """Return the message of a call that begins, or that `asks` for an approval before it does."""
     silent = asks or context.is_streamed(call.id)
     started = () if silent else (tool_event("tool.started", call.id, call.name),)
-    return shown(call, space_id, status, context.author, source_of(context), started, asks=asks)
+    return call_message(call, space_id, status, context.author, source_of(context), started, asks=asks)
 
 
-def started_message(context: RunContext, call: Call, space_id: str, status: CallShown) -> Showing:
+def call_approved(context: RunContext, call: Call, space_id: str, status: CallShown) -> RedactableEffect:
     """Return the message of a call that begins once it was approved, with the arguments that it was approved with."""
     author, source = context.author, source_of(context)
 
     def make(redactor: Redactor) -> Edit:
-        message = shown_call(clean_call(call, redactor), space_id, status)
+        message = visible_call_message(clean_call(call, redactor), space_id, status)
         events = (tool_event("tool.started", call.id, call.name), edited_event(message, author, ()))
         return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
 
-    return Showing(space_id, make)
+    return RedactableEffect(space_id, make)
 
 
-def shown(
+def call_message(
     call: Call,
     space_id: str,
     status: CallShown,
@@ -82,19 +82,21 @@ def shown(
     started: Sequence[EventDraft],
     *,
     asks: bool = False,
-) -> Showing:
+) -> RedactableEffect:
     """Return the message of a call that no run makes."""
 
     def make(redactor: Redactor) -> Post:
-        message = shown_call(clean_call(call, redactor), space_id, status, asks=asks)
+        message = visible_call_message(clean_call(call, redactor), space_id, status, asks=asks)
         events = (*started, message_event(message, author, call.id))
         return Post(space_id=space_id, source=source, message=message, events=events)
 
-    return Showing(space_id, make)
+    return RedactableEffect(space_id, make)
 
 
-def finished(call: Call, result: ToolResult, author: Entity | None, source: Source) -> Sequence[Showing]:
-    """Return the message of a call that has its result; nothing for one that is not shown."""
+def result_message(
+    call: Call, result: ToolResult, author: Entity | None, source: Source
+) -> Sequence[RedactableEffect]:
+    """Return the message of a finished call, or nothing if the call is not shown."""
     space_id = call.space_id
     if space_id is None:
         return ()
@@ -102,14 +104,14 @@ def finished(call: Call, result: ToolResult, author: Entity | None, source: Sour
 
     def make(redactor: Redactor) -> Edit:
         clean = redactor.result(result)
-        message = shown_call(clean_call(call, redactor), space_id, status, clean)
+        message = visible_call_message(clean_call(call, redactor), space_id, status, clean)
         events = (outcome_event(call.id, call.name, clean), edited_event(message, author, ()))
         return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
 
-    return (Showing(space_id, make),)
+    return (RedactableEffect(space_id, make),)
 
 
-def timed_out(context: RunContext, call: Call, error: ToolResult) -> Sequence[Showing]:
+def timeout_message(context: RunContext, call: Call, error: ToolResult) -> Sequence[RedactableEffect]:
     """Return the message of a call that has timed out: a result can still arrive."""
     space_id = call.space_id
     if space_id is None:
@@ -118,8 +120,8 @@ def timed_out(context: RunContext, call: Call, error: ToolResult) -> Sequence[Sh
 
     def make(redactor: Redactor) -> Edit:
         redacted = clean_call(call, redactor)
-        message = shown_call(redacted, space_id, "requires_action", error, timed_out=True)
+        message = visible_call_message(redacted, space_id, "requires_action", error, timed_out=True)
         events = (edited_event(message, author, ()),)
         return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
 
-    return (Showing(space_id, make),)
+    return (RedactableEffect(space_id, make),)

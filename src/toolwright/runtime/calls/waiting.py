@@ -17,7 +17,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.wire.event import run_event
 
 INLINE_WAIT = 1.0  # seconds that a run waits in memory before it is parked
-LOST = "This child is lost: its thread does not know of the call any more."
+LOST = "The child is lost: its thread no longer knows this call."
 
 
 class Waiting:
@@ -29,7 +29,7 @@ class Waiting:
         self._inline_wait = inline_wait
 
     async def wait(self, context: RunContext, calls: Sequence[Call]) -> Changes | None:
-        """Wait for one of the calls: a moment in memory, then suspend the run.
+        """Wait for one of the calls, first in memory, then by suspending the run.
 
         Return the changes that settle a call that has timed out, or whose result can no longer arrive, or None.
         """
@@ -38,21 +38,21 @@ class Waiting:
         if any(each.status != "waiting" for each in calls):
             return None
         call = min(calls, key=lambda each: self._calls.seconds_left(each, context.clock))
-        if call.is_asked:
+        if call.awaits_approval:
             await self._wait_for_approval(context, call)
             return None
         if call.has_child:
             return await self._wait_for_child(context, call)
-        left = self._calls.seconds_left(call, context.clock)
-        if left <= 0:
+        seconds = self._calls.seconds_left(call, context.clock)
+        if seconds <= 0:
             changes = Changes()
             self._calls.time_out(context, changes, call)
             return changes
         in_memory = self._in_memory(context, call)
         if in_memory <= 0:
-            await self._park(context, call, left)
+            await self._park(context, call, seconds)
         else:
-            await _nudged(context, min(left, in_memory))
+            await _nudged(context, min(seconds, in_memory))
         return None
 
     def _in_memory(self, context: RunContext, call: Call) -> float:
@@ -65,35 +65,35 @@ class Waiting:
     async def nested(self, context: RunContext, call: Call) -> ToolResult:
         """Wait in memory for a handler's call. Return its result, or an error if it has timed out."""
         while True:
-            context.nudged.clear()
+            context.nudged.clear()  # before the read: a wake-up after it is not lost
             call = await context.reload_call(call.id)
             if call.status != "waiting":
                 return self._calls.result_of(call)
             if context.abort.aborted:
                 return ToolResult.fail("The run was cancelled.", error_code="cancelled")
             changes = Changes()
-            over = await self._overdue(context, changes, call)
-            if over is None:
+            timeout_result = await self._overdue(context, changes, call)
+            if timeout_result is None:
                 await _nudged(context, self._calls.seconds_left(call, context.clock))
             elif await context.commit(Result, changes, context.run) == "done":
-                return over
+                return timeout_result
 
     async def _overdue(self, context: RunContext, changes: Changes, call: Call) -> ToolResult | None:
-        """Return the result that ends the wait for a call, put into the changes; None while it is to be waited for."""
+        """Return the result that ends the wait, added to the changes, or None if the wait continues."""
         if not call.has_child:
             return (
                 None
                 if self._calls.seconds_left(call, context.clock) > 0
                 else self._calls.time_out(context, changes, call)
             )
-        if await self._awaited(context, call):
+        if await self._is_awaited(context, call):
             return None
         lost = ToolResult.fail(LOST, error_code="lost")
         self._calls.cancel_waiting(context, changes, call, lost)
         return lost
 
-    async def _awaited(self, context: RunContext, call: Call) -> bool:
-        """Return whether there is a child whose end is the end of the call."""
+    async def _is_awaited(self, context: RunContext, call: Call) -> bool:
+        """Return whether a child will end the call when it ends."""
         return await context.retry_until_available(
             lambda: self._store.children.awaited(context.thread.id, call.id)
         )
@@ -108,7 +108,7 @@ class Waiting:
 
     async def _wait_for_child(self, context: RunContext, call: Call) -> Changes | None:
         """Suspend the run until the child ends. Return the changes that cancel the call if the child is gone."""
-        if await self._awaited(context, call):
+        if await self._is_awaited(context, call):
             if context.holder is None:
                 await self._park(context, call, math.inf)
             else:
@@ -121,11 +121,11 @@ class Waiting:
         self._calls.cancel_waiting(context, changes, call, ToolResult.fail(LOST, error_code="lost"))
         return changes
 
-    async def _park(self, context: RunContext, call: Call, left: float) -> None:
-        reason = "approval" if call.is_asked else "child" if call.has_child else "calls"
+    async def _park(self, context: RunContext, call: Call, seconds: float) -> None:
+        reason = "approval" if call.awaits_approval else "child" if call.has_child else "calls"
         call_ids: list[JSON] = [each.id for each in context.frame.unanswered() if each.status == "waiting"]
         run = changed(context.run, status="waiting", waiting={"reason": reason, "callIds": call_ids})
-        due = None if math.isinf(left) else context.clock.now() + timedelta(seconds=left)
+        due = None if math.isinf(seconds) else context.clock.now() + timedelta(seconds=seconds)
         changes = Changes(events=[run_event(run)], leaving=Leaving(gen=context.gen, due=due))
         await context.commit(Park, changes, run)
 

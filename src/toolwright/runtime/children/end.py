@@ -26,8 +26,8 @@ from toolwright.wire.event import outcome_event, subagent_event
 from toolwright.wire.result import model_text, result_to_json
 
 FAILED, CANCELLED = "The session failed.", "The session was cancelled."
-NO_ANSWER = "The session came to no answer in the steps that it may make."
-NO_TIME = "The session came to no answer in the time that it may take."
+NO_ANSWER = "The session reached its step limit without an answer."
+NO_TIME = "The session reached its time limit without an answer."
 
 
 class ChildReports:
@@ -76,7 +76,7 @@ class ChildReports:
     async def _settling(
         self, context: RunContext, result: ToolResult, run: Run
     ) -> tuple[EventDraft | None, InboxEvent | None]:
-        """Return the event of the call that waits for it, and late result for the inbox if its run has gone on."""
+        """Return the event of the waiting call, and a late result for the inbox if its run has continued."""
         call_id = context.thread.report
         call = (
             None
@@ -90,7 +90,7 @@ class ChildReports:
         )
 
     async def _files(self, context: RunContext, changes: Changes, run: Run) -> list[File]:
-        """Return the files of the answer: those of its last message."""
+        """Return the files of the child's last message."""
         refs = _attached([*context.root.messages, *changes.messages], run)
         drafts = FileDrafts(context.files, {change.folded: change for change in changes.files})
         files = [await drafts.at(ref.path) for ref in refs]
@@ -100,9 +100,9 @@ class ChildReports:
 def _attached(messages: Sequence[Message], run: Run) -> list[AttachmentRef]:
     """Return the files of the last message and of the results of the same step that it answers."""
     refs: list[AttachmentRef] = []
-    own = [each for each in messages if each.within is None]
-    last = own[-1].side if own else None
-    for message in reversed(own):
+    top_level = [each for each in messages if each.within is None]
+    last = top_level[-1].side if top_level else None
+    for message in reversed(top_level):
         if message.run_id != run.id or message.role == "user" or message.side != last or message.calls:
             break
         refs = [*message.attachments, *refs]
@@ -135,12 +135,12 @@ def _state(link: Link, run: Run, answer: ToolResult) -> ChildStatus:
 
 def _result(thread: Thread, link: Link, state: ChildStatus, answer: ToolResult) -> ToolResult:
     """Return the result of the call that waits for it."""
-    who: JSONObject = {"reference": thread.id, "name": thread.name, "status": state}
+    content: JSONObject = {"reference": thread.id, "name": thread.name, "status": state}
     if answer.status == "error":
-        return changed(answer, error_data=who)
+        return changed(answer, error_data=content)
     if not link.resumable:
         return answer
-    return ToolResult.ok({**who, "result": answer.result} if link.implicit else who)
+    return ToolResult.ok({**content, "result": answer.result} if link.implicit else content)
 
 
 def _notice(

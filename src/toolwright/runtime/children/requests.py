@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.env.env import EnvChange, EnvRow, EnvTypes, EnvVar, Given, Variable, VariablesRequest
+from toolwright.core.env.env import EnvChange, EnvInput, EnvRow, EnvTypes, EnvVar, Variable, VariablesRequest
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesRequired
-from toolwright.core.journal.child_effects import ChildLimit, HoldRequest, TakeRequest
+from toolwright.core.journal.child_effects import CheckRequest, ChildLimit, FulfillRequest
 from toolwright.core.journal.effects import Effect, SetTimer
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
@@ -30,8 +30,8 @@ LOOK_AGAIN = 1.0  # seconds until it is asked again whether this process drives 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """An open request: for which agent, what was asked for, and what of it is missing now."""
+class RequestStatus:
+    """An open request: its agent, the requested variables, and the names that are still missing."""
 
     request_id: str
     agent_name: str
@@ -40,7 +40,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class FulfilledRequest:
     """A request that has all that it asked for; the child thread that begins with it, if it was for one."""
 
     request_id: str
@@ -48,7 +48,7 @@ class Answered:
 
 
 class Requests:
-    """Open requests. One that is unknown, answered, over or another thread's raises `NotFound`."""
+    """Open requests. Raises `NotFound` for unknown, fulfilled or expired ones, and those of other threads."""
 
     def __init__(
         self,
@@ -71,11 +71,11 @@ class Requests:
         self._clock = services.clock
         self._new_id = services.new_id
 
-    async def get(self, thread_id: str, request_id: str) -> Wanted:
+    async def get(self, thread_id: str, request_id: str) -> RequestStatus:
         """Return the thread's open request: of a suspended run, or of the parent of a child that has not started."""
         request, thread = await self._open(thread_id, request_id)
         missing = await self._missing(request, thread)
-        return Wanted(
+        return RequestStatus(
             request_id=request.id,
             agent_name=request.agent,
             required=request.required,
@@ -90,7 +90,7 @@ class Requests:
         requests = await self._store.children.requests(thread_id)
         return [each for each in requests if not self._is_over(each)]
 
-    async def answer(self, thread_id: str, request_id: str, env: Given) -> Answered:
+    async def answer(self, thread_id: str, request_id: str, env: EnvInput) -> FulfilledRequest:
         """Set values. When none is missing any more, the run continues, or the child starts; once.
 
         Raises `VariablesRequired` with what is still missing: the given values are kept, and the request stays open.
@@ -112,7 +112,7 @@ class Requests:
         birth = self._birth(request)
         child_id = None if birth is None else birth.thread_id
         self._motor.wake(child_id or thread.id)
-        return Answered(request_id=request.id, child_thread_id=child_id)
+        return FulfilledRequest(request_id=request.id, child_thread_id=child_id)
 
     async def run(self) -> None:
         """Check the waiting requests once this process executes runs: the app may have changed."""
@@ -134,8 +134,8 @@ class Requests:
         brought = _brought([await self._agents.active(each.id) for each in self._agents.declared])
         if not brought:
             return
-        names = [name for name in await self._store.children.asked() if name in brought]
-        threads = {thread for name in names for thread in await self._store.children.askers(name)}
+        names = [name for name in await self._store.children.requested_variables() if name in brought]
+        threads = {thread for name in names for thread in await self._store.children.waiting_threads(name)}
         now = self._clock.now()
         for thread_id in sorted(threads):
             effect = SetTimer(name=thread_id, due=now)
@@ -182,15 +182,17 @@ class Requests:
             raise _no_request(request.id)
         if isinstance(active, str):
             return ()  # it waits for nothing any more: it will fail
-        named = {row.name for row in added}
+        new_names = {row.name for row in added}
         stored = await self._store.env(thread.id)
-        kept = [row for row in stored if row.owner != thread.id or row.kind != "env" or row.name not in named]
+        unchanged = [
+            row for row in stored if row.owner != thread.id or row.kind != "env" or row.name not in new_names
+        ]
         resolve = await self._lineages.resolver(thread)
-        rows = [*kept, *added]
+        rows = [*unchanged, *added]
         return still_missing(lambda each: resolve(thread, each, rows), active, _names(request.required))
 
     def _rows(self, request: VariablesRequest, values: Mapping[str, EnvVar]) -> tuple[EnvRow, ...]:
-        """Return the rows of the values: the thread's own, or those of the child to be."""
+        """Return the rows of the values, for the thread or its deferred child."""
         birth, now = self._birth(request), self._clock.now()
         owner = request.thread_id if birth is None else birth.thread_id
         changes = [self._environment.change(owner, name, var, now) for name, var in values.items()]
@@ -203,13 +205,13 @@ class Requests:
         rows: Sequence[EnvRow],
         missing: Sequence[Variable],
     ) -> bool:
-        """Keep the values in one unit; when none is missing, with what they were asked for.
+        """Commit the values in one unit; if none is missing, together with the end of the request.
 
         Whether the request was still open; raises `NoRoom` where no more children may begin.
         """
-        effects: list[Effect] = [HoldRequest(thread_id=request.thread_id, id=request.id)]
+        effects: list[Effect] = [CheckRequest(thread_id=request.thread_id, id=request.id)]
         if not missing:
-            effects.append(TakeRequest(thread_id=request.thread_id, id=request.id))
+            effects.append(FulfillRequest(thread_id=request.thread_id, id=request.id))
         birth = None if missing else self._birth(request)
         if birth is not None:
             if birth.most is not None:
@@ -234,17 +236,17 @@ class Requests:
         return not isinstance(answer, Conflict)
 
     def _birth(self, request: VariablesRequest) -> NewChildRows | None:
-        """Return the child that is put off."""
+        """Return the deferred child, or None."""
         return None if request.child is None else birth_from_json(request.child, self._clock)
 
 
-def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:
-    """Return the given values, of the types that were asked for; nothing but what was asked for."""
+def _read(request: VariablesRequest, env: EnvInput) -> Mapping[str, EnvVar]:
+    """Return the given values with the requested types. Raises `InvalidRequest` for other names."""
     values = EnvTypes(declared={each.name: each.type for each in request.required}).stored(env)
-    asked = {each.name for each in request.required}
+    requested = {each.name for each in request.required}
     for name in values:
-        if name not in asked:
-            raise _invalid_value(name, "was not asked for")
+        if name not in requested:
+            raise _invalid_value(name, "was not requested")
     return values
 
 
@@ -269,7 +271,7 @@ def _put(row: EnvRow) -> EnvChange:
 
 
 def _brought(agents: Sequence[ActiveAgent]) -> frozenset[str]:
-    """Return the names that have a value in some layer of these agents."""
+    """Return the names that a layer of these agents sets."""
     voices = [active for each in agents for active in each.voices]
     layers = [layer for active in voices for layer in (*active.env, *active.tool_env.values())]
     return frozenset([name for layer in layers for name in layer])
@@ -299,5 +301,5 @@ async def _end(request: VariablesRequest, store: Store, clock: Clock, token: str
         at=clock.now(),
         thread_id=request.thread_id,
         env=tuple([EnvChange(owner=row.owner, kind=row.kind, name=row.name) for row in rows]),
-        effects=(TakeRequest(thread_id=request.thread_id, id=request.id),),
+        effects=(FulfillRequest(thread_id=request.thread_id, id=request.id),),
     )

@@ -14,7 +14,7 @@ from toolwright.core.ports import Clock
 from toolwright.core.threads.child import Link, link_from_json, link_json
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import value
-from toolwright.runtime.calls.variables import missing_of, typed
+from toolwright.runtime.calls.variables import missing_of, with_effective_types
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.journal import Services
 from toolwright.runtime.threads.thread_tree import NAME_TAG, copy_files, first_run, message_for
@@ -25,7 +25,7 @@ REQUEST_LIFE = timedelta(hours=24)
 
 @value
 class NewChildRows:
-    """The initial rows of a child. `files` are those of its parent that it gets copies of.
+    """The initial rows of a child. `files` are its parent's files to copy.
 
     `most` is how many children of its agent there may be at once, None for any number.
     """
@@ -93,14 +93,14 @@ class ChildStart:
     def request(
         self, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable], request_id: str
     ) -> VariablesRequest:
-        """Return the request for what it is missing."""
+        """Return the request for the child's missing variables."""
         now = self._clock.now()
         return VariablesRequest(
             id=request_id,
             thread_id=birth.parent_id,
             kind="child",
             agent=agent.agent.name,
-            required=typed(agent.types, missing),
+            required=with_effective_types(agent.types, missing),
             child=birth_json(birth),
             expires_at=now + REQUEST_LIFE,
             created_at=now,
@@ -126,7 +126,7 @@ class ChildStart:
 
 
 def birth_json(birth: NewChildRows) -> JSONObject:
-    """Return a birth that is put off, for the journal."""
+    """Return a deferred child as JSON, for the journal."""
     files: list[JSON] = [
         [each.path, each.name, each.mime_type, each.size, each.digest, each.width, each.height]
         for each in birth.files
@@ -148,24 +148,24 @@ def birth_json(birth: NewChildRows) -> JSONObject:
 
 def birth_from_json(written: JSONObject, clock: Clock) -> NewChildRows:
     """Return the birth that `birth_json` wrote."""
-    kept = cast("dict[str, Any]", written)  # as written above
+    stored = cast("dict[str, Any]", written)  # as written above
     return NewChildRows(
-        thread_id=kept["threadId"],
-        parent_id=kept["parentId"],
-        agent_id=kept["agentId"],
-        name=kept["name"],
-        message=kept["message"],
-        arguments=kept["arguments"],
-        user_id=kept["userId"],
-        depth=kept["depth"],
-        link=link_from_json(kept["link"]),
-        most=kept.get("most"),
-        files=tuple([_file(kept["parentId"], each, clock) for each in kept["files"]]),
+        thread_id=stored["threadId"],
+        parent_id=stored["parentId"],
+        agent_id=stored["agentId"],
+        name=stored["name"],
+        message=stored["message"],
+        arguments=stored["arguments"],
+        user_id=stored["userId"],
+        depth=stored["depth"],
+        link=link_from_json(stored["link"]),
+        most=stored.get("most"),
+        files=tuple([_file(stored["parentId"], each, clock) for each in stored["files"]]),
     )
 
 
-def _file(thread_id: str, kept: Sequence[Any], clock: Clock) -> File:  # as written above
-    path, name, mime_type, size, digest, width, height = kept
+def _file(thread_id: str, stored: Sequence[Any], clock: Clock) -> File:  # as written above
+    path, name, mime_type, size, digest, width, height = stored
     return File(
         thread_id=thread_id,
         path=path,

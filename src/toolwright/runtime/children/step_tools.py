@@ -1,4 +1,4 @@
-"""Tools offered at a step: the prompt's own, what a flag turns on, and those for agents that live on (S0 §5, §6)."""
+"""Tools offered at a step: the prompt's own, optional ones, and those for resumable agents (S0 §5, §6)."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ class ImmediateCall:
 
 
 class StepTools:
-    """Reads the flags, the children and the MCP servers of a thread, and makes of them what its agent is offered."""
+    """Computes the tools offered to an agent from the flags, children and MCP servers of its thread."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class StepTools:
         self._ready: OrderedDict[object, tuple[ActiveAgent, ActiveAgent]] = OrderedDict()
 
     async def offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
-        """Return the active agent with what it may call now; the same one while nothing changes."""
+        """Return the active agent with the tools of this step; the same object while nothing changes."""
         offered = await self._offered(context, base)
         rows = context.root.compactions
         reads = rows or any(call.name == READ_RESULT for call in context.root.unanswered())
@@ -86,21 +86,23 @@ class StepTools:
         if ready is not None and ready[0] is base:
             return ready[1]
         off = {each.config.name for each in base.relations if each not in on}
-        own = [tool for tool in base.tools if not (isinstance(tool.relation, AgentCall) and tool.name in off)]
-        made = base if len(own) == len(base.tools) and not resumable and not mcp.tools else None
-        if made is None:
+        tools = [
+            tool for tool in base.tools if not (isinstance(tool.relation, AgentCall) and tool.name in off)
+        ]
+        variant = base if len(tools) == len(base.tools) and not resumable and not mcp.tools else None
+        if variant is None:
             offered = self._lifecycle(resumable, free) if resumable else ()
             all_tools = self._lifecycle(resumable, resumable) if resumable else ()
-            made = base.offering([*own, *offered, *mcp.tools], [*own, *all_tools, *mcp.tools])
+            variant = base.offering([*tools, *offered, *mcp.tools], [*tools, *all_tools, *mcp.tools])
         if mcp.instructions:
-            made = changed(made, instructions=mcp.instructions)
-        self._ready[key] = base, made
+            variant = changed(variant, instructions=mcp.instructions)
+        self._ready[key] = base, variant
         if len(self._ready) > REMEMBERED:
             self._ready.popitem(last=False)
-        return made
+        return variant
 
     async def _free(self, context: RunContext, resumable: Sequence[AgentCall]) -> list[AgentCall]:
-        """Return the agents of which another child may be created."""
+        """Return the agents of which another child can be created."""
         if not any(each.config.resumable and each.config.resumable.max_instances for each in resumable):
             return [*resumable]
         alive = await context.retry_until_available(lambda: self._store.children.living(context.thread.id))
@@ -128,7 +130,7 @@ class StepTools:
 
 
 def has_room(relation: AgentCall, alive: int) -> bool:
-    """Return whether another of these agents may be created, given the children that are not terminated."""
+    """Return whether another child of this agent can be created, given the number of live children."""
     resumable = relation.config.resumable
     most = resumable.max_instances if resumable else None
     return most is None or alive < most
@@ -146,20 +148,20 @@ def _enabled(env: ThreadEnv, relation: AgentCall) -> bool:
 
 
 def callable_tools(active: ActiveAgent) -> Toolset:
-    """Return all tools that the agent may call at some step: also those that a flag turns on, or that make agents."""
+    """Return all tools that the agent can call at any step, including optional and lifecycle tools."""
     resumable = [each for each in active.relations if each.config.resumable]
     return Toolset([*active.tools, *lifecycle_tools(resumable, resumable)]) if resumable else active.tools
 
 
 def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -> Sequence[Tool]:
-    """Return the tools: `relations` are there, of those `free` one more may be created."""
+    """Return the lifecycle tools for `relations`; another child of those in `free` can be created."""
     message = Tool(
         name=SUBAGENT_MESSAGE,
-        description="Send a message to an agent that you have created, by its reference. An idle one goes on with it.",
+        description="Send a message to an agent that you have created, by its reference. An idle agent resumes.",
         kind="agent",
         parameters=_object(
             {
-                "reference": _text("The reference that subagent_create gave."),
+                "reference": _text("The reference that subagent_create returned."),
                 "message": _text(),
                 "attachments": _PATHS,
             },
@@ -173,7 +175,7 @@ def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -
     names: list[JSON] = [each.config.name for each in free]
     create = Tool(
         name=SUBAGENT_CREATE,
-        description=f"Create an agent that lives on and can be sent further messages. The agents are:{listed}",
+        description=f"Create an agent that stays available for further messages. The agents are:{listed}",
         kind="agent",
         parameters=_object(
             {
@@ -193,14 +195,14 @@ def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -
 _PATHS: JSONObject = {
     "type": "array",
     "items": {"type": "string"},
-    "description": "Paths of files of this thread, which it gets copies of.",
+    "description": "Paths of files of this thread to copy to it.",
 }
 
 
 def _agent_line(each: AgentCall) -> str:
     """Return a line about an agent, with what its arguments must be."""
-    wanted = "" if each.schema is None else f" Its arguments, by JSON Schema: {readable(each.schema)}"
-    return f"\n- {each.config.name}: {each.about}{wanted}"
+    schema_text = "" if each.schema is None else f" Its arguments, by JSON Schema: {readable(each.schema)}"
+    return f"\n- {each.config.name}: {each.about}{schema_text}"
 
 
 def _text(description: str | None = None) -> JSONObject:
@@ -245,7 +247,7 @@ def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
 def immediate_arguments(
     relation: AgentCall, group: Group, messages: Sequence[Message], arguments: Mapping[str, JSON] | None
 ) -> JSONObject:
-    """Return the arguments of the call: the first message is the group's, the thread's argument, or what was said last.
+    """Return the arguments of the call. The first message is the group's, the thread's, or the last one.
 
     An agent with a schema of its own gets those of the thread's arguments that the schema has.
     """
@@ -261,9 +263,11 @@ def immediate_arguments(
         inner = own if own is None or property_ is None else {**own, property_: message}
         return {"message": message, "name": name, **({} if inner is None else {"arguments": inner})}
     spoken = property_ or ("message" if own is None else None)
-    made: JSONObject = {**(own or {}), **({} if spoken is None else {spoken: message})}
-    named = config.init_agent_name_property or ("name" if own is None else None)
-    return made if name is None or named is None else {**made, named: name}
+    child_arguments: JSONObject = {**(own or {}), **({} if spoken is None else {spoken: message})}
+    name_property = config.init_agent_name_property or ("name" if own is None else None)
+    return (
+        child_arguments if name is None or name_property is None else {**child_arguments, name_property: name}
+    )
 
 
 def _own_arguments(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSONObject | None:
@@ -276,7 +280,7 @@ def _own_arguments(schema: JSONObject | None, arguments: Mapping[str, JSON] | No
 
 
 def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:
-    """Return suffixes that make of all these names ones that have a value: nothing, or `_` and more."""
+    """Return the suffixes (empty, or `_…`) with which all these names have a value."""
     set_names = env.names()
     suffixes = [
         {n[len(name) :] for n in set_names if n == name or n.startswith(f"{name}_")} for name in names

@@ -1,4 +1,4 @@
-"""Agents as tools (S0 §5, §6): a thread is handed over, or a child runs in a thread of its own."""
+"""Agents as tools (S0 §5, §6): handoffs, and children in threads of their own."""
 
 import math
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from toolwright.core.tools.relations import AgentCall, Handoff, Immediate, Lifec
 from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.calls.nested import paths, spoken
+from toolwright.runtime.calls.nested import message_in, paths
 from toolwright.runtime.calls.variables import waiting_json
 from toolwright.runtime.children.start import ChildStart, NewChildRows
 from toolwright.runtime.children.step_tools import has_room
@@ -47,7 +47,7 @@ FOREVER = Pending(wait=math.inf)
 
 
 class Subagents:
-    """Executes calls of agents, and those of the lifecycle tools. What they do is committed with their results."""
+    """Executes calls of agents and of lifecycle tools. Their effects are committed with their results."""
 
     def __init__(self, services: Services, agents: Agents, child_start: ChildStart, max_depth: int) -> None:
         self._store = services.store
@@ -96,12 +96,14 @@ class Subagents:
         config, thread_arguments = relation.config, arguments.get("arguments")
         inner = thread_arguments if isinstance(thread_arguments, dict) else {}
         text = arguments.get("message")
-        if relation.schema is not None and relation.judge is not None:
-            inner = relation.judge.read(_with_message(relation.schema, config, inner, text))
-        message = text if isinstance(text, str) and text else spoken(inner, config.init_user_message_property)
-        named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
+        if relation.schema is not None and relation.validator is not None:
+            inner = relation.validator.read(_with_message(relation.schema, config, inner, text))
+        message = (
+            text if isinstance(text, str) and text else message_in(inner, config.init_user_message_property)
+        )
+        file_paths = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
         await state.retry_until_available(lambda: self._check_room(state.thread_id, relation))
-        return await self._begin(state, relation, str(arguments["name"]), message, named, inner)
+        return await self._begin(state, relation, str(arguments["name"]), message, file_paths, inner)
 
     async def _message(self, state: RunState, arguments: JSONObject) -> Outcome:
         """`subagent_message`: send a message to a child that lives on; a busy one reads it at its next step."""
@@ -116,13 +118,13 @@ class Subagents:
             raise NotFound(f"There is no subagent {brief(repr(reference), 200)}.")
         if child.child_status == "terminated":
             return ToolResult.fail(f"The subagent {reference!r} is terminated.", error_code="terminated")
-        named = await self._files(state, paths(arguments, "attachments"))
+        files = await self._files(state, paths(arguments, "attachments"))
         text = str(arguments["message"])
-        if not text.strip() and not named:
+        if not text.strip() and not files:
             raise InvalidRequest("message is empty.", [{"path": "message", "message": "is empty"}])
         waits = child.link.blocking and child.child_status != "running"
         report = state.call_id if waits else None
-        state.speak(partial(self._speech, state, child.id, text, named, report))
+        state.speak(partial(self._speech, state, child.id, text, files, report))
         if waits:
             return FOREVER
         status = "queued" if child.child_status == "running" else "running"
@@ -163,9 +165,9 @@ class Subagents:
         config = relation.config
         name_argument = arguments.get(config.init_agent_name_property or "name")
         name = name_argument if isinstance(name_argument, str) and name_argument else None
-        message = spoken(arguments, config.init_user_message_property)
-        named = paths(arguments, config.init_attachments_property)
-        return await self._begin(state, relation, name, message, named, arguments)
+        message = message_in(arguments, config.init_user_message_property)
+        file_paths = paths(arguments, config.init_attachments_property)
+        return await self._begin(state, relation, name, message, file_paths, arguments)
 
     async def _begin(
         self,
@@ -173,7 +175,7 @@ class Subagents:
         relation: AgentCall,
         name: str | None,
         message: str,
-        named: Sequence[str],
+        file_paths: Sequence[str],
         arguments: JSONObject,
     ) -> Outcome:
         """Start a child, or request its missing values and start it when they are given."""
@@ -193,21 +195,23 @@ class Subagents:
             depth=state.chain_depth,
             link=link_of(relation),
             most=relation.config.resumable.max_instances if relation.config.resumable else None,
-            files=tuple(await self._files(state, named)),
+            files=tuple(await self._files(state, file_paths)),
         )
         return await self.begin(state, birth, agent, relation)
 
     async def begin(
         self, state: RunState, birth: NewChildRows, agent: ActiveAgent, relation: AgentCall | None = None
     ) -> Outcome:
-        """Begin a child of that agent; or ask for what it is missing, and it begins when it is given."""
+        """Start a child of that agent, or request its missing variables and defer it."""
         if await self._is_deep(state):
-            words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
-            return ToolResult.fail(words, error_code="too_deep")
+            message = (
+                f"Agents can call each other at most {self._max_depth} deep, and this one is at that depth."
+            )
+            return ToolResult.fail(message, error_code="too_deep")
         tenvs = {} if relation is None else _tenvs(relation.config, state)
-        lacking = agent.missing_tenvs(tenvs)
-        if lacking:
-            return _lacks_tenvs(agent.agent.name, lacking, relation)
+        missing_tenvs = agent.missing_tenvs(tenvs)
+        if missing_tenvs:
+            return _missing_tenvs(agent.agent.name, missing_tenvs, relation)
         if tenvs:
             state.call_env.bring(birth.thread_id, tenvs, agent.secret_tenvs)
         missing = await self._child_start.unresolved_variables(birth, agent)
@@ -217,34 +221,32 @@ class Subagents:
         if birth.most is not None:
             state.effect(ChildLimit(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
         state.speak(partial(self._spawned, relation, birth, state.call_id if blocking else None))
-        state.tell_created(birth.thread_id, birth.name, birth.agent_id)
+        state.announce_child(birth.thread_id, birth.name, birth.agent_id)
         if blocking:
             return FOREVER
         return ToolResult.ok({"reference": birth.thread_id, "name": birth.name, "status": "running"})
 
     async def _is_deep(self, state: RunState) -> bool:
-        """Return whether no thread may be below this one: agents that call each other in a circle come to an end."""
+        """Return whether the thread is at the maximum depth, which bounds agents that call each other in a cycle."""
         if state.thread.parent_id is None:
             return False
-        above = await state.retry_until_available(lambda: self._store.children.lineage(state.thread_id))
-        return len(above) >= self._max_depth
+        ancestors = await state.retry_until_available(lambda: self._store.children.lineage(state.thread_id))
+        return len(ancestors) >= self._max_depth
 
     async def _spawned(self, relation: AgentCall | None, birth: NewChildRows, report: str | None) -> Spawn:
-        """Return the child's beginning, while there is room for it: others may have begun meanwhile."""
+        """Return the effect that starts the child. Raises `NoRoom` if others have started in the meantime."""
         if relation is not None:
             await self._check_room(birth.parent_id, relation)
         return await self._child_start.spawn(birth, report)
 
     async def _check_room(self, thread_id: str, relation: AgentCall) -> None:
-        """Raise `NoRoom` if there are as many children of that agent as there may be."""
+        """Raise `NoRoom` if the maximum number of children of that agent is reached."""
         resumable = relation.config.resumable
         if not resumable or resumable.max_instances is None:
             return
         alive = (await self._store.children.living(thread_id)).get(relation.agent_id, 0)
         if not has_room(relation, alive):
-            raise NoRoom(
-                f"There may be no more children of {relation.config.name!r} than the {alive} that are there."
-            )
+            raise NoRoom(f"{relation.config.name!r} already has the maximum of {alive} children.")
 
     def _ask(
         self, state: RunState, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable]
@@ -256,7 +258,7 @@ class Subagents:
         state.effect(OpenRequest(thread_id=state.thread_id, request=request))
         names = ", ".join(each.name for each in missing)
         return ToolResult.fail(
-            sentence(f"The agent {agent.agent.name!r} needs values of its own: {names}"),
+            sentence(f"The agent {agent.agent.name!r} requires values of its own: {names}"),
             error_code=PUT_OFF,
             error_data={**waiting_json(request), "required": required_json(missing)},
         )
@@ -267,26 +269,24 @@ class Subagents:
             raise NotFound(f"The agent {agent_id!r} is not configured in this app.")
         return agent
 
-    async def _files(self, state: RunState, named: Sequence[str]) -> list[File]:
-        if not named:
+    async def _files(self, state: RunState, file_paths: Sequence[str]) -> list[File]:
+        if not file_paths:
             return []
-        return [await state.drafts.get(path) for path in named]
+        return [await state.drafts.get(path) for path in file_paths]
 
 
 def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
-    """Return the tenvs that a child of that relation is given: fixed ones, and those that the caller passes on."""
+    """Return the tenvs of a child: fixed ones, and those passed on by the caller."""
     return {**config.tenvs, **state.call_env.passed_on(config.pass_tenvs)}
 
 
-def _lacks_tenvs(name: str, missing: MissingTenvs, relation: AgentCall | None) -> ToolResult:
+def _missing_tenvs(name: str, missing: MissingTenvs, relation: AgentCall | None) -> ToolResult:
     """Return the error of a call whose child would have missing tenvs."""
-    way = "A child does not inherit tenvs: give them by tenvs= or pass_tenvs= in its SubagentToolConfig."
+    remedy = "A child does not inherit tenvs. Set them with tenvs= or pass_tenvs= in its SubagentToolConfig."
     if relation is None:
-        way = "A delegate has no tenvs but those of its agent and prompt."
-    error = sentence(
-        f"The agent {name!r} cannot begin, for its tools need tenvs that it is not given: {missing}"
-    )
-    return changed(missing_tenvs_error(name, missing), error=f"{error} {way}")
+        remedy = "A delegate has only the tenvs of its agent and prompt."
+    error = sentence(f"The agent {name!r} cannot start: its tools require tenvs that are not set: {missing}")
+    return changed(missing_tenvs_error(name, missing), error=f"{error} {remedy}")
 
 
 def _with_message(
@@ -294,8 +294,8 @@ def _with_message(
 ) -> JSONObject:
     """Return the arguments, with the message as the property that is one, where they do not have it themselves."""
     name = config.init_user_message_property or "message"
-    wanted = schema.get("properties")
-    if not message or name in arguments or not isinstance(wanted, dict) or name not in wanted:
+    properties = schema.get("properties")
+    if not message or name in arguments or not isinstance(properties, dict) or name not in properties:
         return arguments
     return {**arguments, name: message}
 

@@ -104,7 +104,7 @@ class Delegates:
             self._request_agents.model_of(request),
             state.clock.now(),
         )
-        return agent, self._birth_of(state, REQUESTS.id, message_of(request), request.kept, Link())
+        return agent, self._birth_of(state, REQUESTS.id, message_of(request), request.as_json, Link())
 
     def _birth_of(
         self, state: RunState, agent_id: str, message: str, arguments: JSONObject, link: Link

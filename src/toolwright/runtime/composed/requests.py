@@ -1,4 +1,4 @@
-"""Composed requests, for users (S1): begun, solved in a thread of their own, and read as solutions."""
+"""Composed requests, for users (S1): started, solved in a thread of their own, and read as solutions."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ log = logger("toolwright.runtime")
 
 
 class ComposedRequests:
-    """Begins composed requests and reads their solutions. A request is the one run of a thread of its own."""
+    """Starts composed requests and reads their solutions. A request is the only run of its own thread."""
 
     def __init__(
         self, services: Services, catalog: Catalog, agents: RequestAgents, threads: Threads, runs: Runs
@@ -72,11 +72,11 @@ class ComposedRequests:
     async def begin(
         self, config: Mapping[str, object], schema: object, context: Sequence[object] | str
     ) -> Run:
-        """Write a request down and let it be solved; its run. Raises `InvalidConfiguration` with every fault."""
+        """Start a request and return its run. Raises `InvalidConfiguration` with every error."""
         return await self._start(await self._new(config, schema, context))
 
     async def _new(self, config: object, schema: object, context: object) -> "_NewRequest":
-        """Return the request as it is to be begun, validated whole."""
+        """Return the validated request, ready to start."""
         thread = Thread(id=self._new_id("thr"), agent=REQUESTS.id, created_at=self._clock.now())
         model, written = _without_object(config, thread.id)
         return await in_thread_if_large(
@@ -84,7 +84,7 @@ class ComposedRequests:
         )
 
     async def _start(self, new: "_NewRequest") -> Run:
-        """Write the request down, and let it be solved."""
+        """Commit the request and wake its thread."""
         thread = new.thread
         self._agents.keep(thread.id, new.model, new.output, new.agent)
         unit = CreateThread(token=self._new_id("unit"), at=thread.created_at, thread=thread)
@@ -133,7 +133,7 @@ class ComposedRequests:
         )
 
     async def _states(self, thread_id: str, request: RequestForm) -> dict[str | None, JSONObject]:
-        """Return the final state, of no instance and of each: written values over those of the context."""
+        """Return the final state, and that of each instance: written values over those of the context."""
         states = {instance: request.state_of(instance) for instance in (None, *request.instances)}
         for key, text in (await self._store.children.values(thread_id)).items():
             name, instance = read_value_key(key)
@@ -143,7 +143,7 @@ class ComposedRequests:
 
 @value
 class _NewRequest:
-    """A request that can be begun: its thread, the message that begins it, and what JSON cannot carry."""
+    """A request before its start: its thread, its first message, and the values that JSON cannot represent."""
 
     thread: Thread
     message: str
@@ -163,7 +163,7 @@ def _make(
     chosen = request.config.model if model is None else model
     agent = request_agent(catalog, request, output, chosen, thread.created_at)  # tells of what is invalid
     return _NewRequest(
-        thread=changed(thread, arguments=request.kept),
+        thread=changed(thread, arguments=request.as_json),
         message=message,
         model=model,
         output=output,

@@ -24,7 +24,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus, Step, StopReason
 from toolwright.core.value import changed, value
 from toolwright.runtime.spaces.membership import Intended
-from toolwright.wire.call import call_shown_by
+from toolwright.wire.call import shown_call_id
 from toolwright.wire.event import live_event
 
 log = logger("toolwright.runtime")
@@ -209,7 +209,7 @@ class Listeners:
     def _end_streams(self, unit: Advance, streamed: dict[str, str]) -> None:
         """Take back the stream of a call that came to nothing."""
         for post in [effect for effect in unit.effects if isinstance(effect, Post)]:
-            streamed.pop(call_shown_by(post.message.id), None)
+            streamed.pop(shown_call_id(post.message.id), None)
         for change in [*unit.calls, *unit.changes]:
             status = change.status if isinstance(change, Call) else change.now
             if is_over(status) and (space_id := streamed.pop(change.id, None)) is not None:

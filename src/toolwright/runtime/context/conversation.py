@@ -178,7 +178,7 @@ def is_mixed(messages: Sequence[Message]) -> bool:
 
 @dataclass(slots=True)
 class Frame:
-    """A conversation within a call: speaker, messages, and the calls of the last step; `open` ones lack an answer.
+    """A conversation within a call: speaker, messages, and the calls of the last step; `open` ones have no answer yet.
 
     That of a prompt tool answers the call `call`, and begins with `opening`, which is no part of the journal. If a
     handler has made that call, it is its `holder`, and waits for the `answer` in memory: nothing in the conversation

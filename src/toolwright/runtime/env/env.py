@@ -1,4 +1,4 @@
-"""The env and tenvs of threads: which values hold, what is a secret among them, and how they are stored (D4–D6)."""
+"""The env and tenvs of threads: effective values, secrets, and their storage (D4–D6)."""
 
 import json
 from collections import OrderedDict
@@ -216,7 +216,7 @@ class Environment:
 
     @property
     def key(self) -> str | None:
-        """The name of the key that seals, None before there is one."""
+        """The name of the key that encrypts, or None."""
         return self._cipher.key
 
     def resealed(self, row: EnvRow) -> EnvRow | None:
@@ -233,9 +233,9 @@ def _is_declared(row: EnvRow, agent: ActiveAgent | None) -> bool:
     return row.kind == "env" and agent is not None and agent.types.hides(row.name)
 
 
-def _of(values: Layer, named: Callable[[str], bool]) -> set[tuple[str, str]]:
+def _of(values: Layer, has_name: Callable[[str], bool]) -> set[tuple[str, str]]:
     """Return the values of the names that are meant."""
-    return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and named(n)}
+    return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and has_name(n)}
 
 
 def _hides(hidden: frozenset[str], name: str) -> bool:
@@ -244,7 +244,7 @@ def _hides(hidden: frozenset[str], name: str) -> bool:
 
 
 def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:
-    """Return tenvs as they are stored: JSON texts, of which those of secret names are secrets."""
+    """Return tenvs as stored: JSON texts, marked as secrets if their names are."""
     return {
         name: EnvVar(value=dumps(value), type="secret" if name in secrets else "text")
         for name, value in values.items()

@@ -26,7 +26,7 @@ _SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})
 
 
 def clean_message(message: Message, redactor: Redactor) -> Message:
-    """Return the message without secrets; the same one where there are none in it."""
+    """Return the redacted message; the same object if it has no secrets."""
     content = _clean_content(message, redactor)
     calls = tuple(
         [changed(call, arguments=clean_arguments(call.arguments, redactor)) for call in message.calls]
@@ -39,7 +39,7 @@ def clean_message(message: Message, redactor: Redactor) -> Message:
 
 
 def _clean_content(message: Message, redactor: Redactor) -> str:
-    """Return the content without secrets; what a tool has said in JSON stays JSON."""
+    """Return the redacted content; JSON of a tool stays JSON."""
     if message.role != "tool":
         return redactor.text(message.content)
     if _SCALAR.fullmatch(message.content):
@@ -83,7 +83,7 @@ def clean_call(call: Call, redactor: Redactor) -> Call:
 
 
 def clean_name(name: str, redactor: Redactor, tools: Container[str]) -> str:
-    """Return the name of a tool as it is; one that the model has made up, without secrets."""
+    """Return the name of a tool unchanged, or redacted if the model has invented it."""
     return name if name in tools else redactor.text(name)
 
 
@@ -116,8 +116,8 @@ def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
             return effect
 
 
-def _cleaned(kept: T, redactor: Redactor, *names: str) -> T:
-    return changed(kept, **{name: redactor.text(getattr(kept, name)) for name in names})
+def _cleaned(record: T, redactor: Redactor, *names: str) -> T:
+    return changed(record, **{name: redactor.text(getattr(record, name)) for name in names})
 
 
 def clean_arguments(text: str, redactor: Redactor) -> str:

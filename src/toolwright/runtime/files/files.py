@@ -43,7 +43,7 @@ class FileKeeper:
     async def attach(
         self, thread_id: str, drafts: FileDrafts, attachments: Sequence[Attachment | AttachmentRef]
     ) -> tuple[AttachmentRef, ...]:
-        """Keep new files and look references up; all of them are in the drafts then.
+        """Store new files and resolve references. Adds all of them to the drafts.
 
         Raises `InvalidRequest`, `TooLarge` or `NotFound` for the first invalid one: the drafts are of no use then.
         """
@@ -55,9 +55,11 @@ class FileKeeper:
             )
         decoded = [await self._checked(each, drafts, number) for number, each in enumerate(attachments)]
         # All bytes before the first row: if the file store fails in between, the drafts are as they were.
-        kept = [each if isinstance(each, AttachmentRef) else await self._put(*each) for each in decoded]
+        stored_refs = [
+            each if isinstance(each, AttachmentRef) else await self._put(*each) for each in decoded
+        ]
         refs: list[AttachmentRef] = []
-        for each in kept:
+        for each in stored_refs:
             if isinstance(each, AttachmentRef):
                 refs.append(each)
                 continue
@@ -89,10 +91,10 @@ class FileKeeper:
         return await self._files.get(file.digest, part)
 
     async def load(self, ref: AttachmentRef) -> bytes | None:
-        """Return the bytes of an attachment of a message, or None if they are gone."""
+        """Return the bytes of a message's attachment, or None if they were deleted."""
         try:
             return None if ref.digest is None else await self._files.get(ref.digest)
-        except NotFound:
+        except NotFound:  # deleted with another thread: the message is sent without the file
             return None
 
     def too_long(self, result: ToolResult) -> bool:
@@ -106,13 +108,13 @@ class FileKeeper:
         return shortened(result, as_bytes(text_of(result)), self._max_text, "")
 
     def recordable(self, result: ToolResult) -> ToolResult:
-        """Return the result with no more in its stack than a model may be shown of its text."""
+        """Return the result with its stack cut to the limit of texts for models."""
         return recordable(result, self._max_text)
 
     async def within_limit(
         self, thread_id: str, drafts: FileDrafts, result: ToolResult, name: str
     ) -> ToolResult:
-        """Return the result as it is, or cut to what a model may be shown, the whole kept in a file (D20)."""
+        """Return the result, cut if it is too long for a model, with its full text stored in a file (D20)."""
         if not self.too_long(result):
             return result
         content = as_bytes(text_of(result))
@@ -131,15 +133,15 @@ class FileKeeper:
     ) -> ToolResult:
         """Return a child's result within the limit; an error keeps the fields that name the child."""
         bare = changed(result, error_data=None)
-        kept = await self.within_limit(thread_id, drafts, bare, name)
-        return result if kept is bare else changed(kept, error_data=result.error_data)
+        limited = await self.within_limit(thread_id, drafts, bare, name)
+        return result if limited is bare else changed(limited, error_data=result.error_data)
 
     async def value_within_limit(
         self, thread_id: str, drafts: FileDrafts, whole: JSON, name: str
     ) -> tuple[JSON, tuple[AttachmentRef, ...]]:
         """Return a value that a thread reads from its inbox within the limit, and the file that has the whole of it."""
-        kept = await self.within_limit(thread_id, drafts, ToolResult.ok(whole), name)
-        return kept.result, tuple([ref for ref in kept.attachments if isinstance(ref, AttachmentRef)])
+        limited = await self.within_limit(thread_id, drafts, ToolResult.ok(whole), name)
+        return limited.result, tuple([ref for ref in limited.attachments if isinstance(ref, AttachmentRef)])
 
     async def _new_file(
         self, thread_id: str, drafts: FileDrafts, attachment: Attachment, size: int, digest: str
@@ -161,7 +163,7 @@ class FileKeeper:
     async def _checked(
         self, attachment: Attachment | AttachmentRef, drafts: FileDrafts, number: int
     ) -> AttachmentRef | tuple[Attachment, bytes]:
-        """Return a reference to what is there, or a new file with its bytes."""
+        """Return a reference to an existing file, or a new file with its bytes."""
         if isinstance(attachment, AttachmentRef):
             file = await drafts.at(attachment.path)
             if file is None:
@@ -277,7 +279,7 @@ def text_of(result: ToolResult) -> str:
 
 
 def as_bytes(text: str) -> bytes:
-    """Return the text as it is kept."""
+    """Return the text of a result as it is stored."""
     return text.encode("utf-8", "replace")
 
 
@@ -293,7 +295,7 @@ def too_long(result: ToolResult, most: int) -> bool:
 
 
 def shortened(result: ToolResult, content: bytes, most: int, more: str) -> ToolResult:
-    """Return the result with the first `most` bytes of its whole text, how many there are, and a further word."""
+    """Return the result cut to `most` bytes of its text, with a note of its size and `more`."""
     notice = f"[The result has {quantity(len(content), 'byte')}, of which the first {most} are shown.{more}]"
     text = f"{content[:most].decode('utf-8', 'ignore')}\n{notice}"
     if result.status == "error":
@@ -302,7 +304,7 @@ def shortened(result: ToolResult, content: bytes, most: int, more: str) -> ToolR
 
 
 def recordable(result: ToolResult, most: int) -> ToolResult:
-    """Return the result with a stack of `most` bytes at the most, cut in its middle, and a code that is no text."""
+    """Return the result with a stack of at most `most` bytes and a valid code, as it can be recorded."""
     if result.stack is None and result.error_code is None:
         return result  # the common case
     code = None if result.error_code is None else brief(result.error_code, LONGEST_CODE)
@@ -312,11 +314,11 @@ def recordable(result: ToolResult, most: int) -> ToolResult:
 
 
 def _stack(stack: str, most: int) -> str:
-    """Return the beginning and end of a stack: the middle is what is missed least."""
+    """Return the beginning and end of a stack, which matter more than its middle."""
     content = as_bytes(stack) if len(stack) * 4 > most else b""
     if len(content) <= most:
         return stack
     half = max(most - _MARK, 2) // 2
-    left = len(content) - 2 * half
+    omitted = len(content) - 2 * half
     first, last = content[:half].decode("utf-8", "ignore"), content[-half:].decode("utf-8", "ignore")
-    return f"{first}{CUT}{left} bytes are left out)\n{last}"
+    return f"{first}{CUT}{omitted} bytes are left out)\n{last}"

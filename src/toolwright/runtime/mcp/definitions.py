@@ -26,16 +26,16 @@ class HeldBackTools:
 
 
 def hold_back(
-    agent_id: str, listings: Sequence[McpListing], known: Sequence[McpDefinition], at: datetime
+    agent_id: str, listings: Sequence[McpListing], definitions: Sequence[McpDefinition], at: datetime
 ) -> HeldBackTools:
     """Take out the tools of servers with `hold_changes` whose definition is not the one that was used first."""
-    first = {(each.server, each.tool): each for each in known}
-    kept: list[McpListing] = []
+    first = {(each.server, each.tool): each for each in definitions}
+    allowed: list[McpListing] = []
     held: list[McpDefinition] = []
-    news: list[HoldMcpTool | UnholdMcpTool] = []
+    changes: list[HoldMcpTool | UnholdMcpTool] = []
     for listing in listings:
         if not listing.server.hold_changes:
-            kept.append(listing)
+            allowed.append(listing)
             continue
         tools: list[Tool] = []
         for tool in listing.tools:
@@ -44,7 +44,7 @@ def hold_back(
             if pinned is None or pinned.digest == digest:
                 tools.append(tool)
                 if pinned is not None and pinned.held is not None:
-                    news.append(
+                    changes.append(
                         UnholdMcpTool(agent_id=agent_id, server=pinned.server, tool=pinned.tool, at=at)
                     )
                 continue
@@ -59,9 +59,9 @@ def hold_back(
                     definition=definition,
                     at=at,
                 )
-                news.append(hold)
-        kept.append(changed(listing, tools=tuple(tools)))
-    return HeldBackTools(kept, tuple(held), tuple(news))
+                changes.append(hold)
+        allowed.append(changed(listing, tools=tuple(tools)))
+    return HeldBackTools(allowed, tuple(held), tuple(changes))
 
 
 def pin(agent_id: str | None, tool: Tool, at: datetime) -> tuple[PinMcpTool, ...]:

@@ -42,8 +42,8 @@ class McpOffer:
     @property
     def instructions(self) -> tuple[tuple[str, str], ...]:
         """The instructions of the servers for the model, by server name."""
-        told = [(each.server.name, each.instructions) for each in self.listings]
-        return tuple([(name, text) for name, text in told if text])
+        instructions = [(each.server.name, each.instructions) for each in self.listings]
+        return tuple([(name, text) for name, text in instructions if text])
 
 
 NO_SERVERS = McpOffer((), (), (), ())

@@ -67,7 +67,7 @@ MOST_WORDS = 200  # characters of the name by which a model says it has answered
 _NUMBER = (int, float)
 
 
-def checked(response: ModelResponse, name: str) -> ModelResponse:
+def checked_response(response: ModelResponse, name: str) -> ModelResponse:
     """Return the answer of the model `name`. The words in which it describes itself are cut.
 
     Raises `ModelError` if a model of the user's own has put values of other types into it.
@@ -83,14 +83,14 @@ def checked(response: ModelResponse, name: str) -> ModelResponse:
     except (AttributeError, TypeError) as error:
         raise ModelError(f"{name} returned usage or calls of an invalid type: {error}.") from error
     cost: list[object] = [response.cost or 0]
-    for values, kinds, wanted in (
+    for values, kinds, expected in (
         (texts, str, "a text"),
         (counts, int, "a number"),
         (cost, _NUMBER, "a cost"),
     ):
         for each in values:
             if not isinstance(each, kinds):
-                raise ModelError(f"{name} returned {brief_value(each)} instead of {wanted}.")
+                raise ModelError(f"{name} returned {brief_value(each)} instead of {expected}.")
     if len(model) > MOST_WORDS or (reason is not None and len(reason) > MOST_WORDS):
         reason = None if reason is None else brief(reason, MOST_WORDS)
         return changed(response, model=brief(model, MOST_WORDS), finish_reason=reason)
@@ -100,16 +100,16 @@ def checked(response: ModelResponse, name: str) -> ModelResponse:
 def calls_of(context: RunContext, response: ModelResponse, step: int, at: datetime) -> list[Call]:
     """Return the calls that the model asks for. A call id that it repeats, or leaves out, gets a new one (D3)."""
     calls: list[Call] = []
-    seen: set[str] = set()
+    used_ids: set[str] = set()
     active = context.active
-    for position, asked in enumerate(response.calls):
-        model_call_id = asked.id
-        if not model_call_id or model_call_id in seen:
+    for position, model_call in enumerate(response.calls):
+        model_call_id = model_call.id
+        if not model_call_id or model_call_id in used_ids:
             model_call_id = context.new_id("again")
-        seen.add(model_call_id)
+        used_ids.add(model_call_id)
         call_id = context.call_ids.get(position) or context.new_id("call")
         ids, place = (call_id, model_call_id), (step, position)
-        calls.append(new_call(context, active, asked, at, ids=ids, place=place))
+        calls.append(new_call(context, active, model_call, at, ids=ids, place=place))
     return calls
 
 
@@ -126,7 +126,7 @@ def assistant_message(
         step=step,
         side=context.side,
         by=context.speaker,
-        calls=in_message(calls),
+        calls=message_calls(calls),
         native=response.native,
         sent=sent_with(context.frame, response),
         created_at=at,
@@ -140,7 +140,7 @@ def sent_with(frame: Frame, response: ModelResponse) -> Sent | None:
 
 
 CORRECTION = "fix_"
-"""How the ids of messages begin by which a model is told that its answer breaks its schema."""
+"""Prefix of the ids of messages that report an answer which breaks its schema to the model."""
 
 
 def correction_message(context: RunContext, error: InvalidAnswer, step: int, seq: int) -> Message:
@@ -190,9 +190,9 @@ def corrections(messages: Sequence[Message], run_id: str) -> int:
     return count
 
 
-def asked_call(
+def requested_call(
     context: RunContext,
-    asked: QueuedCall,
+    queued: QueuedCall,
     position: int,
     call_id: str | None = None,
     parent: Call | None = None,
@@ -204,7 +204,7 @@ def asked_call(
     parent_id = None if parent is None else parent.id
     ids, place, at = (call_id, call_id), (step, position), context.clock.now()
     return new_call(
-        context, context.active, asked, at, ids=ids, place=place, parent_id=parent_id, tools=tools
+        context, context.active, queued, at, ids=ids, place=place, parent_id=parent_id, tools=tools
     )
 
 
@@ -218,7 +218,7 @@ def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:
         run_id=context.run.id,
         step=calls[0].step,
         side=context.side,
-        calls=in_message(calls),
+        calls=message_calls(calls),
         created_at=context.clock.now(),
     )
 
@@ -230,16 +230,16 @@ def outside_calls(context: RunContext, events: Sequence[InboxEvent], step: int) 
     calls: list[Call] = []
     for position, event in enumerate(events, first):
         call_id, name, arguments = (str(event.content[field]) for field in ("callId", "name", "arguments"))
-        asked = QueuedCall(
+        queued = QueuedCall(
             name=clean_name(name, context.redactor, tools),
             arguments=clean_arguments(arguments, context.redactor),
         )
         ids, place = (call_id, call_id), (step, position)
-        calls.append(new_call(context, active, asked, at, ids=ids, place=place))
+        calls.append(new_call(context, active, queued, at, ids=ids, place=place))
     return calls
 
 
-def in_message(calls: Sequence[Call]) -> tuple[MessageCall, ...]:
+def message_calls(calls: Sequence[Call]) -> tuple[MessageCall, ...]:
     """Return calls as the message has them that asks for them."""
     return tuple(
         [

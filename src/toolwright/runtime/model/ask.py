@@ -24,7 +24,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, arranged, as_read
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.model.answer import checked
+from toolwright.runtime.model.answer import checked_response
 from toolwright.runtime.model.context_window import (
     MOST_EDITS,
     ContextWindows,
@@ -100,7 +100,7 @@ class AnswerLimit:
             return
         if self._loop.time() >= self._end:
             raise ModelUnavailable(f"The model's answer was not complete after {self._total:g} s.")
-        raise ModelUnavailable(f"The model was silent for {self._silence:g} s within its answer.")
+        raise ModelUnavailable(f"The model sent nothing for {self._silence:g} s during its answer.")
 
 
 class ModelRaised(Exception):
@@ -162,9 +162,9 @@ class ModelAnswers:
     ) -> ModelRequest:
         """Return the request for the next step of the thread's own conversation."""
         root, number = context.root, context.run.step_count + 1
-        shown = root.shown(context.side) if root.compactions else root.messages
-        said = [*shown, *changes.messages]
-        messages = as_read(said, active, is_arranged=not root.mixed, seen=root.heard)
+        visible = root.shown(context.side) if root.compactions else root.messages
+        conversation = [*visible, *changes.messages]
+        messages = as_read(conversation, active, is_arranged=not root.mixed, seen=root.heard)
         turn = number
         if context.speaker is not None:
             turn = steps_of(context.speaker, root.messages, context.run) + 1
@@ -314,14 +314,14 @@ class ModelAnswers:
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
-            raise ModelError("The model was cancelled by itself.") from error
+            raise ModelError("The model cancelled its own answer.") from error
         finally:
             limit.over()
         if error is not None:
             raise error
         if response is None:
             raise ModelError("The model ended its answer without a response.")
-        response = checked(response, model.name)
+        response = checked_response(response, model.name)
         if context is not None and log.isEnabledFor(logging.INFO):
             _log_answer(context.active, model.name, response, asyncio.get_running_loop().time() - began)
         return response
@@ -348,10 +348,10 @@ class ModelAnswers:
 
     async def _sections(self, context: RunContext, active: ActiveAgent, most: int | None) -> tuple[str, str]:
         reach = await context.where.reach(active.agent)
-        home = await context.retry_until_available(
+        agent_state = await context.retry_until_available(
             lambda: self._system_prompts.state_for(active, reach, context.where.places)
         )
-        parts = sections(active, home, context.where.space_id, most)
+        parts = sections(active, agent_state, context.where.space_id, most)
         if active.agent.inbox_preview:
             waiting = [event for event in context.inbox.values() if event.run_id != context.run.id]
             parts.append(Section(name="inbox", text=preview(waiting) or "", changes=True))

@@ -42,10 +42,10 @@ from toolwright.runtime.model.answer import CORRECTION, total_cost
 from toolwright.runtime.model.fitting import (
     WORTH_CLEARING,
     Fitting,
+    identity_of,
     keep_task,
     limit_of,
     may_be_open,
-    named_by,
     row_of_loop,
     step_of,
 )
@@ -119,17 +119,17 @@ class ContextWindows:
         has_tools = active.by_name if writes else len(active.tools)
         if self.reader.name in active.by_name or not (has_tools or refers):
             return active
-        known = self._readers.get(id(active))
-        if known is None or known[0] is not active:
+        cached = self._readers.get(id(active))
+        if cached is None or cached[0] is not active:
             tools = () if writes else (*active.tools, self.reader)
-            made = active.offering(tools, (*active.by_name.values(), self.reader))
+            extended = active.offering(tools, (*active.by_name.values(), self.reader))
             if isinstance(form, ComposedForm):
-                made = changed(made, form=form.with_tool(self.reader))
-            known = active, made
-            self._readers[id(active)] = known
+                extended = changed(extended, form=form.with_tool(self.reader))
+            cached = active, extended
+            self._readers[id(active)] = cached
             if len(self._readers) > KNOWN_READERS:
                 self._readers.popitem(last=False)
-        return known[1]
+        return cached[1]
 
     async def fit(
         self,
@@ -197,7 +197,7 @@ class ContextWindows:
         fitting = self._fitting(context, frame, model, request, self._policy(context.active), 1)
         fitting.refused = refused
         await in_thread_if_large(texts(fitting.messages), fitting.count)
-        limit, asked = named_by(refused, fitting.estimate)
+        limit, asked = identity_of(refused, fitting.estimate)
         if asked is not None:
             fitting.factor = asked / max(fitting.estimate, 1)
         was = fitting.tokens
@@ -242,8 +242,8 @@ class ContextWindows:
 
     def _learn(self, active: ActiveAgent, model: Model, limit: int) -> None:
         key = id(model), _answer_of(active)  # the room for the answer can be a part of the limit
-        known = self._learned.pop(key, (model, limit))[1]
-        self._learned[key] = model, min(limit, known)
+        previous = self._learned.pop(key, (model, limit))[1]
+        self._learned[key] = model, min(limit, previous)
         if len(self._learned) > KNOWN_MODELS:
             self._learned.popitem(last=False)
 
@@ -267,8 +267,8 @@ class ContextWindows:
         budget = self.most_tokens(active, model) if max_tokens is None else max_tokens
         if budget is None:
             raise InvalidRequest(
-                f"The maximum tokens of a request are unknown for the agent {active.agent.name!r}: give "
-                "max_tokens=, or give its model a window."
+                f"The token limit of a request is unknown for the agent {active.agent.name!r}. Pass max_tokens=, or "
+                "give its model a window."
             )
         fitting = Fitting(
             messages=[*messages],
@@ -322,8 +322,8 @@ class ContextWindows:
 
     def most_tokens(self, active: ActiveAgent, model: Model | None) -> int | None:
         """Return the most tokens of a request that is of no conversation in the journal."""
-        known = self._learned.get((id(model), _answer_of(active)))
-        budgets = [self._declared(active, model), None if known is None else known[1]]
+        learned = self._learned.get((id(model), _answer_of(active)))
+        budgets = [self._declared(active, model), None if learned is None else learned[1]]
         return min([each for each in budgets if each is not None], default=None)
 
     def _declared(self, active: ActiveAgent, model: Model | None) -> int | None:
@@ -491,10 +491,10 @@ class ContextWindows:
             redact=fitting.redact,
         )
 
-    async def _kept(self, context: RunContext, gone: Sequence[Message], room: int) -> set[int]:
+    async def _kept(self, context: RunContext, omitted: Sequence[Message], room: int) -> set[int]:
         """Return the places of messages that stay for now: what began the run, and open calls with their results."""
-        kept = set[int]()
-        for message in gone:
+        seqs = set[int]()
+        for message in omitted:
             if (
                 message.role != "user"
                 or message.by is not None  # said by the other side, whom this one hears as a user
@@ -503,17 +503,17 @@ class ContextWindows:
             ):
                 continue
             room -= message_tokens(message)
-            if room >= 0 and message.seq is not None and len(kept) < MOST_KEPT:
-                kept.add(message.seq)
-        open_calls = [each.call_id for each in gone if each.role == "tool" and may_be_open(each)]
+            if room >= 0 and message.seq is not None and len(seqs) < MOST_KEPT:
+                seqs.add(message.seq)
+        open_calls = [each.call_id for each in omitted if each.role == "tool" and may_be_open(each)]
         for call_id in open_calls[-MOST_OPEN:]:
             if call_id is None:
                 continue
             call = await context.retry_until_available(lambda one=call_id: self._store.call(one))
-            step = step_of(gone, call_id) if call is not None and call.status in OPEN else set[int]()
-            if len(kept | step) <= MOST_KEPT:
-                kept |= step
-        return kept
+            step = step_of(omitted, call_id) if call is not None and call.status in OPEN else set[int]()
+            if len(seqs | step) <= MOST_KEPT:
+                seqs |= step
+        return seqs
 
     async def _commit(
         self, context: RunContext, frame: Frame, fitting: Fitting, before: int, cause: Cause, measure: Measure

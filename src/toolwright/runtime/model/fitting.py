@@ -53,7 +53,7 @@ SUMS = {
     "assistant": ("The {} answers of the agent have, with their calls, some", FEWER_CALLS),
     "user": ("The {} messages that the agent is to answer have some", SEND_LESS),
 }
-"""What is too long together, by what the messages are, and what to do."""
+"""Kinds of messages that are too long together, and what to do."""
 
 Keep = Callable[[Sequence[Message], int], Awaitable[set[int]]]
 """Returns the places of the messages that stay, of some that are left out; they have at most so many tokens."""
@@ -178,11 +178,11 @@ class Fitting:
     async def leave_out(self, cut: int, summary: Summary | None) -> None:
         """Leave out the messages up to that place, for a summary of them, or with a note of how many they are."""
         row = self.row
-        gone = [each for each in self.messages if each.seq is not None and each.seq <= cut]
+        omitted = [each for each in self.messages if each.seq is not None and each.seq <= cut]
         old = self.messages[0] if self.begins_with_header else None
-        kept = await self.keep(gone, int(self.budget * OWN_SHARE / self.factor))
+        kept_seqs = await self.keep(omitted, int(self.budget * OWN_SHARE / self.factor))
         room = int(self.budget * LINES_SHARE / self.factor)
-        lost = [each for each in gone if each.seq not in kept and not each.pinned]
+        lost = [each for each in omitted if each.seq not in kept_seqs and not each.pinned]
         notes = last_lines(lost if old is None else [old, *lost], room)
         if summary is None:
             row = changed(row, omitted=len(lost) + row.omitted)
@@ -200,11 +200,11 @@ class Fitting:
         text = header_text(
             row.summary, row.omitted, [] if notes is None else [notes], edited=row.model is None
         )
-        self.row = row = changed(row, cut=cut, kept=tuple(sorted(kept)), text=text)
+        self.row = row = changed(row, cut=cut, kept=tuple(sorted(kept_seqs)), text=text)
         stay = [
             each
             for each in self.messages
-            if each.seq is None or each.seq > cut or each.pinned or each.seq in kept
+            if each.seq is None or each.seq > cut or each.pinned or each.seq in kept_seqs
         ]
         self.messages = [header(row), *[each for each in stay if each is not old]]
 
@@ -229,10 +229,10 @@ class Fitting:
             if self.fits:
                 return
         if self.row.kept:
-            kept = {*self.row.kept}
+            kept_seqs = {*self.row.kept}
             self.row = changed(self.row, kept=())
             self.messages = [
-                each for each in self.messages if each.pinned or each.seq is None or each.seq not in kept
+                each for each in self.messages if each.pinned or each.seq is None or each.seq not in kept_seqs
             ]
 
     @property
@@ -247,7 +247,7 @@ class Fitting:
             await self.leave_out(cut, None)
 
     def _bare(self) -> None:
-        """Send the first lines of references in place of all results that are longer."""
+        """Replace all longer results by the first lines of references."""
         places = [each.seq or 0 for each in self.messages if each.role == "tool"]
         bare = max([self.row.bare, *places])
         if bare == self.row.bare:
@@ -284,13 +284,13 @@ class Fitting:
     def _largest(self) -> tuple[str, int, str]:
         """Return what has the largest part of what cannot be left out, its estimated tokens, and what to do."""
         room = self.budget / self.factor
-        own = self.fixed - self.opening
-        if self.fixed > room / 2 and self.opening > own:
+        own_tokens = self.fixed - self.opening
+        if self.fixed > room / 2 and self.opening > own_tokens:
             title = f"The context of the request to the agent {self.who!r} has some"
             return title, self.opening, "Send less of it, or choose a model that takes more."
         if self.fixed > room / 2:
             title = f"The system text and the tools of the agent {self.who!r} have some"
-            return title, own, "Shorten them, or choose a model that takes more."
+            return title, own_tokens, "Shorten them, or choose a model that takes more."
         message, size = max(zip(self.messages, self.sizes, strict=True), key=lambda each: each[1])
         groups: dict[str, list[int]] = {}
         for each, tokens in zip(self.messages, self.sizes, strict=True):
@@ -299,7 +299,7 @@ class Fitting:
         kind, largest = max(groups.items(), key=lambda each: sum(each[1]))
         title, remedy = SUMS[kind]
         if message.id.startswith(HEADER) and size >= sum(largest):
-            return "What stands for the messages that are left out has some", size, EDIT_SUMMARY
+            return "The summary of the omitted messages has some", size, EDIT_SUMMARY
         if size > room - self.fixed or len(largest) == 1:
             if message.role == "assistant":
                 return f"The agent's answer {message.id} has, with its calls, some", size, WRITE_LESS
@@ -308,11 +308,11 @@ class Fitting:
 
 
 def limit_of(budget: int, fixed: float, policy: Context) -> float:
-    """Return the tokens of a request from which on it is made shorter: system text and tools cannot be."""
+    """Return the number of tokens above which a request is shortened; system text and tools cannot be."""
     return fixed + max(budget - fixed, 0) * policy.start_at
 
 
-def named_by(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | None]:
+def identity_of(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | None]:
     """Return the most tokens of a request as the provider names them, and those that it counted in the refused one.
 
     Both are without the room for the answer, and None where it does not say them, or says what cannot be.
@@ -323,10 +323,10 @@ def named_by(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | 
         return None, None
     if refused.asked is None:
         return (limit, None) if limit * MOST_OFF >= estimate else (None, None)
-    asked = refused.asked - answer
-    if asked <= limit or not estimate / MOST_OFF <= asked <= estimate * MOST_OFF:
+    counted = refused.asked - answer
+    if counted <= limit or not estimate / MOST_OFF <= counted <= estimate * MOST_OFF:
         return None, None
-    return limit, asked
+    return limit, counted
 
 
 def row_of_loop(messages: Sequence[Message]) -> Compaction:
@@ -339,11 +339,11 @@ def row_of_loop(messages: Sequence[Message]) -> Compaction:
     )
 
 
-async def keep_task(messages: Sequence[Message], gone: Sequence[Message], room: int) -> set[int]:
+async def keep_task(messages: Sequence[Message], omitted: Sequence[Message], room: int) -> set[int]:
     """Return the place of the user's last message, the task of the loop, if it is left out and has room."""
     tasks = [each for each in messages if each.role == "user" and each.seq is not None and not each.pinned]
     task = tasks[-1] if tasks else None
-    if task is None or task.seq is None or not any(each is task for each in gone):
+    if task is None or task.seq is None or not any(each is task for each in omitted):
         return set()
     return {task.seq} if message_tokens(task) <= room else set()
 
@@ -356,8 +356,8 @@ def may_be_open(message: Message) -> bool:
 
 def step_of(messages: Sequence[Message], call_id: str) -> set[int]:
     """Return the places of the answer that made the call, and of the results of all its calls."""
-    asked = next((each for each in messages if any(call.id == call_id for call in each.calls)), None)
-    if asked is None or asked.seq is None:
+    caller = next((each for each in messages if any(call.id == call_id for call in each.calls)), None)
+    if caller is None or caller.seq is None:
         return set()
-    ids = {call.id for call in asked.calls}
-    return {asked.seq} | {each.seq for each in messages if each.seq is not None and each.call_id in ids}
+    ids = {call.id for call in caller.calls}
+    return {caller.seq} | {each.seq for each in messages if each.seq is not None and each.call_id in ids}

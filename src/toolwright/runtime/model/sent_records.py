@@ -36,7 +36,7 @@ class SentRecords:
         self._tools: OrderedDict[int, tuple[tuple[ToolDefinition, ...], str, str]] = OrderedDict()
         self._last: OrderedDict[str, _Last] = OrderedDict()
 
-    def kept(self, frame: Frame) -> None:
+    def stored(self, frame: Frame) -> None:
         """Remember that the texts of the last request are in the journal."""
         for each in frame.texts:
             self._known[each.thread_id, each.digest] = None
@@ -97,26 +97,26 @@ class SentRecords:
 
         What was said in channels is a part of each request, and has but a few new lines at each.
         """
-        last, kept = self._last.pop(thread_id, None), text
+        last, stored = self._last.pop(thread_id, None), text
         this = self._last[thread_id] = _Last(digest, text.split("\n"))
         if len(self._last) > KNOWN_LAST:
             self._last.popitem(last=False)
         if last is not None and last.is_kept and last.steps < MOST_STEPS:
             changes = changes_of(text, last.digest, last.lines)
             if len(changes) < len(text) * MOST_CHANGES:
-                kept, this.steps = changes, last.steps + 1
-        return kept
+                stored, this.steps = changes, last.steps + 1
+        return stored
 
     def tools_text(self, tools: tuple[ToolDefinition, ...]) -> tuple[str, str]:
         """Return the tools as JSON, and its digest. They are kept as long as the same tuple is sent."""
         if not tools:
             return "", ""
-        known = self._tools.get(id(tools))
-        if known is None or known[0] is not tools:
+        cached = self._tools.get(id(tools))
+        if cached is None or cached[0] is not tools:
             described = [[each.name, each.description, each.parameters] for each in tools]
             text = json.dumps(described, ensure_ascii=False)
-            known = tools, text, text_digest(text)
-            self._tools[id(tools)] = known
+            cached = tools, text, text_digest(text)
+            self._tools[id(tools)] = cached
             if len(self._tools) > KNOWN_TOOLS:
                 self._tools.popitem(last=False)
-        return known[1], known[2]
+        return cached[1], cached[2]

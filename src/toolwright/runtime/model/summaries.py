@@ -32,7 +32,7 @@ PAUSE_AFTER_FAULT = (
 Key: TypeAlias = tuple[str, str, str]
 """A conversation: its thread, the call that it is within, and the side that reads it."""
 Base: TypeAlias = tuple[int, str | None]
-"""What a summary goes on from: the place up to which the conversation is left out, and the summary before."""
+"""Base of a summary: the position up to which the conversation is left out, and the previous summary."""
 AskWithin: TypeAlias = Callable[[RunContext | None, Model, ModelRequest], Awaitable[ModelResponse | None]]
 """Asks a model for an answer, within the time of that run; None if the run was cancelled in the meantime."""
 Ask: TypeAlias = Callable[[Model, ModelRequest], Awaitable[ModelResponse | None]]
@@ -105,17 +105,17 @@ class Summaries:
 
     def is_ready(self, key: Key) -> bool:
         """Return whether a summary that was written ahead of time can be used."""
-        known = self._tasks.get(key)
-        return known is not None and known[1].done()
+        task = self._tasks.get(key)
+        return task is not None and task[1].done()
 
     def start(self, key: Key, base: Base, order: Order, ask: Ask) -> None:
         """Write a summary ahead of time, of a conversation that continues from `base`, unless too many are running."""
-        known = self._tasks.get(key)
+        running = self._tasks.get(key)
         loop = asyncio.get_running_loop()
-        if (known is not None and known[0] == base) or loop.time() < self._quiet_until.get(key, 0.0):
+        if (running is not None and running[0] == base) or loop.time() < self._quiet_until.get(key, 0.0):
             return
-        if known is not None:
-            known[1].cancel()
+        if running is not None:
+            running[1].cancel()
             del self._tasks[key]
         if sum(not task.done() for _, task in self._tasks.values()) >= MOST_AHEAD:
             return  # it is written when it is needed

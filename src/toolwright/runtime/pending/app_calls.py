@@ -64,10 +64,10 @@ class AppCalls:
         """Seals what a host is to carry back to any process of this journal."""
         return self._parts.cipher
 
-    def new(self, beside: Call | None = None) -> AppCall:
+    def new(self, other: Call | None = None) -> AppCall:
         """Return the ids of a new call, in a thread of its own, or in that of another call."""
         new_id = self._parts.new_id
-        thread_id = new_id("thr") if beside is None else beside.thread_id
+        thread_id = new_id("thr") if other is None else other.thread_id
         return AppCall(id=new_id("call"), thread_id=thread_id, run_id=new_id("run"))
 
     async def make(self, call: AppCall, name: str, arguments: object, user_id: str | None = None) -> None:
@@ -78,7 +78,7 @@ class AppCalls:
         await parts.store.commit(CreateThread(token=parts.new_id("unit"), at=now, thread=thread))
         await self._post(thread, call, name, written)
 
-    async def make_beside(self, call: AppCall, other: Call, name: str, arguments: object) -> None:
+    async def make_in_thread_of(self, call: AppCall, other: Call, name: str, arguments: object) -> None:
         """Make the call in the thread of a finished one, with the values that were set there since."""
         await self.check_thread(other.thread_id, None)
         thread = await self._parts.store.thread(other.thread_id)
@@ -102,11 +102,11 @@ class AppCalls:
         with self._parts.bus.subscribe(Topic(kind="thread", id=call.thread_id)) as follower:
             yield CallWatch(self, call, follower)
 
-    async def row(self, call: AppCall) -> Call | None:
+    async def get_row(self, call: AppCall) -> Call | None:
         """Return the call as it is now; None before it has begun."""
         return await self._parts.store.call(call.id)
 
-    async def lost(self, call: AppCall) -> bool:
+    async def is_lost(self, call: AppCall) -> bool:
         """Return whether the call could never begin, since its event was set aside."""
         event = await self._parts.store.inbox_event(call.thread_id, f"ask_{call.id}")
         return event is None or event.status == "failed"
@@ -130,7 +130,7 @@ class AppCalls:
         """Return calls that hosts have made, the oldest first; those that `sees` may see if it is given."""
         return await self._calls.list(status=EVERY, agent=APP_TOOLS.id, sees=sees, limit=limit, offset=offset)
 
-    async def below(self, call: Call | AppCall, limit: int) -> Sequence[Call]:
+    async def nested_calls(self, call: Call | AppCall, limit: int) -> Sequence[Call]:
         """Return other calls of the same run, in order: those that the call has made."""
         calls = await self._calls.list(status=EVERY, run_id=call.run_id, limit=limit)
         return [each for each in calls if each.id != call.id]
@@ -162,7 +162,7 @@ class CallWatch:
 
     async def row(self) -> Call | None:
         """Return the call as it is now; None before it has begun."""
-        return await self._calls.row(self._call)
+        return await self._calls.get_row(self._call)
 
 
 def call_of(call: Call) -> AppCall:

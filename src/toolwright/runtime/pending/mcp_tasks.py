@@ -21,12 +21,12 @@ from toolwright.core.errors import (
     Unwritable,
 )
 from toolwright.core.journal.effects import DropTimer, Effect, SetTimer, Source
-from toolwright.core.journal.mcp_effects import AskBelow, DropMcpTask, SetMcpTask
+from toolwright.core.journal.mcp_effects import AddNestedCall, DropMcpTask, SetMcpTask
 from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.mcp.questions import check_question, elicited
 from toolwright.core.mcp.records import McpTask, task_timer
-from toolwright.core.mcp.servers import McpServers, McpTaskGone, McpTaskState, McpUnavailable
+from toolwright.core.mcp.servers import McpServers, McpTaskState, McpTaskUnknown, McpUnavailable
 from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.space import Entity, entity_of
 from toolwright.core.state.questions import ELICIT, ELICIT_TIMEOUT, question, question_of
@@ -36,12 +36,12 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.calls.visible import shown
+from toolwright.runtime.calls.visible import call_message
 from toolwright.runtime.journal import Services
 from toolwright.runtime.mcp.definitions import next_check
 from toolwright.runtime.mcp.offer import target_in
 from toolwright.runtime.pending.pending import PendingCalls
-from toolwright.runtime.spaces.membership import Membership, Showing
+from toolwright.runtime.spaces.membership import Membership, RedactableEffect
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import tool_event
 from toolwright.wire.result import result_from_json
@@ -57,7 +57,7 @@ CROWDED = 10.0
 MOST_QUESTIONS = 20
 """Questions that one task may ask."""
 PATIENCE = 0.1
-"""How much longer a task may take than it has taken, until it is asked about again: one that lasts is asked seldom."""
+"""Factor of a task's age after which it is polled again, so that long tasks are polled less often."""
 _UNANSWERED: JSONObject = {"action": "cancel"}
 
 
@@ -95,13 +95,13 @@ class McpTasks:
         try:
             target = None if thread is None else await self._target(task, thread)
             if target is not None and task.place not in (None, target.place):
-                await self._end(task, call, _lost("its server is configured to be somewhere else by now"))
+                await self._end(task, call, _lost("its server is now configured at another place"))
             elif target is not None and self._looks[target.key] >= AT_ONCE:
                 await self._again(task, CROWDED * (1 + crc32(call_id.encode()) % 100 / 100))
             elif not is_awaited:
                 await self._forget(task, target)
             elif target is None:
-                await self._end(task, call, _lost("its agent has no such MCP server any more"))
+                await self._end(task, call, _lost("its agent no longer has this MCP server"))
             else:
                 await self._follow(task, call, target, await self._state(task, target))
         except McpUnavailable as error:
@@ -110,8 +110,8 @@ class McpTasks:
                 await self._again(task, DOWN)
             else:
                 await self._drop(task)
-        except McpTaskGone as error:
-            await self._end(task, call, _lost(f"its server knows of it no longer: {error}"))
+        except McpTaskUnknown as error:
+            await self._end(task, call, _lost(f"its server no longer knows it: {error}"))
 
     async def _state(self, task: McpTask, target: McpTarget) -> McpTaskState:
         with self._count_poll(target):
@@ -163,8 +163,8 @@ class McpTasks:
             try:
                 with self._count_poll(target):
                     await self._servers.cancel_task(target, task.task_id, task.session)
-            except McpTaskGone as error:
-                log.info("The task of the call %s is not cancelled: %s", task.call_id, error)
+            except McpTaskUnknown as error:
+                log.info("The task of the call %s could not be cancelled: %s", task.call_id, error)
         await self._drop(task)
 
     async def _drop(self, task: McpTask) -> None:
@@ -176,33 +176,33 @@ class McpTasks:
 
     async def _ask(self, task: McpTask, call: Call, target: McpTarget, state: McpTaskState) -> None:
         """Ask what was not asked before, and hand in what was answered, until the server asks for it no longer."""
-        questions, asked = state.questions or {}, dict(task.questions)
-        if not questions or len({*asked, *questions}) > MOST_QUESTIONS:
-            error = "asks too much" if questions else "asks what nobody here can answer"
+        questions, question_ids = state.questions or {}, dict(task.questions)
+        if not questions or len({*question_ids, *questions}) > MOST_QUESTIONS:
+            error = "asks too many questions" if questions else "asks for input that no one here can give"
             await self._hand_in(call, ToolResult.fail(f"The task {error}.", error_code="mcp_task_failed"))
             await self._forget(task, target)
             return
-        await self._take_back([each for key, each in asked.items() if key not in questions])
+        await self._take_back([each for key, each in question_ids.items() if key not in questions])
         answers: JSONObject = {}
         author = await self._author(task)
         new: list[Effect] = []
         for key, each in questions.items():
-            asked[key] = call_id = _question_id(call, key)
+            question_ids[key] = call_id = _question_id(call, key)
             row = await self._store.call(call_id)
             if row is not None:
                 if is_over(row.status):
                     answers[key] = _answer_of(row)
                 continue
             space_id = None if author is None else task.space_id
-            made = self._question(call, task, each, call_id, len(asked), space_id)
-            if made is None:
+            question = self._question(call, task, each, call_id, len(question_ids), space_id)
+            if question is None:
                 answers[key] = _UNANSWERED
-                del asked[key]
+                del question_ids[key]
             else:
-                new += [made, SetTimer(name=timer_of(call_id), due=_expiry(made.call))]
-                new += await self._membership.settled(_shown(made, author))
-        kept = SetMcpTask(task=changed(task, questions=asked))
-        if isinstance(await self._commit(*new, kept, self._timer(task, state.poll)), Conflict):
+                new += [question, SetTimer(name=timer_of(call_id), due=_expiry(question.call))]
+                new += await self._membership.settled(_shown(question, author))
+        effect = SetMcpTask(task=changed(task, questions=question_ids))
+        if isinstance(await self._commit(*new, effect, self._timer(task, state.poll)), Conflict):
             await self._again(task, state.poll)  # the call is over, or somebody else has asked
         elif answers:
             await self._answer(task, target, answers)
@@ -211,7 +211,7 @@ class McpTasks:
         """Submit answers; the next look finds the status of a task that no longer accepts any."""
         try:
             await self._servers.answer_task(target, task.task_id, answers, task.session)
-        except McpTaskGone as error:
+        except McpTaskUnknown as error:
             log.info("The task of the call %s rejected an answer: %s", task.call_id, error)
 
     async def _author(self, task: McpTask) -> Entity | None:
@@ -230,7 +230,7 @@ class McpTasks:
         call_id: str,
         number: int,
         space_id: str | None,
-    ) -> AskBelow | None:
+    ) -> AddNestedCall | None:
         """Return the call that asks, or None for a question without anyone to ask."""
         now = self._clock.now()
         try:
@@ -260,7 +260,7 @@ class McpTasks:
             started_at=now,
             expires_at=now + timedelta(seconds=ELICIT_TIMEOUT),
         )
-        return AskBelow(call=row, events=(tool_event("tool.started", row.id, row.name),))
+        return AddNestedCall(call=row, events=(tool_event("tool.started", row.id, row.name),))
 
     async def _take_back(self, questions: Iterable[JSON]) -> None:
         """End the questions of these ids that are still open."""
@@ -298,13 +298,13 @@ class McpTasks:
         return await self._store.commit(unit)
 
 
-def _shown(asked: AskBelow, author: Entity | None) -> Sequence[Showing]:
+def _shown(question: AddNestedCall, author: Entity | None) -> Sequence[RedactableEffect]:
     """Return the message of a question, in the space where those of a call in progress are."""
-    call = asked.call
+    call = question.call
     if call.space_id is None:
         return ()
     source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
-    return (shown(call, call.space_id, "requires_action", author, source, asked.events),)
+    return (call_message(call, call.space_id, "requires_action", author, source, question.events),)
 
 
 def _expiry(call: Call) -> datetime:
@@ -319,11 +319,11 @@ def _question_id(call: Call, key: str) -> str:
 
 def _answer_of(call: Call) -> JSONObject:
     """Return the answer that a question was given, as the protocol has it."""
-    asked = question_of(call)
-    if asked is None or call.result is None:
+    question = question_of(call)
+    if question is None or call.result is None:
         return _UNANSWERED
     try:
-        answer = elicited(asked, result_from_json(call.result))
+        answer = elicited(question, result_from_json(call.result))
     except InvalidRequest:  # a secret was taken out of it
         return _UNANSWERED
     return {"action": answer.action, **({} if answer.content is None else {"content": answer.content})}

@@ -22,7 +22,7 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event, Topic
 from toolwright.runtime.checks import by_list
 from toolwright.runtime.journal import Services
-from toolwright.runtime.threads.events import Following
+from toolwright.runtime.threads.events import Subscription
 from toolwright.wire.call import arguments_json
 
 BACKLOG = 2_000  # offers that may wait for one reader
@@ -114,20 +114,20 @@ class Offers:
 
     def opened(self, call: Call, agent: str) -> None:
         """Announce a call that this process has opened and committed."""
-        if call.kind == "external" and not call.is_asked:
+        if call.kind == "external" and not call.awaits_approval:
             if self._queues:
                 self._announce(Offer(call=call, agent=agent))
             self._bus.announce(TOOLS)
 
     @asynccontextmanager
-    async def following(self, tools: Collection[str] | None = None) -> AsyncGenerator[Following]:
+    async def following(self, tools: Collection[str] | None = None) -> AsyncGenerator[Subscription]:
         """Calls on offer as events `tool.call`, forever; with `tools` only the calls of these."""
         by_list("tools", tools, str, "names of tools")
         queue = OfferQueue(None if tools is None else frozenset(tools), self._clock.now())
         self._queues.add(queue)
         self._wanted.set()
         try:
-            yield Following(self._events(queue), None, queue.overrun)
+            yield Subscription(self._events(queue), None, queue.overrun)
         finally:
             self._queues.discard(queue)
             if not self._queues:
@@ -174,11 +174,11 @@ class Offers:
         }
         self._again = {call_id: ended for call_id, ended in self._again.items() if ended >= horizon}
         after = (now - back, "")
-        while page := await self._store.offers.begun(now, after=after, before=now + OVERLAP, limit=PAGE):
+        while page := await self._store.offers.claimable(now, after=after, before=now + OVERLAP, limit=PAGE):
             for offer in page:
                 self._announce(offer)
             after = (_began(page[-1].call), page[-1].call.id)
-        for offer in await self._store.offers.lapsed(now, since=since, limit=MOST):
+        for offer in await self._store.offers.expired_leases(now, since=since, limit=MOST):
             self._tell_again(offer)
         return max(since, horizon)
 
@@ -224,8 +224,8 @@ class Offers:
         """Return the next page of open calls. Readers take turns, so that many of them do not overload the journal."""
         names = None if queue.tools is None else sorted(queue.tools)
         async with self._turn:
-            now, begun = self._clock.now(), self._store.offers.begun
-            page = await begun(now, after=after, before=queue.until, names=names, limit=PAGE)
+            now, started_calls = self._clock.now(), self._store.offers.claimable
+            page = await started_calls(now, after=after, before=queue.until, names=names, limit=PAGE)
             if len(page) == PAGE:
                 await asyncio.sleep(PACE)
         return list(page)

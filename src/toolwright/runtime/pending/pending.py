@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
-from toolwright.core.broken_rows import Rows, broken_of, ended_early
+from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import (
@@ -48,7 +48,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.calls.visible import finished
+from toolwright.runtime.calls.visible import result_message
 from toolwright.runtime.checks import by_kind, by_list, by_text, can_be_id, page, refuse_object
 from toolwright.runtime.env.redaction import clean_call
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
@@ -67,7 +67,7 @@ LONGEST_NAME = 200  # characters of a worker's name
 
 
 class PendingCalls:
-    """Open calls, and what becomes of them from outside their runs."""
+    """Open calls: listed, answered, claimed and cancelled from outside their runs."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class PendingCalls:
         spaces = {call.space_id for call in calls if call.space_id is not None}
         redactors = {space_id: await self._membership.redactor(space_id) for space_id in spaces}
         redacted = [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
-        return Rows(redacted, broken_of(calls), more=ended_early(calls))
+        return Rows(redacted, broken_rows(calls), more=ended_early(calls))
 
     async def submit(
         self,
@@ -142,7 +142,7 @@ class PendingCalls:
         result: JSON | ToolResult,
         may: Callable[[Call], Awaitable[None]] | None = None,
     ) -> Literal["inline", "inbox"]:
-        """Hand in a result; whether the waiting run takes it `inline` or the agent's `inbox` gets it.
+        """Submit a result. Return whether the waiting run gets it (`inline`) or the agent's `inbox`.
 
         Any JSON value is a result, also null, false and 0; a call that waits for an approval is answered with
         `{approved, args?, reason?}`. `may` raises if the caller may not answer the call as it is; if it is another by
@@ -161,14 +161,14 @@ class PendingCalls:
         await in_thread_if_large(outcome.result, plain, outcome.result)
         run = await self._store.run(call.run_id)
         redactor = await self._redactor(call, thread, run)
-        if call.is_asked:
+        if call.awaits_approval:
             await self._answer(call, redactor, run, outcome)
             return "inline"
         if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
             raise CallResolved(APPROVED)
-        asked = question_of(call)
-        if asked is not None and outcome.status == "success":
-            read_answer(asked, outcome.result)
+        question = question_of(call)
+        if question is not None and outcome.status == "success":
+            read_answer(question, outcome.result)
         return await self._submit(Submit, call, run, await self._cleaned(redactor, outcome))
 
     async def _submit(
@@ -215,7 +215,7 @@ class PendingCalls:
         call = await self._store.call(call_id)
         if call is None:
             return
-        result = unanswered(terms_from_json(call.terms)) if call.is_asked else EXPIRED
+        result = unanswered(terms_from_json(call.terms)) if call.awaits_approval else EXPIRED
         run = await self._store.run(call.run_id)
         unit = settlement(Expire, call, result, await self._settling(call, run, result, self._clock.now()))
         answer = await self._store.commit(unit)
@@ -235,7 +235,7 @@ class PendingCalls:
         _claimable(worker, lease)
         call, now = await self.get(call_id), self._clock.now()
         await self._thread(call)
-        if call.is_asked:
+        if call.awaits_approval:
             raise CallClaimed("Tool call waits for an approval: it cannot be executed yet")
         if call.status in OPEN and call.free_for(worker, now):  # else it needs no commit to be refused
             until, renewed = now + timedelta(seconds=lease), call.worker == worker
@@ -297,7 +297,7 @@ class PendingCalls:
             token=self._new_id("unit"),
             at=at,
             depth=0 if run is None else run.chain_depth,
-            shown=await self._membership.settled(finished(call, outcome, author, source)),
+            shown=await self._membership.settled(result_message(call, outcome, author, source)),
         )
 
 
@@ -306,8 +306,8 @@ def _was_approved(call: Call) -> bool:
 
 
 def _too_late(kind: type[Unit], call: Call) -> ToolwrightError:
-    """Why a unit of that kind has come too late for the call as it is now."""
-    if kind is Submit and call.is_asked:
+    """Return the error for a unit that came too late for the call's current status."""
+    if kind is Submit and call.awaits_approval:
         return NotFound("Pending tool call not found")  # as it was not when it was read
     if kind is not Submit and _was_approved(call):
         return CallResolved(APPROVED)

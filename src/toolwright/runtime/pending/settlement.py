@@ -61,7 +61,7 @@ def settlement(
 
 
 def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> InboxEvent:
-    """Return the inbox event for the result of a call whose run has gone on."""
+    """Return the inbox event for the result of a call whose run has continued."""
     content: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
     return InboxEvent(
         thread_id=call.thread_id,
@@ -116,18 +116,18 @@ def _validated(
 def approval(
     call: Call, answer: ApprovalAnswer, arguments: str | None, redactor: Redactor, token: str, at: datetime
 ) -> Approve:
-    """Return the unit by which the call is approved, with these arguments if they are not its own."""
-    told: JSONObject = {}
+    """Return the unit that approves the call, with the edited arguments if there are any."""
+    details: JSONObject = {}
     if arguments is not None and len(arguments) <= MAX_PAYLOAD:  # a longer one is read with the call
-        told["args"] = json.loads(arguments)
+        details["args"] = json.loads(arguments)
     if answer.reason is not None:
-        told["reason"] = redactor.text(answer.reason)
+        details["reason"] = redactor.text(answer.reason)
     return Approve(
         token=token,
         at=at,
         thread_id=call.thread_id,
         call_id=call.id,
         arguments=arguments,
-        event=tool_event("tool.approved", call.id, call.name, told),
+        event=tool_event("tool.approved", call.id, call.name, details),
         effects=dropped_timers(call),
     )

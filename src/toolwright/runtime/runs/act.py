@@ -45,7 +45,7 @@ from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
 from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
-from toolwright.runtime.calls.variables import decide, missing_for, missing_variables, needed_by, park_for
+from toolwright.runtime.calls.variables import decide, missing_for, missing_variables, park_for, variables_of
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.children.step_tools import StepTools
 from toolwright.runtime.context.commit import Changes, EffectRefused, End, Next
@@ -53,7 +53,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_response
-from toolwright.runtime.model.answer import asked_call, outside_calls, queued_message, total_cost
+from toolwright.runtime.model.answer import outside_calls, queued_message, requested_call, total_cost
 from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
 from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.loop import (
@@ -231,7 +231,7 @@ class Actions:
             return
         answer = partial(self._outcomes.answer, context, changes, response, formed)
         if await self._commits.commit(context, answer) == "done" and context.root.texts:
-            self._model_answers.windows.records.kept(context.root)
+            self._model_answers.windows.records.stored(context.root)
 
     async def _formed(
         self, context: RunContext, changes: Changes, response: ModelResponse
@@ -324,7 +324,7 @@ class Actions:
             return Next(kind=Answer, changes=changes, run=run)
 
         if await self._commits.commit(context, said) == "done" and response.model and frame.texts:
-            self._model_answers.windows.records.kept(frame)
+            self._model_answers.windows.records.stored(frame)
 
     # ── calls that no model asks for ────────────────────────────────────────────────────────────────────────
 
@@ -366,7 +366,8 @@ class Actions:
         `values` are what their children get for themselves.
         """
         calls = [
-            asked_call(context, each, number) for number, each in enumerate(queued, len(context.root.calls))
+            requested_call(context, each, number)
+            for number, each in enumerate(queued, len(context.root.calls))
         ]
         changes.env = tuple(
             [
@@ -415,7 +416,7 @@ class Actions:
         """Start a call whose turn has come: it waits for the variables of its tool, then for its approval."""
         tool = context.active.by_name.get(call.name)
         changes = Changes()
-        if tool is not None and needed_by(context, tool):
+        if tool is not None and variables_of(context, tool):
             await context.retry_until_available(context.reload_env)
             missing = missing_for(context, tool)
             if missing and context.holder is None and not context.answers_nothing:

@@ -185,7 +185,9 @@ class RunCommits:
             await self.end_open_calls(context, all_changes, end)
             self._decline(context, all_changes, context.joined_calls(), abandoned_results(context, end).what)
             if context.run.calls_only and context.joined():
-                context.run = changed(context.run, calls_only=False)  # who spoke is told of the end
+                context.run = changed(
+                    context.run, calls_only=False
+                )  # the active agent is notified of the end
             for event in context.joined():
                 all_changes.read += (event.event_id,)
                 context.add_message(
@@ -268,7 +270,7 @@ class RunCommits:
     async def end_open_calls(self, context: RunContext, changes: Changes, end: End) -> None:
         """Give every open call a result: the turn has ended."""
         self._calls.end_open_calls(
-            context, changes, abandoned_results(context, end), await self._nested.open_below(context)
+            context, changes, abandoned_results(context, end), await self._nested.open_nested_calls(context)
         )
 
     async def _end_changes(

@@ -22,7 +22,7 @@ from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.context.commit import Changes, EffectRefused, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.redaction import clean_arguments
-from toolwright.runtime.model.answer import asked_call
+from toolwright.runtime.model.answer import requested_call
 from toolwright.runtime.runs.act import Actions
 from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.loop import next_in_conversation
@@ -84,16 +84,18 @@ class HandlerCalls:
     ) -> tuple[Call, ToolResult]:
         """Return the call as it was made, and its result."""
         arguments = clean_arguments(arguments, context.redactor) if context.redactor else arguments
-        call_id, number, recorded = await self._nested.recorded(context, state, name, arguments)
+        call_id, number, recorded = await self._nested.next_call(context, state, name, arguments)
         if recorded is None:
             asked = QueuedCall(name=name, arguments=arguments)
-            await self._begin(context, asked_call(context, asked, number, call_id, state.call, tools), tools)
+            await self._begin(
+                context, requested_call(context, asked, number, call_id, state.call, tools), tools
+            )
         else:
             context.put_nested(recorded)
             if recorded.status == "running":
                 await self._begin_again(context, recorded, tools)
         call = context.nested[call_id]
-        if call.is_asked or call.status == "created":
+        if call.awaits_approval or call.status == "created":
             await self._wait_for_approval(context, call, tools)
             call = context.nested[call_id]
         if call.status == "running":
@@ -128,7 +130,7 @@ class HandlerCalls:
 
     async def _wait_for_approval(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
         """Wait for a person's decision about a handler's call, whose timeout is paused; approved, it starts."""
-        if call.is_asked:
+        if call.awaits_approval:
             with context.abort.clocks_paused():
                 await self._waiting.nested(context, call)
         if context.nested[call.id].status != "created":

@@ -9,7 +9,7 @@ from itertools import product
 from typing import TypeAlias, cast
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.broken_rows import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_rows
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import NotFound
 from toolwright.core.files.file import fold
@@ -129,10 +129,10 @@ class SentPrompts:
         size = 0
         for each in wanted:
             if size >= PAGE_BYTES and isinstance(limit, PageLimit):
-                return Rows(prompts, broken_of(said), more=True)
+                return Rows(prompts, broken_rows(said), more=True)
             prompts.append(await self._rebuilt(history, each))
             size += prompts[-1].size
-        return Rows(prompts, broken_of(said))
+        return Rows(prompts, broken_rows(said))
 
     async def _history(
         self, thread: Thread, run: Run, said: Sequence[Message], sent: Sequence[Sent]

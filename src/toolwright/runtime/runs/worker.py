@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from toolwright.core import backoff
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.env.logs import LogPlace, logger, logging_without
+from toolwright.core.env.logs import LogContext, logger, logging_without
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
 from toolwright.core.files.drafts import FileDrafts
@@ -140,7 +140,7 @@ class RunWorker:
             return await self._serve(view, run or self._new_run(view), node)
         except ThreadLost as lost:
             log.info("%s", lost)
-            await self._clock.sleep(LOST_PAUSE)  # whoever has it now shall not be fought over it
+            await self._clock.sleep(LOST_PAUSE)  # not to compete with the worker that has it now
             return "again"
 
     def stop(self) -> None:
@@ -345,12 +345,12 @@ class RunWorker:
             asked = (run.waiting or {}).get("requestId")
             if isinstance(asked, str):
                 changes.effects += (CloseRequest(thread_id=context.thread.id, id=asked),)
-            renewed = isinstance(asked, str) or retries(run) or run.opened_again
+            renewed = isinstance(asked, str) or retries(run) or run.is_reopened
             if renewed and isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
                 taken = changed(taken, revision=agent.agent.revision)
-            if run.opened_again and not run.calls_only:
+            if run.is_reopened and not run.calls_only:
                 ask_again(context, changes)
-            if run.opened_again:
+            if run.is_reopened:
                 await context.where.check(changes, context.base)
                 changes.effects += (*presence(context, context.where.space_id, "agent.active"),)
             await context.commit(claim, changes, taken)
@@ -441,10 +441,10 @@ def _trace(telemetry: Telemetry, context: RunContext, view: ThreadView) -> RunTr
     return telemetry.lead(context.run, agent, view.calls, lambda text: context.redactor.text(text))
 
 
-def _log_place(context: RunContext) -> LogPlace:
+def _log_place(context: RunContext) -> LogContext:
     traceparent = None if context.trace is None else context.trace.traceparent
     trace_id = None if traceparent is None else traceparent.split("-")[1]
-    return LogPlace(run_id=context.run.id, thread_id=context.thread.id, trace_id=trace_id)
+    return LogContext(run_id=context.run.id, thread_id=context.thread.id, trace_id=trace_id)
 
 
 def _reading(context: RunContext, run: Run, waiting: list[InboxEvent], cleaned: Mapping[str, str]) -> Changes:

@@ -1,1 +1,1 @@
-"""Spaces: membership, what is said and read there, and the entities that take part."""
+"""Spaces: membership, messages, and the entities that take part."""

@@ -8,8 +8,8 @@ from typing import Unpack
 
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.broken_rows import Rows, broken_of, ended_early
-from toolwright.core.env.env import EnvType, EnvVar, Given, read_env
+from toolwright.core.broken_rows import Rows, broken_rows, ended_early
+from toolwright.core.env.env import EnvInput, EnvType, EnvVar, read_env
 from toolwright.core.errors import AlreadyExists, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
 from toolwright.core.journal.units import Conflict, DropEntity, Guard, SaveEntity, SetEnv
 from toolwright.core.json_value import JSON
@@ -21,7 +21,7 @@ from toolwright.runtime.agents.configured import drop_minds
 from toolwright.runtime.checks import by_id, can_be_id, page
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.journal import Services
-from toolwright.wire.space import left_event
+from toolwright.wire.space import member_removed_event
 
 log = logging.getLogger("toolwright.runtime")
 
@@ -32,7 +32,7 @@ _TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registered:
+class RegisteredEntity:
     """An entity, and whether it is a new one."""
 
     entity: Entity
@@ -53,7 +53,7 @@ class Entities:
         """Create a person, or update the one with the same external id."""
         return (await self.register(**fields)).entity
 
-    async def register(self, **fields: Unpack[EntityFields]) -> Registered:
+    async def register(self, **fields: Unpack[EntityFields]) -> RegisteredEntity:
         """Return a person as by `create`, and whether they are new. Concurrent calls create one per external id."""
         checked = _checked(fields)
         now = self._clock.now()
@@ -61,24 +61,24 @@ class Entities:
         new = _with(new, checked, now)
         while True:
             if await self._save(new) is None:
-                return Registered(entity=new, created=True)
-            existing = await self.named(new.external_id) if new.external_id else None
+                return RegisteredEntity(entity=new, created=True)
+            existing = await self.get_by_external_id(new.external_id) if new.external_id else None
             if existing is None:
                 continue  # deleted meanwhile
             saved = await self._change(existing, checked)
             if isinstance(saved, Entity):
-                return Registered(entity=saved, created=False)
+                return RegisteredEntity(entity=saved, created=False)
 
     async def get(self, entity_id: str) -> Entity:
         """Return the entity, a human or an agent."""
-        entity = await self.known(by_id("entity", entity_id))
+        entity = await self.get_or_none(by_id("entity", entity_id))
         if entity is None:
             raise NotFound(f"There is no entity {entity_id!r}.")
         return entity
 
     async def find(self, entity: str) -> Entity:
         """Return the entity of that id, or the agent of that name or id."""
-        with_id = await self.known(entity) if can_be_id(entity) else None
+        with_id = await self.get_or_none(entity) if can_be_id(entity) else None
         if with_id is not None:
             return with_id
         try:
@@ -86,29 +86,29 @@ class Entities:
         except NotFound:
             raise NotFound(f"There is no entity {entity!r}.") from None
 
-    async def known(self, entity_id: str) -> Entity | None:
-        """Return the entity of that id, or None if there is none, or none any more."""
+    async def get_or_none(self, entity_id: str) -> Entity | None:
+        """Return the entity, or None if it does not exist."""
         entity = await self._store.entity(entity_id)
         if entity is not None:
             return entity
         agent = await self._agents.of_entity(entity_id)
         return None if agent is None else entity_of(agent)
 
-    async def shown(self, entity_id: str) -> Entity | None:
-        """Return the entity to show with something else; None also if its row is broken."""
+    async def get_for_display(self, entity_id: str) -> Entity | None:
+        """Return the entity for display, or None if it does not exist or its row is broken."""
         try:
-            return await self.known(entity_id)
+            return await self.get_or_none(entity_id)
         except RowBroken as error:
             log.warning("%s", error)
             return None
 
-    async def human(self, entity_id: str) -> Entity | None:
+    async def get_human(self, entity_id: str) -> Entity | None:
         """Return the human of that id."""
         return await self._store.entity(entity_id) if can_be_id(entity_id) else None
 
-    async def named(self, external_id: str) -> Entity | None:
+    async def get_by_external_id(self, external_id: str) -> Entity | None:
         """Return the human whom tokens call so."""
-        return await self._store.entity_named(external_id) if can_be_id(external_id) else None
+        return await self._store.entity_by_external_id(external_id) if can_be_id(external_id) else None
 
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
         """Return the agents, declared and configured, then the humans, the oldest first."""
@@ -117,11 +117,11 @@ class Entities:
         agents = [entity_of(agent) for agent in agent_rows]
         agent_page = agents[offset : offset + limit]
         if len(agent_page) == limit:
-            return Rows(agent_page, broken_of(agent_rows))
+            return Rows(agent_page, broken_rows(agent_rows))
         humans = await self._store.entities(
             limit=type(limit)(limit - len(agent_page)), offset=max(0, offset - len(agents))
         )
-        broken = [*broken_of(agent_rows), *broken_of(humans)]
+        broken = [*broken_rows(agent_rows), *broken_rows(humans)]
         return Rows([*agent_page, *humans], broken, more=ended_early(humans))
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
@@ -132,7 +132,9 @@ class Entities:
             if isinstance(saved, Entity):
                 return saved
             if saved == "duplicate":
-                raise AlreadyExists(f"Another entity has the external id {checked.get('external_id')!r}.")
+                raise AlreadyExists(
+                    f"Another entity already has the external id {checked.get('external_id')!r}."
+                )
 
     async def delete(self, entity_id: str) -> None:
         """Delete a human, their env and what agents keep for them alone: they leave their spaces, their tokens open
@@ -140,7 +142,7 @@ class Entities:
 
         `Forbidden` for an agent.
         """
-        events = (left_event(entity_id),)
+        events = (member_removed_event(entity_id),)
         refused = True
         while refused:  # again where a space has changed meanwhile
             await self._human(entity_id)
@@ -155,7 +157,7 @@ class Entities:
         await self._human(entity_id)
         return {row.name: row.type for row in await self._store.env_of(entity_id)}
 
-    async def set_env(self, entity_id: str, env: Given) -> Mapping[str, EnvType]:
+    async def set_env(self, entity_id: str, env: EnvInput) -> Mapping[str, EnvType]:
         """Set values that hold in all threads of a human (D5), or take them away with None; the names then.
 
         A run in progress sees them when it looks next. Raises `CannotSeal` for a secret where there are no keys.
@@ -179,7 +181,8 @@ class Entities:
         entity = await self.get(entity_id)
         if entity.type == "agent":
             raise Forbidden(
-                f"The entity {entity_id!r} is the agent {entity.display_name!r}: the app declares it, change it there."
+                f"The entity {entity_id!r} is the agent {entity.display_name!r}, which is declared in "
+                "the code of the app. Change it there."
             )
         return entity
 
@@ -219,7 +222,7 @@ def _checked(fields: Mapping[str, object]) -> EntityFields:
                 checked["metadata"] = _metadata(given_value)
             case _:
                 raise _invalid_value(
-                    name, "is no field of an entity: there are external_id, display_name and metadata"
+                    name, "is not a field of an entity; the fields are external_id, display_name and metadata"
                 )
     return checked
 
@@ -233,7 +236,7 @@ def _external_id(value: object) -> str | None:
     if len(text) > LONGEST_EXTERNAL_ID:
         raise _invalid_value("external_id", f"must have at most {LONGEST_EXTERNAL_ID} characters")
     if text.startswith(OWN_PREFIX):
-        raise _invalid_value("external_id", f"must not begin with {OWN_PREFIX!r}, as our own ids do")
+        raise _invalid_value("external_id", f"must not begin with {OWN_PREFIX!r}, which is reserved")
     return text
 
 
@@ -267,6 +270,6 @@ def _metadata(value: object) -> dict[str, JSON]:
 
 
 def _invalid_value(path: str, error: str) -> InvalidRequest:
-    """Named as on the wire, where the same words are said."""
+    """Fields named as on the wire."""
     field = to_camel(path)
     return InvalidRequest(f"{field} {error}.", [{"path": field, "message": error}])

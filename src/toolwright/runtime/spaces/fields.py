@@ -116,5 +116,5 @@ def _refuse_unknown(names: Iterable[str]) -> None:
     unknown = [name for name in names if name not in SpaceFields.__annotations__]
     if unknown:
         raise invalid_value(
-            unknown[0], "is no field of a space: there are name, description, metadata and delivery"
+            unknown[0], "is not a field of a space; the fields are name, description, metadata and delivery"
         )

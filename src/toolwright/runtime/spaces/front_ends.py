@@ -27,17 +27,17 @@ class FrontEnds:
     ) -> FrontEnd:
         """Create a front-end of that entity."""
         entity = await self._entities.get(entity_id)
-        made = FrontEnd(
+        front_end = FrontEnd(
             id=self._new_id("cli"),
             entity_id=entity.id,
             name=name_of("name", name),
             metadata=metadata_of(metadata),
             created_at=self._clock.now(),
         )
-        unit = SaveFrontEnd(token=self._new_id("unit"), at=made.created_at, front_end=made)
+        unit = SaveFrontEnd(token=self._new_id("unit"), at=front_end.created_at, front_end=front_end)
         if isinstance(await self._store.commit(unit), Conflict):
             raise StoreError("The client could not be registered: its id is taken.")
-        return made
+        return front_end
 
     async def get(self, id: str) -> FrontEnd:
         """Return the front-end."""
@@ -51,11 +51,11 @@ class FrontEnds:
     ) -> Sequence[FrontEnd]:
         """Return front-ends, the oldest first; those of one entity if it is named."""
         page(limit, offset)
-        asked = by_text("entityId", entity_id)
-        return await self._store.front_ends.front_ends(entity_id=asked, limit=limit, offset=offset)
+        owner_id = by_text("entityId", entity_id)
+        return await self._store.front_ends.front_ends(entity_id=owner_id, limit=limit, offset=offset)
 
     async def delete(self, id: str) -> None:
-        """Take it off the list."""
+        """Delete a registration."""
         unit = DropFrontEnd(token=self._new_id("unit"), at=self._clock.now(), id=by_id("client", id))
         if isinstance(await self._store.commit(unit), Conflict):
             raise NotFound(f"There is no client {id!r}.")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolwright.core.broken_rows import Rows, all_of, broken_of, ended_early
+from toolwright.core.broken_rows import Rows, all_rows, broken_rows, ended_early
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import React, Unreact
 from toolwright.core.journal.store import Store
@@ -29,7 +29,7 @@ class MessageView:
 
 
 class History:
-    """Reads messages. Those of a space that is not there are none."""
+    """Reads messages. A space that does not exist has none."""
 
     def __init__(self, store: Store, entities: Entities) -> None:
         self._store = store
@@ -47,7 +47,7 @@ class History:
         return await self.shown(rows)
 
     async def newest(self, space_id: str, limit: int, offset: int = 0) -> Sequence[MessageView]:
-        """Return a page of what was said, in order, which ends `offset` messages before the newest."""
+        """Return a page of messages in order, ending `offset` messages before the newest."""
         page(limit, offset)
         return await self.shown(await self._store.spaces.newest(space_id, limit, offset))
 
@@ -61,7 +61,9 @@ class History:
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
         """Return messages with their authors and reactions."""
         reactions = await self._store.spaces.reactions([message.id for message in messages])
-        authors = {one: await self._entities.shown(one) for one in {each.entity_id for each in messages}}
+        authors = {
+            one: await self._entities.get_for_display(one) for one in {each.entity_id for each in messages}
+        }
         rows = [
             MessageView(
                 message=message,
@@ -70,7 +72,7 @@ class History:
             )
             for message in messages
         ]
-        return Rows(rows, [*broken_of(messages), *broken_of(reactions)], more=ended_early(messages))
+        return Rows(rows, [*broken_rows(messages), *broken_rows(reactions)], more=ended_early(messages))
 
 
 class Reactions:
@@ -90,7 +92,7 @@ class Reactions:
             created_at=self._clock.now(),
         )
         if message.shows_call:
-            raise InvalidRequest("This message shows a tool call: it cannot be reacted to.")
+            raise InvalidRequest("This message shows a tool call and cannot be reacted to.")
         event = space_event("reaction_added", messageId=message.id, entityId=entity_id, emoji=emoji)
         effect = React(space_id=message.space_id, reaction=reaction, events=(event,))
         committed = await self._effect_commits.commit(effect)
@@ -105,17 +107,17 @@ class Reactions:
         if mine is None:
             raise NotFound(f"There is no reaction {emoji!r} of this entity to the message.")
         event = space_event("reaction_removed", messageId=message.id, entityId=entity_id, emoji=emoji)
-        gone = Unreact(
+        effect = Unreact(
             space_id=message.space_id,
             message_id=message.id,
             entity_id=entity_id,
             emoji=emoji,
             events=(event,),
         )
-        await self._effect_commits.commit(gone)
+        await self._effect_commits.commit(effect)
         return mine
 
     async def _find(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction | None:
-        reactions = all_of(await self._store.spaces.reactions([message.id]))
+        reactions = all_rows(await self._store.spaces.reactions([message.id]))
         same_emoji = [one for one in reactions if one.emoji == emoji]
         return next((one for one in same_emoji if one.entity_id == entity_id), None)

@@ -1,4 +1,4 @@
-"""Spaces as those see them who are in them: who may be there, and what must not be said there (D6, D7)."""
+"""Access to spaces, and the redaction of secrets in them (D6, D7)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from toolwright.core.agents.agent import Agent, Reach, agent_id_of, reach_of
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.effects import Edit, Effect, Post
 from toolwright.core.journal.store import Store
 from toolwright.core.spaces.space import Entity, Member, Space, open_to
-from toolwright.core.tools.tenvs_needed import MissingTenvs, tenvs_lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs, missing_tenvs
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import person_of
 
@@ -19,19 +19,19 @@ MOST_SHARED = 1_000  # spaces of two entities that are looked at, the oldest fir
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class RedactableEffect:
     """An effect on that space, which `make` gives without what the redactor knows."""
 
     space_id: str
     make: Callable[[Redactor], Post | Edit]
 
 
-Intended: TypeAlias = Effect | Showing
+Intended: TypeAlias = Effect | RedactableEffect
 """Message of a unit: as it is, or as it may be shown."""
 
 
 class Membership:
-    """Reads who is in a space, and keeps the secrets of all its agents out of what is posted there."""
+    """Decides access to spaces, and redacts the secrets of all their agents in what is posted."""
 
     def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store
@@ -62,11 +62,11 @@ class Membership:
         agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
         missing = MissingTenvs() if agent is None else agent.missing_home_tenvs
         if missing:
-            raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", missing)
+            raise missing_tenvs(f"The agent {entity.display_name!r} cannot be in a space", missing)
 
     async def redactor(self, space_id: str) -> Redactor:
-        """Return the redactor of what must not be said in the space."""
-        return await self.redactor_of(all_of(await self._store.spaces.members(space_id)))
+        """Return the redactor for messages in the space."""
+        return await self.redactor_of(all_rows(await self._store.spaces.members(space_id)))
 
     async def redactor_of(self, members: Sequence[Member]) -> Redactor:
         """Return a redactor for a space with these members: for the secrets of its agents and of the app."""
@@ -77,9 +77,10 @@ class Membership:
         return self._redactor(frozenset(secrets)) if secrets else NOTHING
 
     async def settled(self, intended: Sequence[Intended]) -> list[Effect]:
-        """Return the intended effects, as they may be shown to who is in their space."""
-        spaces = {each.space_id for each in intended if isinstance(each, Showing)}
+        """Return the effects, redacted for the members of their spaces."""
+        spaces = {each.space_id for each in intended if isinstance(each, RedactableEffect)}
         redactors = {space_id: await self.redactor(space_id) for space_id in spaces}
         return [
-            each.make(redactors[each.space_id]) if isinstance(each, Showing) else each for each in intended
+            each.make(redactors[each.space_id]) if isinstance(each, RedactableEffect) else each
+            for each in intended
         ]

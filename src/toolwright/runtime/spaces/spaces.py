@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Unpack
 
-from toolwright.core.broken_rows import all_of, exists
+from toolwright.core.broken_rows import all_rows, exists
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.journal.effects import (
@@ -49,7 +49,7 @@ from toolwright.runtime.spaces.fields import (
 from toolwright.runtime.spaces.history import History, MessageView, Reactions
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.speech import Speech, message_content, own_metadata
-from toolwright.wire.space import edited_event, joined_event, left_event, space_event
+from toolwright.wire.space import edited_event, member_added_event, member_removed_event, space_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class Spaces:
         return changed(space, revision=len(effects) - 1)
 
     async def _sweep(self) -> int:
-        """Delete what is left of deleted spaces, whose ids are free after that."""
+        """Delete the remaining rows of deleted spaces, whose ids can be used again afterwards."""
         return await sweep_rows(self._store, self._clock, self._new_id)
 
     async def get(self, space_id: str, *, seen_by: str | None = None) -> Space:
@@ -147,7 +147,7 @@ class Spaces:
 
     async def update(self, space_id: str, **fields: Unpack[SpaceFields]) -> Space:
         """Change the fields given."""
-        while True:
+        while True:  # again if the space has changed since it was read: no field of another writer is lost
             was = await self.get(space_id)
             new = changed_space(was, fields, self._clock.now())
             if not isinstance(
@@ -156,9 +156,9 @@ class Spaces:
                 return new
 
     async def delete(self, space_id: str) -> None:
-        """Delete a space, with all that was said in it."""
-        gone = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
-        if isinstance(await self._effect_commits.commit(gone), Conflict):
+        """Delete a space with all its messages."""
+        effect = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
+        if isinstance(await self._effect_commits.commit(effect), Conflict):
             raise NotFound(f"There is no space {space_id!r}.")
         await sweep_after(f"The space {space_id!r}", self._store, self._clock, self._new_id)
 
@@ -182,14 +182,14 @@ class Spaces:
         return await self._store.spaces.member(space_id, entity_id) is not None
 
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
-        """Add an entity (its id, or an agent's name or id) as a member, or change its role.
+        """Add an entity (its id, or an agent's name or id) to the space, or change its role.
 
         Raises `AlreadyExists` for a third member of a `dm`, `TenvsRequired` for an agent that can have no home thread.
         """
         role = role_of(role)
         guest = await self._guest(entity)
-        while True:
-            space, members = await self.get(space_id), all_of(await self._store.spaces.members(space_id))
+        while True:  # again if the membership has changed since the members were counted
+            space, members = await self.get(space_id), all_rows(await self._store.spaces.members(space_id))
             existing = next((one for one in members if one.entity_id == guest.id), None)
             if space.kind == "dm" and existing is None and len(members) >= DM_MEMBERS:
                 raise _full()
@@ -218,9 +218,9 @@ class Spaces:
 
     async def remove_member(self, space_id: str, entity_id: str) -> None:
         """Remove a member."""
-        gone = (await self.member(space_id, entity_id)).entity_id
-        events = (left_event(gone),)
-        await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=gone, events=events))
+        member_id = (await self.member(space_id, entity_id)).entity_id
+        events = (member_removed_event(member_id),)
+        await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=member_id, events=events))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
         """Mark messages as read up to a position. Never moves back, nor beyond the last message."""
@@ -243,7 +243,7 @@ class Spaces:
     ) -> SaveMember:
         at = max(self._clock.now(), after)  # so that the members' order is that in which they came
         member = Member(space_id=space.id, entity_id=entity.id, type=entity.type, role=role, joined_at=at)
-        events = (joined_event(entity.id, role),)
+        events = (member_added_event(entity.id, role),)
         return SaveMember(space_id=space.id, member=member, revision=revision, events=events)
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────
@@ -289,13 +289,13 @@ class Spaces:
         return await self._history.messages(space_id, limit, after, before)
 
     async def history(self, space_id: str, limit: int, offset: int = 0) -> Sequence[MessageView]:
-        """Return a page of what was said, in order, which ends `offset` messages before the newest."""
+        """Return a page of messages in order, ending `offset` messages before the newest."""
         await self.get(space_id)
         return await self._history.newest(space_id, limit, offset)
 
     async def entity(self, entity_id: str) -> Entity | None:
         """Return the entity of that id, or None if there is none any more."""
-        return await self._entities.known(by_id("entity", entity_id))
+        return await self._entities.get_or_none(by_id("entity", entity_id))
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
         """Return messages with their authors and reactions."""
@@ -309,9 +309,9 @@ class Spaces:
         """Change the text of a message. A message that shows a call cannot be edited."""
         was = await self.message(message_id)
         if was.shows_call:
-            raise InvalidRequest("This message shows a tool call: it cannot be edited.")
-        redactor, words = await self._membership.redactor(was.space_id), message_content(content)
-        clean = await in_thread_if_large(words, redactor.text, words)
+            raise InvalidRequest("This message shows a tool call and cannot be edited.")
+        redactor, text = await self._membership.redactor(was.space_id), message_content(content)
+        clean = await in_thread_if_large(text, redactor.text, text)
         new = changed(was, content=clean, edited_at=self._clock.now())
         [message] = await self.shown([new])
         event = edited_event(new, message.author, message.reactions)
@@ -333,7 +333,7 @@ class Spaces:
         return await self._reactions.take_back(await self.message(message_id), entity_id, emoji)
 
     async def caused(self, run_id: str, entity_id: str) -> bool:
-        """Return whether the run reads what that entity has said."""
+        """Return whether the run reads a message of that entity."""
         return await self._store.spaces.caused(run_id, entity_id)
 
     async def _change(self, message_id: str, effect: Effect) -> None:
@@ -342,4 +342,4 @@ class Spaces:
 
 
 def _full() -> ToolwrightError:
-    return AlreadyExists(f"A dm has {DM_MEMBERS} members: make another space for more.")
+    return AlreadyExists(f"A dm has exactly {DM_MEMBERS} members. Create another space for more.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.checks import invalid_value
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import NotFound
@@ -16,11 +16,11 @@ from toolwright.runtime.agents.inboxes import Audience, Deliveries
 from toolwright.runtime.checks import by_id
 from toolwright.runtime.spaces.fields import metadata_of, text_of
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.wire.space import joined_event, message_event
+from toolwright.wire.space import member_added_event, message_event
 
 
 class Speech:
-    """Makes the effects by which something is said."""
+    """Builds the effects that post messages."""
 
     def __init__(self, store: Store, membership: Membership, deliveries: Deliveries) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class Speech:
         there; in a public space it becomes a member by speaking, or `TenvsRequired` if it cannot be one.
         """
         space = await self._store.spaces.space(message.space_id)
-        members = all_of(await self._store.spaces.members(message.space_id))
+        members = all_rows(await self._store.spaces.members(message.space_id))
         is_member = any(member.entity_id == author.id for member in members)
         if space is None or not open_to(space, is_member=is_member):
             raise NotFound(f"There is no space {message.space_id!r}.")
@@ -74,7 +74,7 @@ class Speech:
             raise invalid_value("parentMessageId", "names no message of this space")
         if parent.shows_call:
             raise invalid_value(
-                "parentMessageId", "names a message that shows a tool call: it cannot be replied to"
+                "parentMessageId", "names a message that shows a tool call and cannot be replied to"
             )
 
 
@@ -95,7 +95,7 @@ def own_metadata(value: object) -> JSONObject:
 
 
 def _join_events(author: Entity, *, is_member: bool) -> Sequence[EventDraft]:
-    return () if is_member else (joined_event(author.id, "member"),)
+    return () if is_member else (member_added_event(author.id, "member"),)
 
 
 def _joining(space: Space, author: Entity, message: SpaceMessage) -> Member:

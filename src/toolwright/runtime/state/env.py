@@ -50,8 +50,8 @@ class CallEnv:
         value = env.get(name, own=name not in self._set, tool=self._tool)
         if value is None and not self._is_declared(name) and is_first(self._tool, "env", name):
             _log.warning(
-                "The tool %r reads the env name %r, which has no value and which nothing declares: write "
-                "@tw.tool(variables=[tw.Variable(%r)]), and runs wait until it has one.",
+                "The tool %r reads the env name %r, which has no value and is not declared. Declare it with "
+                "@tw.tool(variables=[tw.Variable(%r)]), so that runs wait until it has a value.",
                 self._tool,
                 name,
                 name,
@@ -82,8 +82,8 @@ class CallEnv:
     @property
     def changes(self) -> tuple[EnvChange, ...]:
         """Changes of values, set and dropped, as a unit takes them."""
-        own = [self._change(name, var) for name, var in self._set.items()]
-        return (*own, *self._brought, *self._dropped)
+        changes = [self._change(name, var) for name, var in self._set.items()]
+        return (*changes, *self._brought, *self._dropped)
 
     def passed_on(self, names: Iterable[str]) -> JSONObject:
         """Return the tenvs of these names, as the call sees them; those that are not there are left out."""

@@ -138,7 +138,7 @@ class Facts:
 MOST_QUEUED = 100
 
 
-class CallsWithin:
+class NestedCalls:
     """`invoke` makes a call of the tool of that name, with the JSON text of its arguments; see `make`."""
 
     def __init__(
@@ -146,7 +146,7 @@ class CallsWithin:
     ) -> None:
         self._invoke = invoke
         self._execution = execution
-        self._one = asyncio.Lock()
+        self._one = asyncio.Lock()  # one call after another: a replay after a crash needs the same order
         self._inside: asyncio.Task[Any] | None = None  # whatever the task returns
 
     async def make(
@@ -169,7 +169,7 @@ class CallsWithin:
         """End the calls that the handler has left in progress."""
         if self._inside is not None:
             self._inside.cancel()
-            async with self._one:
+            async with self._one:  # wait until the cancelled call has released it
                 pass
 
     def queue(self, name: str, arguments: JSONObject | str | None, redactor: Redactor) -> None:
@@ -199,9 +199,9 @@ class CallMessages:
         return tuple([self._edited(each) for each in self._all()[offset : offset + limit]])
 
     def message(self, message_id: str) -> Message | None:
-        """Return one of them."""
-        wanted = given.text("The id of a message", message_id)
-        message = next((each for each in self._all() if each.id == wanted), None)
+        """Return a message, or None if it does not exist."""
+        wanted_id = given.text("The id of a message", message_id)
+        message = next((each for each in self._all() if each.id == wanted_id), None)
         return None if message is None else self._edited(message)
 
     def inject(self, content: str, role: str) -> str:
@@ -250,13 +250,13 @@ class CallMessages:
         return [clean_message(each, self._context.redactor) for each in messages if each is not None]
 
     def _all(self) -> list[Message]:
-        """Return messages, with those of this call, which have no place yet."""
-        there = self._context.all_messages
+        """Return the messages, with those of this call, which have no position yet."""
+        stored = self._context.all_messages
         if not self._injected:
-            return there
-        ids = {each.id for each in there}  # those of a call that is over are there
+            return stored
+        ids = {each.id for each in stored}  # those of a call that is over are there
         return [
-            *there,
+            *stored,
             *[
                 injected_message(self._context, each)
                 for each in self._injected.values()

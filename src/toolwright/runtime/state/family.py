@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import File
@@ -90,8 +90,8 @@ class Family:
 
     async def child(self, reference: str) -> Relative | None:
         """Return the child of that reference, or None if there is none."""
-        wanted = given.text("The reference of a child", reference)
-        thread = await self._context.retry_until_available(lambda: self._store.thread(wanted))
+        child_id = given.text("The reference of a child", reference)
+        thread = await self._context.retry_until_available(lambda: self._store.thread(child_id))
         if thread is None or thread.parent_id != self._context.thread.id:
             return None
         return Relative(thread, self)
@@ -113,7 +113,7 @@ class Family:
     async def messages(self, thread: Thread, limit: int, offset: int) -> Sequence[Message]:
         """Return messages of a thread of the family."""
         given.page(limit, offset)
-        return all_of(
+        return all_rows(
             await self._context.retry_until_available(lambda: self._store.messages(thread.id, limit, offset))
         )
 
@@ -125,7 +125,7 @@ class Family:
         )
 
     def may_speak(self, thread: Thread, text: str) -> str:
-        """Return the text, if it can be said there. Raises `InvalidRequest` or `ThreadTerminated` otherwise."""
+        """Return the checked text of a message to the thread. Raises `InvalidRequest` or `ThreadTerminated`."""
         self._execution.check()
         if thread.id in self._terminated_ids:
             raise _terminated(thread)
@@ -142,8 +142,8 @@ class Family:
         message_id = f"msg_{self._call_id}-{number}"
         drafts = FileDrafts(StoredFiles(self._store, thread.id))
         name = f"message-{self._call_id}-{number}"
-        said, whole = await self._keeper.value_within_limit(thread.id, drafts, text, name)
-        event = message_for(thread, message_id, str(said), [*files(), *whole], depth, clock)
+        message, whole = await self._keeper.value_within_limit(thread.id, drafts, text, name)
+        event = message_for(thread, message_id, str(message), [*files(), *whole], depth, clock)
         return Speak(thread_id=thread.id, event=event, run=run, queued=run_event(run), files=drafts.changes)
 
     def notify(self, text: str, files: Sequence[File]) -> None:
@@ -184,7 +184,7 @@ class Family:
         self.makers.append(effect)
 
     def ends(self, thread_id: str) -> None:
-        """Treat that thread as terminated within this call."""
+        """Treat the thread as terminated within this call."""
         self._terminated_ids.add(thread_id)
 
     def _next(self) -> int:

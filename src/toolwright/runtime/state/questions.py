@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.questions import check_question, elicited
 from toolwright.core.state.questions import ELICIT, SAMPLE, Elicited, Sampled, question, sampled, sampling
-from toolwright.runtime.state.facts import CallsWithin, Facts
+from toolwright.runtime.state.facts import Facts, NestedCalls
 
 
 class Questions(Facts):
@@ -14,7 +14,7 @@ class Questions(Facts):
     __slots__ = ()
 
     @property
-    def _calls(self) -> CallsWithin:
+    def _calls(self) -> NestedCalls:
         raise NotImplementedError
 
     async def elicit(
@@ -44,12 +44,12 @@ class Questions(Facts):
         `messages` is a user's text, or pairs of `user` or `assistant` and a text. Raises `ModelError` without an
         answer, `InvalidRequest` for invalid messages.
         """
-        asked = sampling(messages, system, max_tokens, temperature, source)
-        return sampled(await self._calls.make(SAMPLE, asked, built_in=True))
+        request = sampling(messages, system, max_tokens, temperature, source)
+        return sampled(await self._calls.make(SAMPLE, request, built_in=True))
 
-    async def ask(self, asked: JSONObject) -> Elicited:
+    async def ask(self, request: JSONObject) -> Elicited:
         """Return the same for a question that is read already. Raises `InvalidRequest` for an invalid schema."""
-        check_question(asked)
+        check_question(request)
         with self._context.abort.clocks_paused():
-            result = await self._calls.make(ELICIT, asked, built_in=True)
-        return elicited(asked, result)
+            result = await self._calls.make(ELICIT, request, built_in=True)
+        return elicited(request, result)

@@ -28,7 +28,7 @@ from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_draft, clean_effect
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.state.env import CallEnv
-from toolwright.runtime.state.facts import CallMessages, CallsWithin
+from toolwright.runtime.state.facts import CallMessages, NestedCalls
 from toolwright.runtime.state.family import Family
 from toolwright.runtime.state.questions import Questions
 from toolwright.runtime.state.values import CallValues
@@ -94,7 +94,7 @@ class RunState(Questions):
         self._words_or_none: CallMessages | None = None  # these are made when they are first used
         self._env_or_none: CallEnv | None = None
         self._family_or_none: Family | None = None
-        self._calls_or_none: CallsWithin | None = None
+        self._calls_or_none: NestedCalls | None = None
         self._values_or_none: CallValues | None = None
         self.number = 0
         self.execution = RunExecution(
@@ -121,9 +121,9 @@ class RunState(Questions):
         return self._family_or_none
 
     @property
-    def _calls(self) -> CallsWithin:
+    def _calls(self) -> NestedCalls:
         if self._calls_or_none is None:
-            self._calls_or_none = CallsWithin(partial(self._invoke, self._context, self), self.execution)
+            self._calls_or_none = NestedCalls(partial(self._invoke, self._context, self), self.execution)
         return self._calls_or_none
 
     @property
@@ -328,11 +328,11 @@ class RunState(Questions):
         self._calls.queue(name, arguments, self._context.redactor)
 
     async def adopt(self, below: RunExecution) -> None:
-        """Adopt the requests of a call within this one, and what it queued."""
+        """Merge the stop requests and queued calls of a nested call into this one."""
         self.execution.adopt(below)
         self.execution.queued = (*self.execution.queued, *below.queued)
 
-    def tell_created(self, reference: str, name: str | None, agent_id: str) -> None:
+    def announce_child(self, reference: str, name: str | None, agent_id: str) -> None:
         """Announce a child thread to followers, with the call's result."""
         self._emitted.append(subagent_event("subagent.created", reference, name, agent_id, "running"))
 

@@ -34,17 +34,17 @@ class CallValues:
         """Return a value, or None if there is none of that key."""
         own_key = value_key(given.key(key), self._instance)
         if own_key in self._set:
-            kept = self._set[own_key]
+            written = self._set[own_key]
         else:
-            kept = await self._context.retry_until_available(
+            written = await self._context.retry_until_available(
                 lambda: self._store.children.value(self._thread_id, own_key)
             )
-        return None if kept is None else json.loads(kept)
+        return None if written is None else json.loads(written)
 
     def set(self, key: str, value: JSON) -> None:
         """Keep a value with the call's result, None takes it away; `InvalidRequest` for one over 1 MiB."""
         own_key = value_key(given.key(key), self._instance)
-        self._set[own_key] = given.kept(key, self._context.redactor.json(plain(value)))
+        self._set[own_key] = given.encoded_value(key, self._context.redactor.json(plain(value)))
 
     def put(self, effects: Iterable[object]) -> None:
         """Keep these values with the call's result: those that a call within it has written."""
@@ -58,7 +58,9 @@ class CallValues:
     @property
     def effects(self) -> Sequence[SetValue]:
         """The changes of values by this call."""
-        return [SetValue(thread_id=self._thread_id, key=key, value=kept) for key, kept in self._set.items()]
+        return [
+            SetValue(thread_id=self._thread_id, key=key, value=written) for key, written in self._set.items()
+        ]
 
 
 def _instance(active: ActiveAgent | None, call: Call) -> str | None:

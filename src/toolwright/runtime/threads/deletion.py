@@ -44,7 +44,7 @@ class Deletion:
             raise _no_thread(thread_id)
         if await self.is_home(thread):
             raise InvalidRequest(
-                f"The thread {thread_id!r} is the home of the agent {thread.agent!r}: delete the agent instead."
+                f"The thread {thread_id!r} is the home of the agent {thread.agent!r}. Delete the agent instead."
             )
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while not await self._drop(thread_id):
@@ -63,7 +63,7 @@ class Deletion:
             )
 
     async def is_home(self, thread: Thread) -> bool:
-        """Return whether it is the home thread of an agent that there still is, declared or configured."""
+        """Return whether it is the home thread of an existing agent, declared or configured."""
         if thread.id != home_thread_id_of(thread.agent):
             return False
         agents = self._store.agents
@@ -71,7 +71,7 @@ class Deletion:
         return not was_configured or await agents.agent(thread.agent) is not None
 
     async def sweep(self) -> int:
-        """Delete the rows of what was deleted, piece by piece; how many those were."""
+        """Delete the remaining rows of deleted threads, in batches. Return their number."""
         return await sweep_rows(self._store, self._clock, self._new_id)
 
     async def remove_bytes(self) -> int:
@@ -80,11 +80,11 @@ class Deletion:
         while notes := await self._store.retention.dropped_bytes(after, PAGE):
             after, done = notes[-1].digest, list[DroppedBytes]()
             for note in notes:
-                gone = not note.needed and await self._files.remove(
+                is_removed = not note.needed and await self._files.remove(
                     note.digest, self._clock.now() - BYTES_KEPT
                 )
-                total += gone
-                if gone or note.needed:
+                total += is_removed
+                if is_removed or note.needed:
                     done.append(note)
             if done:
                 at = self._clock.now()
@@ -108,6 +108,7 @@ class Deletion:
                 token=self._new_id("unit"), at=self._clock.now(), thread_id=busy_id, run_id=run_id
             )
             with self._bus.subscribe(Topic(kind="thread", id=busy_id)) as follower:
+                # The subscription comes first: otherwise the end of the run could be missed.
                 await self._store.commit(unit)  # a conflict: it has ended meanwhile
                 self._wake(busy_id)
                 while (run := await self._store.run(run_id)) is not None and not run.over:

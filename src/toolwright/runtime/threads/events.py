@@ -23,7 +23,7 @@ LOOK_ABROAD = 0.25  # the same while another process drives the journal
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class Subscription:
     """A follower's reading: behind which event it begins, and how it learns that it is too slow."""
 
     events: AsyncGenerator[Event]
@@ -61,13 +61,13 @@ class Events:
                 yield event
 
     @asynccontextmanager
-    async def following(self, topic: Topic, after: int | None = None) -> AsyncGenerator[Following]:
+    async def following(self, topic: Topic, after: int | None = None) -> AsyncGenerator[Subscription]:
         """The events of `follow`; once the block is entered, nothing that happens is missed."""
         _check_topic(topic)
         by_kind("after", after, (int, NoneType), "the number of an event")
         with self.bus.subscribe(topic) as follower:
             start = await self._start(topic, after)
-            yield Following(self._from(topic, follower, start), start, follower.overrun)
+            yield Subscription(self._from(topic, follower, start), start, follower.overrun)
 
     async def _from(self, topic: Topic, follower: Follower, last: int) -> AsyncGenerator[Event]:
         while True:
@@ -117,7 +117,7 @@ class Events:
                     yield event
                 elif event.n > last:
                     return
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a topic with a constant flow of events must not starve other tasks
 
 
 def _check_topic(topic: Topic) -> None:
@@ -142,16 +142,16 @@ class RunStreams:
             async for each in values:
                 yield each
 
-    async def run(self, thread_id: str, run_id: str, *, over: bool) -> AsyncGenerator[RunEvent]:
+    async def run(self, thread_id: str, run_id: str, *, is_finished: bool) -> AsyncGenerator[RunEvent]:
         """Return the values of the run's events from its beginning to its end; of a finished run the kept ones."""
         topic = Topic(kind="run", id=run_id)
         async with self._events.following(topic, 0) as following:
-            events = self._recorded(topic) if over else following.events
+            events = self._recorded(topic) if is_finished else following.events
             async with aclosing(self._values(thread_id, events)) as values:
                 async for each in values:
                     if not isinstance(each, RunDone):
                         yield each
-                    elif not over:
+                    elif not is_finished:
                         yield each
                         return
         yield RunDone(await self._results.result(run_id))

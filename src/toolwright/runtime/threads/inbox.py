@@ -16,7 +16,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.wire.result import attachment_from_json, attachment_to_json
-from toolwright.wire.text import readable, seems_more, speaker_name
+from toolwright.wire.text import is_misleading, readable, speaker_name
 
 OWN = "msg_"  # how the ids of the thread's own messages begin; what came otherwise has other ids
 LONG = 50_000  # characters of a text that is cleaned in a thread
@@ -115,12 +115,12 @@ async def within_limit(
     content, refs = event.content, list[JSON]()
     for field in _BOUNDED.get(event.type, ()):
         if field in content:
-            kept, made = await files.value_within_limit(
+            limited, file = await files.value_within_limit(
                 thread_id, drafts, redactor.json(content[field]), f"{event.type}-{field}"
             )
-            if made:
-                content = {**content, field: kept}
-                refs += [kept_ref(ref) for ref in made]
+            if file:
+                content = {**content, field: limited}
+                refs += [kept_ref(ref) for ref in file]
     if not refs:
         return event
     attached = content.get("attachments")
@@ -134,13 +134,15 @@ def line(event: InboxEvent) -> str:
     content = event.content
     match event.type:
         case "space_message":
-            who = str(content.get("displayName") or content.get("entityId"))
+            author = str(content.get("displayName") or content.get("entityId"))
             place = f"spaceId: {content.get('spaceId')}, messageId: {content.get('messageId')}"
             if content.get("spaceName"):
                 place = f"in {readable([content.get('spaceName')])[1:-1]}, {place}"
             kind = "Agent " if content.get("entityType") == "agent" else ""
             named = (
-                f"{speaker_name(who)} ({content.get('entityId')})" if seems_more(who) else speaker_name(who)
+                f"{speaker_name(author)} ({content.get('entityId')})"
+                if is_misleading(author)
+                else speaker_name(author)
             )
             return f"[{kind}{named}: {_quoted(content.get('content'))}] ({place})"
         case "tool_result":
@@ -162,11 +164,11 @@ def line(event: InboxEvent) -> str:
 def _of_subagent(content: JSONObject) -> str:
     """Return the text of a child's message or result."""
     name = content.get("name")
-    who = "Subagent" if name is None else f"Subagent: {speaker_name(str(name))}"
+    title = "Subagent" if name is None else f"Subagent: {speaker_name(str(name))}"
     at = f"reference: {content.get('reference')}, status: {content.get('status')}"
     if "error" in content:
-        return f"[{who}] ({at}) failed: {_quoted(content['error'])}"
-    return f"[{who}] ({at}) {_quoted(content.get('message', content.get('result')))}"
+        return f"[{title}] ({at}) failed: {_quoted(content['error'])}"
+    return f"[{title}] ({at}) {_quoted(content.get('message', content.get('result')))}"
 
 
 def preview(events: Sequence[InboxEvent]) -> str | None:
@@ -199,9 +201,9 @@ def kept_ref(ref: AttachmentRef) -> JSONObject:
     return {**attachment_to_json(ref), "digest": ref.digest}
 
 
-def _refs(kept: JSON) -> tuple[AttachmentRef, ...]:
+def _refs(stored: JSON) -> tuple[AttachmentRef, ...]:
     refs: list[AttachmentRef] = []
-    for each in kept if isinstance(kept, list) else []:
+    for each in stored if isinstance(stored, list) else []:
         written = cast("JSONObject", each)  # as made by `kept_ref`
         ref = attachment_from_json(written)
         assert isinstance(ref, AttachmentRef), "a message refers to files that are kept"

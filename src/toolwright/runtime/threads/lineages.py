@@ -21,14 +21,14 @@ class Lineages:
 
     async def resolver(self, thread: Thread) -> Resolve:
         """Return the resolver of the thread's env for an agent, given the rows of all who have a say."""
-        above = await self._above(thread) if thread.parent_id is not None else []
+        scopes = await self._above(thread) if thread.parent_id is not None else []
         _, hidden = await self._agent(thread.agent)
 
         def resolve(thread: Thread, active: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
             before = (
                 NO_NAMES if thread.active_agent is None else hidden
             )  # what the agent before has hidden stays so
-            return self._environment.for_agent(thread, active, rows, above, before)
+            return self._environment.for_agent(thread, active, rows, scopes, before)
 
         return resolve
 

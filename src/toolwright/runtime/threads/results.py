@@ -88,8 +88,8 @@ async def call_rows(store: Store, run_id: str) -> list[CallRow]:
     rows: list[CallRow] = []
     while page := await store.calls(run_id=run_id, limit=PAGE, offset=len(rows)):
         rows += page
-    own = [row for row in rows if row.parent_id is None]
-    return sorted(own, key=lambda row: (row.step, row.position))
+    top_level = [row for row in rows if row.parent_id is None]
+    return sorted(top_level, key=lambda row: (row.step, row.position))
 
 
 def shown(row: CallRow, tools: Mapping[str, Tool], reason: str | None = None) -> Call:

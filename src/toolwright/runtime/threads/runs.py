@@ -48,7 +48,7 @@ class OpenWait:
         """`approval`, `calls` or `variables`, as in `Run.waiting`."""
         if self.call is None:
             return "variables"
-        return "approval" if self.call.is_asked else "calls"
+        return "approval" if self.call.awaits_approval else "calls"
 
 
 class Runs:
@@ -110,7 +110,7 @@ class Runs:
         Leave it early with `contextlib.aclosing`. The run continues all the same.
         """
         run = await self.get(run_id)
-        async with aclosing(self._streams.run(run.thread_id, run.id, over=run.over)) as events:
+        async with aclosing(self._streams.run(run.thread_id, run.id, is_finished=run.over)) as events:
             async for event in events:
                 yield event
 
@@ -118,9 +118,9 @@ class Runs:
         """Return the run once it has finished. Raises `TimeoutError` if that takes more than `timeout` seconds."""
         by_kind("timeout", timeout, (int, float, NoneType), "a number of seconds")
         if timeout is None:
-            return await self._until(run_id, ENDS, _is_over)
+            return await self._until(run_id, ENDS, _has_ended)
         async with asyncio.timeout(timeout):
-            return await self._until(run_id, ENDS, _is_over)
+            return await self._until(run_id, ENDS, _has_ended)
 
     async def wait_for_input(
         self, run_id: str, ignored: Callable[[OpenWait], bool] = lambda _: False
@@ -166,7 +166,7 @@ class Runs:
         waits = [
             OpenWait(run_id=run.id, call=call)
             for call in await self._waiting_calls(run)
-            if call.is_asked or question_of(call) is not None  # all others have a deadline, or a child
+            if call.awaits_approval or question_of(call) is not None  # all others have a deadline, or a child
         ]
         if waiting.get("reason") == "variables":
             waits.append(
@@ -178,8 +178,9 @@ class Runs:
         return await self._store.calls(run_id=run.id, status=("waiting",), limit=PAGE)
 
     async def _until(self, run_id: str, types: frozenset[str], enough: Callable[[Run], bool]) -> Run:
-        """Return the run once it is as is wished, which events of these types may tell of."""
+        """Return the run once `enough` is true of it, checked after events of these types."""
         with self._bus.subscribe(Topic(kind="run", id=run_id), types) as follower:
+            # The subscription comes before the first read: otherwise an event could be missed.
             while not enough(run := await self.get(run_id)):
                 await follower.next(LOOK_AGAIN if self._motor.is_only_driver else LOOK_ABROAD)
             return run
@@ -208,7 +209,7 @@ class Runs:
         messages = await self._store.run_messages(run_id)
         if not any(is_own(message) for message in messages):
             raise NotFailed(
-                f"The run {run_id!r} has read inbox events only: retry these events in the inbox of its agent."
+                f"The run {run_id!r} has read inbox events only. Retry those events in the inbox of its agent."
             )
         unit = RetryRun(
             token=self._new_id("unit"),
@@ -238,15 +239,17 @@ def _not_retried(run: Run, guard: Guard) -> ToolwrightError:
             return ThreadTerminated(f"The session of the thread {run.thread_id!r} has ended.")
         case "busy":
             return ThreadBusy(
-                f"A run is open in the thread {run.thread_id!r}: retry this one when it has ended."
+                f"A run is open in the thread {run.thread_id!r}. Retry this one after it has ended."
             )
         case "thread":
             return NotFound(f"There is no run {run.id!r}.")
         case _:
-            return RunOver(f"The run {run.id!r} is over: its thread has gone on with a later run.")
+            return RunOver(
+                f"The run {run.id!r} cannot be retried: its thread has continued with a later run."
+            )
 
 
-def _is_over(run: Run) -> bool:
+def _has_ended(run: Run) -> bool:
     return run.over
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import File
 from toolwright.core.journal.store import Store
@@ -24,7 +24,7 @@ async def children_of(store: Store, thread_id: str) -> Sequence[Thread]:
     """Return all threads that it has made, the oldest first."""
     children: list[Thread] = []
     while True:
-        page = all_of(await store.children.children(thread_id, limit=PAGE, offset=len(children)))
+        page = all_rows(await store.children.children(thread_id, limit=PAGE, offset=len(children)))
         children += page
         if len(page) < PAGE:
             return children
@@ -61,7 +61,7 @@ async def copy_files(
 
 
 def first_run(thread: Thread, run_id: str, depth: int, clock: Clock) -> Run:
-    """Return a run of the thread, whose side is the one that hears messages."""
+    """Return the first run of the thread, on the side that receives messages."""
     own = thread.active_agent is None  # who has taken over has one side
     side: Side = thread.link.receives if thread.link is not None and own else "side_a"
     return Run(

@@ -13,8 +13,7 @@ from toolwright.core.agents.run_result import RunEvent
 from toolwright.core.arguments.errors import FieldError, InvalidArguments, join_errors
 from toolwright.core.broken_rows import exists
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvType, name_error
-from toolwright.core.env.env import Given as GivenEnv
+from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvInput, EnvType, name_error
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
@@ -30,7 +29,7 @@ from toolwright.core.journal.units import (
     SetEnv,
 )
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_FAULTS, MOST_PINNED
+from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_ERRORS, MOST_PINNED
 from toolwright.core.plain import plain_names, spell, unwritable
 from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text, sentence
@@ -40,7 +39,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.threads.thread import Thread
-from toolwright.core.tools.tenvs_needed import tenvs_lacking
+from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_kind, by_list, by_text, page
@@ -60,7 +59,7 @@ CANCEL_PATIENCE = 15.0  # seconds; a cancelled run is over within ten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class SentMessage:
     """A message that is in the journal, and the run that reads it: a running one that it joins, or a new one."""
 
     message: Message
@@ -68,7 +67,7 @@ class Sent:
 
 
 class Threads:
-    """Threads, for users. Raises `NotFound` for ids that lead nowhere."""
+    """Threads, for users. Raises `NotFound` for unknown ids."""
 
     def __init__(
         self,
@@ -127,10 +126,10 @@ class Threads:
             arguments=arguments,
             created_at=now,
         )
-        brought = tenv_vars(await in_thread_if_large(tenvs, _tenvs, tenvs, active), active.secret_tenvs)
+        tenv_rows = tenv_vars(await in_thread_if_large(tenvs, _tenvs, tenvs, active), active.secret_tenvs)
         env_values = active.types.stored(env)
         values = (
-            *[self._environment.tenv(thread_id, name, var, now) for name, var in brought.items()],
+            *[self._environment.tenv(thread_id, name, var, now) for name, var in tenv_rows.items()],
             *[self._environment.change(thread_id, name, var, now) for name, var in env_values.items()],
         )
         unit = CreateThread(token=self._new_id("unit"), at=now, thread=thread, env=values)
@@ -143,7 +142,7 @@ class Threads:
         rows = await self._store.env_of(thread_id)
         return {row.name: row.type for row in rows if row.kind == "env"}
 
-    async def set_env(self, thread_id: str, env: GivenEnv) -> Mapping[str, EnvType]:
+    async def set_env(self, thread_id: str, env: EnvInput) -> Mapping[str, EnvType]:
         """Set values of the thread, or take them away with None; the names that it has then.
 
         Plain text is of the type that the thread's agent declares, else a secret. A run in progress sees them from its
@@ -259,7 +258,7 @@ class Threads:
         _check(text=text)
         text = await in_thread_if_large(text, clean_text, text)
         if not text.strip():
-            raise _invalid_value("text", "is empty", "A summary needs some text: remove it instead.")
+            raise _invalid_value("text", "is empty", "A summary must not be empty. Remove it instead.")
         if len(text) > MAX_SUMMARY:
             raise _invalid_value("text", f"must have at most {MAX_SUMMARY} characters")
         thread = await self.get(thread_id)
@@ -293,7 +292,7 @@ class Threads:
     ) -> Compaction:
         """Commit the change of the compaction in force; again if it is another one by then."""
         by_text("side", side)
-        while True:
+        while True:  # again if a run has shortened the conversation: the number is a compare-and-set
             thread = await self.get(thread_id)
             rows = await self._store.compactions(thread_id, "")
             row = _cut_row(rows, thread_id, side)
@@ -314,7 +313,7 @@ class Threads:
         """
         by_kind("pinned", pinned, bool, "true or false")
         await self._require_existing(thread_id)
-        while True:
+        while True:  # again if others were pinned meanwhile: the limit was checked before the commit
             message = await self._store.message(thread_id, by_id("message", message_id))
             if message is None or message.seq is None:
                 raise NotFound(f"There is no message {message_id!r} in the thread {thread_id!r}.")
@@ -346,13 +345,13 @@ class Threads:
         """
         return await self._runs.get((await self.post(thread_id, content, attachments)).run_id)
 
-    async def post(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Sent:
+    async def post(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> SentMessage:
         """Send a message, as `send` does; what was written."""
         _check(content=content)
         attachments = _checked_files(attachments)
         content = await in_thread_if_large(content, clean_text, content)
         if not content.strip() and not attachments:
-            raise _invalid_value("content", "is empty", "A message needs some text.")
+            raise _invalid_value("content", "is empty", "A message must not be empty.")
         thread = await self._settled(thread_id)
         if thread.is_over or thread.agent == APP_TOOLS.id:
             raise _terminated(thread_id)
@@ -361,14 +360,16 @@ class Threads:
         clean = await in_thread_if_large(content, env.redactor.text, content)
         message_id = self._new_id("msg")
         attachments = [env.redactor.new_file(each) for each in attachments]
-        while True:
+        while True:  # again if another writer has taken a path of the files
             drafts = FileDrafts(StoredFiles(self._store, thread_id))
             refs = await self._files.attach(thread_id, drafts, attachments)
             unit = self._posting(thread, message_id, clean, refs, drafts.changes)
             answer = await self._store.commit(unit)
             if not isinstance(answer, Conflict):
                 self._motor.wake(thread_id)
-                return Sent(message=_posted(unit, clean, refs, answer), run_id=answer.run_id or unit.run.id)
+                return SentMessage(
+                    message=_posted(unit, clean, refs, answer), run_id=answer.run_id or unit.run.id
+                )
             if answer.guard == "terminated":
                 raise _terminated(thread_id)
             if answer.guard != "file":  # else a path was taken meanwhile: the files get other names
@@ -428,7 +429,7 @@ class Threads:
         """Ask the thread's open run to stop; `NotFound` if nothing runs in it."""
         thread = await self.get(thread_id)
         if thread.run_id is None:
-            raise NotFound(f"Nothing runs in the thread {thread_id!r}.")
+            raise NotFound(f"No run is in progress in the thread {thread_id!r}.")
         return await self._runs.cancel(thread.run_id)
 
 
@@ -442,8 +443,8 @@ def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
         if text is None and path == "user_id":
             continue
         if not isinstance(text, str):  # user input
-            named = ": give its name" if isinstance(getattr(text, "name", None), str) else ""
-            raise _invalid_value(path, f"must be text, not {type(text).__name__}{named}")
+            hint = ": give its name" if isinstance(getattr(text, "name", None), str) else ""
+            raise _invalid_value(path, f"must be text, not {type(text).__name__}{hint}")
         if unwritable(text):
             raise _invalid_value(path, "must not contain NUL or lone surrogates")
         most = _MOST_CHARACTERS.get(path)
@@ -473,28 +474,28 @@ def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
         details = [{"path": spell(("arguments", *each.path)), "message": each.text} for each in error.faults]
         listed = join_errors([FieldError(("arguments", *each.path), each.text) for each in error.faults])
         raise InvalidRequest(
-            sentence(f"The arguments are invalid: {listed}"), details[:MOST_FAULTS]
+            sentence(f"The arguments are invalid: {listed}"), details[:MOST_ERRORS]
         ) from error
 
 
 def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
-    """Return the given tenvs as JSON, once nothing is wrong with them merged into those of the prompt and the agent."""
+    """Return the given tenvs as JSON. Raises if they are invalid together with those of prompt and agent."""
     try:
-        brought = plain_names({} if value is None else value)
+        tenvs = plain_names({} if value is None else value)
     except InvalidJSON as error:
         raise _invalid_value("tenvs", f"must be JSON: {error.message.rstrip('.')}") from error
-    if not isinstance(brought, dict):
+    if not isinstance(tenvs, dict):
         raise _invalid_value("tenvs", "must be an object of names and values")
-    if len(brought) > MOST_NAMES:
+    if len(tenvs) > MOST_NAMES:
         raise _invalid_value("tenvs", f"must have at most {MOST_NAMES} names")
-    for name in brought:
+    for name in tenvs:
         fault = name_error(name)
         if fault is not None:
             raise _invalid_value("tenvs", f"has the name {fault}")
-    missing = active.missing_tenvs(brought)
+    missing = active.missing_tenvs(tenvs)
     if missing:
-        raise tenvs_lacking("The thread cannot be created", missing)
-    return brought
+        raise missing_tenvs("The thread cannot be created", missing)
+    return tenvs
 
 
 def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) -> Compaction:
@@ -508,9 +509,9 @@ def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) 
     sides = " or ".join(repr(each.side) for each in cut if each.side)
     if not sides:
         raise _invalid_value(
-            "side", "must be left out", "There is one summary, for all that is said: leave out the side."
+            "side", "must be omitted", "The thread has one summary for the whole conversation. Omit the side."
         )
-    raise _invalid_value("side", f"must be {sides}", f"There is a summary for each side: say whose, {sides}.")
+    raise _invalid_value("side", f"must be {sides}", f"Each side has its own summary. Set side to {sides}.")
 
 
 def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:

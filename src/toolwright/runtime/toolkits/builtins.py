@@ -105,10 +105,10 @@ def builtin(method: MethodType) -> Tool:
 
 @cache
 def _described(function: FunctionType) -> Tool:
-    """Return the tool as it is in every runtime: a signature takes its time to read."""
-    made = tool(idempotent=True)(MethodType(function, _ANY_TOOLKIT))
-    parameters = {**made.parameters, "additionalProperties": False}
-    return changed(made, parameters=parameters, judge=ArgumentValidator(parameters, made.name))
+    """Return the tool, cached for all runtimes, because reading a signature takes time."""
+    described = tool(idempotent=True)(MethodType(function, _ANY_TOOLKIT))
+    parameters = {**described.parameters, "additionalProperties": False}
+    return changed(described, parameters=parameters, validator=ArgumentValidator(parameters, described.name))
 
 
 _ANY_TOOLKIT = object()

@@ -19,7 +19,7 @@ TELLING = frozenset({"tool.done", "tool.error", "message", *ENDS})
 
 
 class CallEnds:
-    """Delivers the results of calls to those who wait for them, as a model would read them."""
+    """Delivers the results of calls to their waiters, as a model would read them."""
 
     def __init__(self, store: Store, bus: Bus, files: FileKeeper) -> None:
         self._store = store
@@ -47,8 +47,8 @@ class CallEnds:
             with self._bus.subscribe(Topic(kind="thread", id=thread_id), TELLING) as follower:
                 while ids := self._waited_calls(thread_id):
                     events = await follower.next(LOOK_AGAIN)
-                    await self._read_ended(ids if not events else _told_of(events, ids))
-        except Exception as error:  # noqa: BLE001 - whoever waits is told
+                    await self._read_ended(ids if not events else _ended_by(events, ids))
+        except Exception as error:  # noqa: BLE001 - the waiting caller gets it
             for call_id in self._waited_calls(thread_id):
                 self._fail(call_id, error)
         finally:
@@ -79,7 +79,7 @@ class CallEnds:
             return self._shown(call) if is_over(call.status) or call.status == "pending" else None
         row = await self._store.inbox_event(event.thread_id, event.event_id)
         if row is not None and row.status == "failed":
-            return ToolResult.fail("The call could not be made.", error_code="not_begun")
+            return ToolResult.fail("The call could not be started.", error_code="not_begun")
         return None
 
     def _shown(self, call: Call) -> ToolResult:
@@ -93,14 +93,14 @@ class CallEnds:
             waiting[1].set_exception(error)
 
 
-def _told_of(events: Iterable[Event], call_ids: list[str]) -> Iterable[str]:
+def _ended_by(events: Iterable[Event], call_ids: list[str]) -> Iterable[str]:
     """Return the calls that these events can have ended: all, once a run has finished."""
-    named: dict[str, None] = {}
+    ended_ids: dict[str, None] = {}
     for event in events:
         if event.type in ENDS or "truncated" in event.payload:
             return call_ids
         message = event.payload.get("message")
         call_id = (message if isinstance(message, dict) else event.payload).get("toolCallId")
         if isinstance(call_id, str):
-            named[call_id] = None
-    return named
+            ended_ids[call_id] = None
+    return ended_ids

@@ -29,18 +29,18 @@ class Input:
     fault: str | None = None
 
 
-def write_input(given: object) -> Input:
+def write_input(arguments: object) -> Input:
     """Write the input that was given from outside."""
-    if isinstance(given, str):
-        return Input(arguments=given)
-    if isinstance(given, bytes):
-        return Input(arguments=given.decode(errors="replace"))
-    if has_more_values(given, MAX_JSON_VALUES):
-        return Input(arguments=brief_value(given), fault=f"hold more than {MAX_JSON_VALUES} JSON values.")
+    if isinstance(arguments, str):
+        return Input(arguments=arguments)
+    if isinstance(arguments, bytes):
+        return Input(arguments=arguments.decode(errors="replace"))
+    if has_more_values(arguments, MAX_JSON_VALUES):
+        return Input(arguments=brief_value(arguments), fault=f"hold more than {MAX_JSON_VALUES} JSON values.")
     try:
-        return Input(arguments=dumps_unescaped(plain(given)))
+        return Input(arguments=dumps_unescaped(plain(arguments)))
     except InvalidJSON as error:
-        return Input(arguments=brief_value(given), fault=error.message)
+        return Input(arguments=brief_value(arguments), fault=error.message)
 
 
 async def call_event(

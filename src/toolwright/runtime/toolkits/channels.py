@@ -12,7 +12,7 @@ from toolwright.runtime.spaces.fields import emoji_of
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.spaces.speech import Speech, message_content
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 from toolwright.wire.space import space_event
 
 
@@ -45,7 +45,7 @@ class ChannelsToolkit:
         otherwise = f"There is no channel {brief(repr(channel_id), 200)} that you may write to."
         await self._check_open(run, channel_id, otherwise)
         message = SpaceMessage(
-            id=message_id_of(run.call_id),
+            id=call_message_id(run.call_id),
             space_id=channel_id,
             entity_id=author.id,
             role="assistant",
@@ -82,7 +82,7 @@ class ChannelsToolkit:
         message = await run.retry_until_available(lambda: self._message(message_id, otherwise))
         await self._check_open(run, message.space_id, otherwise)
         if message.shows_call:
-            raise InvalidRequest("This message shows a tool call: it cannot be reacted to.")
+            raise InvalidRequest("This message shows a tool call and cannot be reacted to.")
         run.speak(reaction)
         return {"success": True}
 

@@ -57,7 +57,7 @@ class LoopMessages:
         self._own = {id(each) for each in self.messages}
 
     @property
-    def lead(self) -> str:
+    def system_text(self) -> str:
         """The text of the system's messages that they begin with."""
         return "\n\n".join([_text(form.get("content")) for form in self._forms[: self._lead]])
 
@@ -70,13 +70,13 @@ class LoopMessages:
         """Return these messages, some of those here, as the caller's: the same objects where nothing was changed."""
         written: list[object] = [*self._written[: self._lead]]
         for index, group in groupby(messages, self._index):
-            kept = [*group]
+            remaining = [*group]
             if index is None:
-                written += [{"role": "user", "content": each.content} for each in kept]
-            elif len(kept) == self._counts[index] and all(id(each) in self._own for each in kept):
+                written += [{"role": "user", "content": each.content} for each in remaining]
+            elif len(remaining) == self._counts[index] and all(id(each) in self._own for each in remaining):
                 written.append(self._written[index])
             else:
-                written.append(self._rewritten(index, kept))
+                written.append(self._rewritten(index, remaining))
         return written
 
     def _index(self, message: Message) -> int | None:
@@ -152,8 +152,8 @@ def _parts(form: JSONObject, index: int, at: datetime) -> Iterator[Part]:
         places = tuple([n for n, block in enumerate(blocks) if block.get("type") != "tool_result"])
         if not places and blocks:
             return
-        rest: list[JSON] = [blocks[place] for place in places]
-        content, own = rest, places
+        remaining: list[JSON] = [blocks[place] for place in places]
+        content, own = remaining, places
     else:
         own = None
     message = Message(

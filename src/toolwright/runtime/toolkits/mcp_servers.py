@@ -12,7 +12,7 @@ from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.mcp.listing import ListingError, McpPrompts
 from toolwright.core.mcp.servers import McpPromptText, McpRefused, McpServerState, McpUnavailable
 from toolwright.core.ports import Models
-from toolwright.core.schemas.provider_forms import ToolFault
+from toolwright.core.schemas.provider_forms import ToolError
 from toolwright.core.text import sentence
 from toolwright.core.tools.mcp import McpCall
 from toolwright.core.tools.tool import Tool
@@ -64,7 +64,7 @@ class AgentServers:
         withheld = await self._withheld(active, offer.tools)
         return [changed(each, faults=(*each.faults, *_of_tools(each, withheld))) for each in states]
 
-    async def withheld(self, agent: str) -> Sequence[ToolFault]:
+    async def withheld(self, agent: str) -> Sequence[ToolError]:
         """Return which tools of the agent, its own and those of its servers, its models are not offered, and why.
 
         Known are tools without a form that the provider accepts, and those that it has refused in this process.
@@ -74,12 +74,12 @@ class AgentServers:
         offer = await self._offers.tools_for(active, env_of_agent(active))
         return await self._withheld(active, [*active.tools, *offer.tools])
 
-    async def _withheld(self, active: ActiveAgent, tools: Iterable[Tool]) -> Sequence[ToolFault]:
-        named = active.model if active.model is not None else self._default_model
-        if named is None:
+    async def _withheld(self, active: ActiveAgent, tools: Iterable[Tool]) -> Sequence[ToolError]:
+        chosen_model = active.model if active.model is not None else self._default_model
+        if chosen_model is None:
             return ()
         try:
-            model = await self._models(named)
+            model = await self._models(chosen_model)
         except ToolwrightError:
             return ()  # a model that cannot be made is offered nothing: its runs say why
         errors = getattr(model, "tool_faults", None)
@@ -104,11 +104,11 @@ class AgentServers:
         by_id("server", server)
         texts = _texts(arguments)
         active = self._equip(await self._agents.active(agent))
-        found = next((each for each in active.mcp if each.name == server), None)
-        if found is None:
+        server_config = next((each for each in active.mcp if each.name == server), None)
+        if server_config is None:
             raise NotFound(f"The agent has no MCP server {server!r}.")
         try:
-            return await self._offers.prompt(found, await self._env(active, thread_id), name, texts)
+            return await self._offers.prompt(server_config, await self._env(active, thread_id), name, texts)
         except McpRefused as error:
             raise InvalidRequest(
                 sentence(f"The MCP server {server!r} refused the prompt {name!r}: {error}")
@@ -117,21 +117,21 @@ class AgentServers:
             raise Unreachable(sentence(f"The MCP server {server!r} cannot be used: {error}")) from error
 
     async def accept(self, agent: str, server: str, tool: str) -> None:
-        """Let the agent use a tool again whose definition its server has changed, as it is defined now.
+        """Accept the current definition of a tool that its server has changed, so that the agent can use it again.
 
         Raises `NotFound` if no change waits to be accepted.
         """
         by_id("server", server)
         by_id("tool", tool)
         active = self._equip(await self._agents.active(agent))
-        while True:
+        while True:  # again if the definition has changed since it was read
             offer = await self._offers.tools_for(active, env_of_agent(active))
             held = await self._held(active.agent_id, offer, server, tool)
-            news = [each for each in offer.news if (each.server, each.tool) == (server, tool)]
+            changes = [each for each in offer.news if (each.server, each.tool) == (server, tool)]
             accepted = AcceptMcpTool(
                 agent_id=active.agent_id, server=server, tool=tool, held=held, at=self._clock.now()
             )
-            unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(*news, accepted))
+            unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(*changes, accepted))
             if not isinstance(await self._store.commit(unit), Conflict):
                 return
 
@@ -175,13 +175,13 @@ def _texts(arguments: object) -> Mapping[str, str]:
     if arguments is None:
         return {}
     if isinstance(arguments, Mapping):
-        given = cast("Mapping[object, object]", arguments)  # isinstance does not know what it holds
-        if misfit([*given, *given.values()], str) is None:
-            return cast("Mapping[str, str]", given)
+        mapping = cast("Mapping[object, object]", arguments)  # isinstance does not know what it holds
+        if misfit([*mapping, *mapping.values()], str) is None:
+            return cast("Mapping[str, str]", mapping)
     raise InvalidRequest("The arguments of a prompt must be texts by name.")
 
 
-def _of_tools(state: McpServerState, withheld: Sequence[ToolFault]) -> list[ListingError]:
+def _of_tools(state: McpServerState, withheld: Sequence[ToolError]) -> list[ListingError]:
     names = {tool.name for tool in state.tools}
     return [ListingError(message=each.message, tool=each.tool) for each in withheld if each.tool in names]
 

@@ -52,8 +52,8 @@ class MemoryToolkit:
 
     async def _update(self, run: BuiltinState, label: str, content: str) -> JSON:
         keeper = (await run.reach()).keeper
-        seen = await run.retry_until_available(lambda: self._memory.blocks(keeper))
-        check_block(seen, keeper, label, content)
+        blocks = await run.retry_until_available(lambda: self._memory.blocks(keeper))
+        check_block(blocks, keeper, label, content)
         block = Block(agent_id=keeper, label=label, content=content, updated_at=run.clock.now())
 
         async def checked() -> CheckMind:
@@ -67,10 +67,10 @@ class MemoryToolkit:
 
     async def _search(self, run: BuiltinState, text: str) -> JSON:
         query = read_query(text)
-        shown = run.clean(text) if self._semantics else text
+        redacted = run.clean(text) if self._semantics else text
         keeper = (await run.reach()).keeper
         ranking = await run.retry_until_available(
-            lambda: rank_passages(self._memory, self._semantics, keeper, query, shown)
+            lambda: rank_passages(self._memory, self._semantics, keeper, query, redacted)
         )
         return {"passages": [passage_json(each) for each in ranking[:MOST_FOUND]]}
 

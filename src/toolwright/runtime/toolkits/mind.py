@@ -27,7 +27,7 @@ from toolwright.runtime.agents.minds import (
     MindItems,
     check_mind,
     plans_waking,
-    refuse_homeless,
+    require_home_tenvs,
 )
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, call_item_id, within_run
 from toolwright.wire.agent import goal_json, memory_json, plan_json
@@ -46,7 +46,7 @@ class GivenGoal(BaseModel):
 
     @property
     def change(self) -> GoalChange:
-        """What it says."""
+        """The change that the arguments describe."""
         return GoalChange(**self.model_dump())
 
 
@@ -58,7 +58,7 @@ class GivenMemory(BaseModel):
 
     @property
     def change(self) -> MemoryChange:
-        """What it says."""
+        """The change that the arguments describe."""
         return MemoryChange(key=self.key, value=self.value)
 
 
@@ -90,7 +90,7 @@ class GivenPlan(BaseModel):
 
     @property
     def change(self) -> PlanChange:
-        """What it says."""
+        """The change that the arguments describe."""
         return PlanChange(**self.model_dump())
 
 
@@ -167,8 +167,8 @@ class MindToolkit:
             )
 
         async def checked() -> CheckMind:
-            again = edit(await items.read(self._minds, keeper))
-            return check_mind(keeper, items.kind, map(run.clean, again.new), items.most)
+            reapplied = edit(await items.read(self._minds, keeper))
+            return check_mind(keeper, items.kind, map(run.clean, reapplied.new), items.most)
 
         edited = edit(rows)
         run.speak(checked)
@@ -181,22 +181,22 @@ class MindToolkit:
     ) -> JSON:
         """Delete items with the commit of the call's result. Return the others."""
         keeper = items.keeper(await run.reach())
-        kept = items.by_key(await self._read(run, items, keeper))
-        missing = [each for each in keys if each not in kept]
+        existing = items.by_key(await self._read(run, items, keeper))
+        missing = [each for each in keys if each not in existing]
         if missing:
             names = brief(", ".join(map(repr, missing)), 200)
             raise InvalidRequest(f"There is no {items.noun} {names}: nothing was deleted.")
         for key in dict.fromkeys(keys):
             run.effect(items.drop(keeper, key))
-        left = items.order(item for key, item in kept.items() if key not in keys)
-        return {items.kind: [to_json(each) for each in left]}
+        remaining = items.order(item for key, item in existing.items() if key not in keys)
+        return {items.kind: [to_json(each) for each in remaining]}
 
     async def _set_plans(self, run: BuiltinState, changes: Sequence[PlanChange]) -> JSON:
         """Change plans, of which a person's wake the thread that they are made in."""
         reach = await run.reach()
         items = PLANS
         if changes and reach.person is None:
-            refuse_homeless(run.missing_home_tenvs)
+            require_home_tenvs(run.missing_home_tenvs)
         elif changes:
             items = plans_waking(_woken(run))
         return await self._edit(run, items, items.keeper(reach), changes, plan_json)

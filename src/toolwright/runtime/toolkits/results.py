@@ -79,15 +79,15 @@ class ResultReader:
     async def _result(self, run: BuiltinState, state: ThreadState, call_id: str) -> Message:
         """Return the message with the result of a call of this conversation; raises `InvalidRequest`."""
         call = await run.retry_until_available(lambda: self._store.call(call_id))
-        own = await run.retry_until_available(lambda: self._store.call(run.call_id))
-        if call is not None and call.thread_id == run.thread.id and own is not None:
-            found = [
+        own_call = await run.retry_until_available(lambda: self._store.call(run.call_id))
+        if call is not None and call.thread_id == run.thread.id and own_call is not None:
+            matches = [
                 message
-                async for message in self._messages(run, own.parent_id, call.run_id)
+                async for message in self._messages(run, own_call.parent_id, call.run_id)
                 if message.call_id == call_id and _is_read(message, state)
             ]
-            if found:
-                return max(found, key=lambda message: message.seq or 0)
+            if matches:
+                return max(matches, key=lambda message: message.seq or 0)
         raise InvalidRequest(f"There is no call {call_id!r} with a result in this conversation.")
 
     async def _messages(
@@ -98,8 +98,8 @@ class ResultReader:
         Those of one run, if it is named, come in order.
         """
         if within is not None:
-            said = await run.retry_until_available(lambda: self._store.children.within(within))
-            for message in reversed(said):
+            nested = await run.retry_until_available(lambda: self._store.children.within(within))
+            for message in reversed(nested):
                 yield message
             return
         if run_id is not None:
@@ -140,39 +140,40 @@ class ResultReader:
 
     async def _search(self, run: BuiltinState, state: ThreadState, query: str) -> JSON:
         """Return the newest results in which the query occurs, each with the first place."""
-        found: list[JSON] = []
-        looked_at, skipped = 0, 0
-        own = await run.retry_until_available(lambda: self._store.call(run.call_id))
-        left = MOST_SEARCHED_BYTES
-        async for message in self._messages(run, None if own is None else own.parent_id):
-            looked_at += 1
+        results: list[JSON] = []
+        searched, skipped = 0, 0
+        own_call = await run.retry_until_available(lambda: self._store.call(run.call_id))
+        bytes_left = MOST_SEARCHED_BYTES
+        async for message in self._messages(run, None if own_call is None else own_call.parent_id):
+            searched += 1
             if message.tool_name == READ_RESULT or not _is_read(message, state):
                 continue
             whole: str | bytes = message.content
             file = _file_of(message)
-            if file is not None and file.size <= left:
-                left -= file.size
+            if file is not None and file.size <= bytes_left:
+                bytes_left -= file.size
                 with suppress(NotFound):  # a deleted file: its beginning is in the message
                     whole = await state.read_file(file.path)
             elif file is not None:
                 skipped += 1
             around = await _beside_loop(whole, _first_place, run, whole, query)
             if around is not None:
-                found.append({"call_id": message.call_id, "tool": message.tool_name, "text": around})
-            if len(found) == FOUND:
-                return {"results": found}
+                results.append({"call_id": message.call_id, "tool": message.tool_name, "text": around})
+            if len(results) == FOUND:
+                return {"results": results}
         notes: list[JSON] = []
-        if looked_at >= MOST_SEARCHED:
-            notes.append(f"Only the newest {looked_at} messages were searched.")
+        if searched >= MOST_SEARCHED:
+            notes.append(f"Only the newest {searched} messages were searched.")
         if skipped:
             notes.append(
-                f"Of {quantity(skipped, 'older result')} only the beginning was searched: give its call_id."
+                f"Only the beginning of {quantity(skipped, 'older result')} was searched. "
+                "Pass a call_id to search all of it."
             )
-        return {"results": found, "notes": notes} if notes else {"results": found}
+        return {"results": results, "notes": notes} if notes else {"results": results}
 
 
 def _is_read(message: Message, state: ThreadState) -> bool:
-    """Return whether it is a result that the side which asks has read."""
+    """Return whether the asking side has read this result."""
     read_by = message.side in (None, state.execution.current_side)
     return message.role == "tool" and message.kept and read_by
 
@@ -185,7 +186,7 @@ def _file_of(message: Message) -> AttachmentRef | None:
 
 
 async def _beside_loop(measured: str | bytes, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what the call returns; a long text is gone through in a thread."""
+    """Return the tool's answer; long texts are searched in a thread."""
     if len(measured) > FAST:
         return await asyncio.to_thread(call, *args, **kwargs)
     return call(*args, **kwargs)
@@ -208,10 +209,10 @@ def _places_of(text: str, query: str, start: int) -> Iterator[int]:
 
     The text is searched in pieces, for one search would hold up all threads of the process.
     """
-    wanted = re.compile(re.escape(query), re.IGNORECASE)
+    pattern = re.compile(re.escape(query), re.IGNORECASE)
     while start < len(text):
         end = start + AT_ONCE
-        at = wanted.search(text, start, end + len(query) - 1)  # pieces overlap: none is missed between two
+        at = pattern.search(text, start, end + len(query) - 1)  # pieces overlap: none is missed between two
         if at is None:
             start = end
         else:
@@ -234,15 +235,15 @@ def _page(run: BuiltinState, message: Message, whole: str | bytes, offset: int, 
 def _places(run: BuiltinState, message: Message, whole: str | bytes, query: str, offset: int) -> JSON:
     """Return the first places, from `offset` on, where the query occurs."""
     text = _text(run, whole)
-    found = [*islice(_places_of(text, query, offset), FOUND + 1)]
-    places: list[JSON] = [{"offset": at, "text": _around(text, at)} for at in found[:FOUND]]
+    matches = [*islice(_places_of(text, query, offset), FOUND + 1)]
+    places: list[JSON] = [{"offset": at, "text": _around(text, at)} for at in matches[:FOUND]]
     page: JSONObject = {
         "call_id": message.call_id,
         "tool": message.tool_name,
         "characters": len(text),
         "places": places,
     }
-    return page | ({"next_offset": found[FOUND]} if len(found) > FOUND else {})
+    return page | ({"next_offset": matches[FOUND]} if len(matches) > FOUND else {})
 
 
 def _first_place(run: BuiltinState, whole: str | bytes, query: str) -> str | None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import Announce, Enter
 from toolwright.core.json_value import JSON, JSONObject
@@ -19,7 +19,7 @@ from toolwright.runtime.spaces.history import LONGEST_PAGE, MessageView
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.spaces.speech import Speech, message_content
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 from toolwright.wire.space import space_event
 
 NO_LONGER_HERE = "You are no longer in this space. Call enter_space first."
@@ -79,7 +79,7 @@ class SpacesToolkit:
         space = await run.retry_until_available(
             lambda: self._accessible_space(run, space_id, _not_yours(space_id))
         )
-        members = all_of(await run.retry_until_available(lambda: self._spaces.members(space.id)))
+        members = all_rows(await run.retry_until_available(lambda: self._spaces.members(space.id)))
         messages = await run.retry_until_available(lambda: self._spaces.history(space.id, limit))
         people: list[JSON] = []
         for member in members:
@@ -109,7 +109,7 @@ class SpacesToolkit:
         assert author is not None, "an agent that runs is an entity"
         await run.retry_until_available(lambda: self._accessible_space(run, space_id, NO_LONGER_HERE))
         message = SpaceMessage(
-            id=message_id_of(run.call_id),
+            id=call_message_id(run.call_id),
             space_id=space_id,
             entity_id=author.id,
             role="assistant",

@@ -12,7 +12,7 @@ from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.agents.prompt import LEAST_TOKENS
 from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.logs import place
+from toolwright.core.env.logs import log_ids
 from toolwright.core.errors import (
     InvalidRequest,
     NotFound,
@@ -38,7 +38,7 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
-from toolwright.core.tools.tenvs_needed import tenvs_lacking
+from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Format, Toolset
 from toolwright.core.value import changed
@@ -107,7 +107,7 @@ class Toolkit:
     """All tools of one agent, for a loop that is not ours: `definitions` for the model, `handlers` for its calls.
 
     A call through a handler takes the way of every call: it is validated, recorded with its return in the run, carried
-    out by whoever carries the tool out, goes on after a crash, and is seen by followers. Who calls is bound here, and
+    out by the executor of the tool, goes on after a crash, and is seen by followers. Who calls is bound here, and
     nothing in the input can change it. Calls of one run are executed one after another.
 
     Without a run of its agent's to record to, the toolkit has a run of its own in a thread of its own, which begins
@@ -209,7 +209,7 @@ class Toolkit:
         fitted = await self._parts.fit(
             self._active,
             loop.messages,
-            fixed=text_tokens(system + loop.lead) + self._tool_tokens(),
+            fixed=text_tokens(system + loop.system_text) + self._tool_tokens(),
             max_tokens=max_tokens,
             refer=self._refer,
         )
@@ -221,22 +221,22 @@ class Toolkit:
         """The run that calls are recorded to; None before the first call of a run of its own."""
         return self._run_id
 
-    async def call(self, name: str, given: object) -> JSONObject:
+    async def call(self, name: str, written_input: object) -> JSONObject:
         """Call a tool by name; the same as `handlers[name](given)`, also for a name that no tool has."""
         parts, call_id = self._parts, self._parts.new_id("call")
-        written = await in_thread_if_large(given, write_input, given)
-        while True:
+        written = await in_thread_if_large(written_input, write_input, written_input)
+        while True:  # again while the thread is busy with another run
             thread, run_id = await self._place()
-            if place().get("threadId") == thread.id:
+            if log_ids().get("threadId") == thread.id:
                 raise InvalidRequest(
-                    f"The thread {thread.id!r} waits for this handler, and the call would wait for the thread: a "
-                    "handler calls its agent's tools with state.invoke_tool."
+                    f"The thread {thread.id!r} waits for this handler, so the call would never end. Call the agent's "
+                    "tools with state.invoke_tool instead."
                 )
-            told = self.tools.told(name)
+            translated = self.tools.renamed(name)
             own_name, own_input = name, written
-            if told is not None:
-                own_name = told.name
-                own_input = changed(written, arguments=str(told.arguments(written.arguments)))
+            if translated is not None:
+                own_name = translated.name
+                own_input = changed(written, arguments=str(translated.arguments(written.arguments)))
             env = await parts.lineages.env(thread, self._active)
             event = await call_event(
                 thread, call_id, own_name, own_input, env.redactor, self.names, parts.clock.now()
@@ -245,7 +245,7 @@ class Toolkit:
                 if await self._post(thread, event, run_id):
                     parts.motor.wake(thread.id)
                     result = await end
-                    answer = s4_result(result if told is None else told.result(result))
+                    answer = s4_result(result if translated is None else translated.result(result))
                     self._remember(answer_text(answer), call_id)
                     return answer
 
@@ -299,7 +299,7 @@ class Toolkit:
         if self._given_run is None:
             missing = self._active.missing_tenvs({})
             if missing:
-                raise tenvs_lacking(
+                raise missing_tenvs(
                     f"The agent {self._active.agent.name!r} cannot have a thread of its own", missing
                 )
             self._mcp_tools = (await parts.mcp.tools_for(self._active, env_of_agent(self._active))).tools
@@ -309,8 +309,8 @@ class Toolkit:
             raise NotFound(f"There is no run {self._given_run!r}.")
         if run.agent != self._active.agent_id:
             raise InvalidRequest(
-                f"The run {run.id!r} is not one of the agent {self._active.agent.name!r}: a toolkit records its "
-                "agent's own calls."
+                f"The run {run.id!r} does not belong to the agent {self._active.agent.name!r}. A toolkit records "
+                "calls of its own agent only."
             )
         if run.over and run.status != "completed":
             raise _over(run)
@@ -324,7 +324,7 @@ class Toolkit:
 
     async def _place(self) -> tuple[Thread, str]:
         """Return the thread and the id of the run that a call is made in now."""
-        async with self._placing:
+        async with self._placing:  # concurrent first calls must share one thread and one run
             thread = None if self._thread_id is None else await self._thread(self._thread_id)
             if thread is None or thread.answering != thread.agent:
                 await self._opened()
@@ -334,7 +334,7 @@ class Toolkit:
                     else await self._thread(self._thread_id or "")
                 )
             if not await self._parts.agents.exists(thread.agent):
-                raise NotFound(f"There is no agent {self._agent!r} any more.")
+                raise NotFound(f"The agent {self._agent!r} no longer exists.")
             assert self._run_id is not None, "it goes with the thread"
             return thread, self._run_id
 
@@ -398,7 +398,7 @@ class Handlers(Mapping[str, Handler]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._toolkit.names or (
-            isinstance(name, str) and self._toolkit.tools.told(name) is not None
+            isinstance(name, str) and self._toolkit.tools.renamed(name) is not None
         )
 
     def __iter__(self) -> Iterator[str]:
@@ -409,4 +409,4 @@ class Handlers(Mapping[str, Handler]):
 
 
 def _over(run: Run) -> RunOver:
-    return RunOver(f"The run {run.id!r} is {run.status}: no call is recorded to it any more.")
+    return RunOver(f"The run {run.id!r} is {run.status}: it accepts no more calls.")

@@ -23,7 +23,7 @@ from toolwright.wire.message import FOR_PEOPLE, FOR_SERVICES, Presentation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class TokenIdentity:
     """The person named by a valid token: the external id, and the expiry in seconds since 1970, None for no expiry."""
 
     external_id: str
@@ -34,31 +34,31 @@ class Named:
 class TokenVerifier(Protocol):
     """Validates a person's token. Nothing is remembered of it: each request is validated again."""
 
-    async def __call__(self, token: str) -> Named:
+    async def __call__(self, token: str) -> TokenIdentity:
         """Return the person that the token names. Raises `Unauthorized`, or `KeysUnavailable`."""
         ...
 
 
-def has_claim(claims: Mapping[str, JSON], wanted: str) -> bool:
+def has_claim(claims: Mapping[str, JSON], expected: str) -> bool:
     """Return whether the claims have the wanted one, given as `name` or `name=value`.
 
     `name` alone is fulfilled by a value other than null, false, and empty text, lists and objects. `name=value` is
     fulfilled by that text, by the number or boolean that JSON writes so, and by a list that has one of these. A claim
     within an object is named by its path, `realm.roles`, unless there is a claim with the whole path as its name.
     """
-    name, equals, value = wanted.partition("=")
-    found = claims[name] if name in claims else _at_path(claims, name)
+    name, equals, value = expected.partition("=")
+    claim = claims[name] if name in claims else _at_path(claims, name)
     if not equals:
-        return found is not None and found is not False and found != "" and found != [] and found != {}
-    each = found if isinstance(found, list) else [found]
+        return claim is not None and claim is not False and claim != "" and claim != [] and claim != {}
+    each = claim if isinstance(claim, list) else [claim]
     return any(_text(one) == value for one in each)
 
 
 def _at_path(claims: Mapping[str, JSON], path: str) -> JSON:
-    found: JSON = dict(claims)
+    value: JSON = dict(claims)
     for step in path.split("."):
-        found = found.get(step) if isinstance(found, dict) else None
-    return found
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
 
 
 def _text(claim: JSON) -> str | None:
@@ -100,19 +100,19 @@ class ServiceKey:
     @classmethod
     def read(cls, entry: str) -> "ServiceKey":
         """Read an entry of the secret keys: the key alone, or `name(scope)=key`. Raises `ValueError`."""
-        named = _ENTRY.fullmatch(entry)
-        if named is None:
+        match = _ENTRY.fullmatch(entry)
+        if match is None:
             if _NO_KEY.search(entry):
                 raise ValueError(
-                    "a secret key must hold no parentheses, no blanks and no '=' but at its end; one with a name is "
-                    "written name(scope)=key"
+                    "a secret key must not contain parentheses or blanks, and '=' only at its end; write a key with a "
+                    "name as name(scope)=key"
                 )
             return cls(key=entry)
-        name, wanted, key = named.groups()
-        scope: Scope | None = next((each for each in SCOPES if each == wanted.strip()), None)
+        name, scope_name, key = match.groups()
+        scope: Scope | None = next((each for each in SCOPES if each == scope_name.strip()), None)
         if scope is None:
             raise ValueError(
-                f"the scope of the key {name!r} must be {', '.join(SCOPES[:-1])} or {SCOPES[-1]}, not {wanted!r}"
+                f"the scope of the key {name!r} must be {', '.join(SCOPES[:-1])} or {SCOPES[-1]}, not {scope_name!r}"
             )
         return cls(key=key.strip(), name=name, scope=scope)
 
@@ -135,8 +135,8 @@ class Caller:
     @property
     def label(self) -> str:
         """The caller in a line of the log: the kind, with the key's name or the person's id."""
-        known = self.name if self.kind == "service" else self.entity_id
-        return self.kind if known is None else f"{self.kind}:{known}"
+        name = self.name if self.kind == "service" else self.entity_id
+        return self.kind if name is None else f"{self.kind}:{name}"
 
     def check_scope(self, needed: Scope) -> None:
         """Raise `Forbidden` if the key has not the scope."""
@@ -169,7 +169,7 @@ class Caller:
 
 
 SERVICE = Caller(kind="service")
-NOBODY = "Your token names nobody whom this server knows: a service must first create an entity for it."
+NOBODY = "There is no entity for your token. A service must create one first."
 
 
 def person(
@@ -222,7 +222,7 @@ class Access:
         """Return whether persons may come, with a public key and a token."""
         return self._verify is not None
 
-    async def named(self, public_key: str | None, authorization: str | None) -> Named:
+    async def identify(self, public_key: str | None, authorization: str | None) -> TokenIdentity:
         """Return the person who calls. Raises `Unauthorized`, or `KeysUnavailable`."""
         if public_key is None or self._verify is None:
             raise Unauthorized("A person needs a public key: send it as the header x-public-key.")
@@ -258,8 +258,8 @@ class Access:
             return
         sent = headers.get("host", "")
         host = _host_name(sent)
-        known = is_loopback(host) or host in map(_origin_name, self._origins)
-        if server is not None and is_loopback(server) and not known:
+        is_allowed = is_loopback(host) or host in map(_origin_name, self._origins)
+        if server is not None and is_loopback(server) and not is_allowed:
             raise Forbidden(
                 f"The host {sent!r} is not this machine: add its origin, such as https://{host or 'example.org'}, "
                 "to the CORS origins."
@@ -271,11 +271,11 @@ class Access:
     def _with_key(self, key: str | None) -> Caller:
         if key is None:
             raise Unauthorized
-        found = self._secret.find(key)
-        if found is None:
+        index = self._secret.find(key)
+        if index is None:
             raise Unauthorized("The secret key is wrong.")
-        known = self._services[found]
-        return Caller(kind="service", name=known.name, scope=known.scope)
+        service = self._services[index]
+        return Caller(kind="service", name=service.name, scope=service.scope)
 
 
 class _Keys:
@@ -285,9 +285,9 @@ class _Keys:
         self._keys = [key.encode("utf-8", "surrogateescape") for key in keys]
 
     def find(self, key: str) -> int | None:
-        """Return the place of the key, None if it is none of them."""
+        """Return the index of the key, or None if it is not in the list."""
         sent = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
-        same = [hmac.compare_digest(sent, known) for known in self._keys]  # all of them: no early end
+        same = [hmac.compare_digest(sent, each) for each in self._keys]  # all of them: no early end
         return same.index(True) if any(same) else None
 
 

@@ -16,7 +16,7 @@ from toolwright.core.tools.relations import AgentCall
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller, has_claim
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 from toolwright.wire.result import result_from_json
 
 MOST_CONFIGURED = 1_000  # agents that are looked at where calls choose their delegates freely
@@ -120,8 +120,8 @@ class Permits:
         refused = sorted(set(names) - await self.settable(agent))
         if refused and thread_id is not None:
             requests = await self._runtime.requests.list(thread_id)
-            asked = {each.name for one in requests if one.kind == "run" for each in one.required}
-            refused = [name for name in refused if name not in asked]
+            requested = {each.name for one in requests if one.kind == "run" for each in one.required}
+            refused = [name for name in refused if name not in requested]
         if refused:
             raise Forbidden(f"You may not set {', '.join(map(repr, refused[:10]))} in this agent's threads.")
 
@@ -141,10 +141,10 @@ class Permits:
 
     async def tenvs(self, caller: Caller, agent: str, names: Iterable[str]) -> None:
         """Raise `Forbidden` unless the caller may set these tenvs in a new thread."""
-        if caller.kind == "service" or not (asked := {*names}):
+        if caller.kind == "service" or not (requested := {*names}):
             return
         agents = self._runtime.agents
-        refused = sorted(asked & agents.catalog.tenvs_set(await agents.active(agent)))
+        refused = sorted(requested & agents.catalog.tenvs_set(await agents.active(agent)))
         if refused:
             raise Forbidden(
                 f"This agent has set {', '.join(map(repr, refused[:10]))}: leave it out of tenvs."
@@ -166,7 +166,7 @@ class Permits:
             raise _no_run(run_id)
 
     async def visible_run(self, caller: Caller, run_id: str) -> tuple[Run, Sight]:
-        """Return the run, and how much of it the caller may see. Raises `NotFound` for one of which that is nothing."""
+        """Return the run, and how much of it the caller may see. Raises `NotFound` if they may see nothing of it."""
         run = await self._runtime.runs.get(run_id)
         if caller.kind == "service":
             return run, "whole"
@@ -190,13 +190,13 @@ class Permits:
         A call that waits for an approval by somebody is answered by these, if they can see it. A question, and an
         approval that names nobody, in a person's own thread is theirs to answer.
         """
-        by = terms_from_json(call.terms).by if call.is_asked else "anyone"
+        by = terms_from_json(call.terms).by if call.awaits_approval else "anyone"
         if caller.kind == "service":
             check_approver(caller, by)
             return
         in_their_space = await self._is_in_their_space(caller, call)
-        shown = call.visible and in_their_space
-        if not shown and not await self._owns(caller, call.thread_id):
+        is_visible = call.visible and in_their_space
+        if not is_visible and not await self._owns(caller, call.thread_id):
             raise NotFound("Pending tool call not found")
         if by != "anyone":
             check_approver(caller, by)
@@ -206,8 +206,8 @@ class Permits:
     async def file_of_call(self, caller: Caller, call_id: str, thread_id: str, path: str) -> None:
         """Raise `NotFound` unless the call's file is in a thread of the caller or shown in their space."""
         call = await self._runtime.calls.get(call_id)
-        shown = call.visible and await self._is_in_their_space(caller, call)
-        files = result_from_json(call.result).attachments if shown and call.result is not None else ()
+        is_visible = call.visible and await self._is_in_their_space(caller, call)
+        files = result_from_json(call.result).attachments if is_visible and call.result is not None else ()
         paths = {each.path for each in files if isinstance(each, AttachmentRef)}
         if call.thread_id != thread_id or path not in paths:
             await self.thread(caller, thread_id)
@@ -261,7 +261,7 @@ class Permits:
     async def _is_shown(self, call: Call) -> bool:
         """Return whether the message that shows the call exists. Without it people may not act on the call."""
         try:
-            await self._runtime.spaces.message(message_id_of(call.id))
+            await self._runtime.spaces.message(call_message_id(call.id))
         except NotFound:
             return False
         return True
@@ -309,7 +309,7 @@ def asks_somebody(call: Call) -> bool:
 
     Any other waiting call is executed elsewhere, and its result submitted.
     """
-    return call.is_asked or question_of(call) is not None
+    return call.awaits_approval or question_of(call) is not None
 
 
 def check_answer(*, visible: bool, in_their_space: bool) -> None:

@@ -19,7 +19,7 @@ from toolwright.core.errors import KeysUnavailable, Unauthorized
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock
 from toolwright.core.text import sentence
-from toolwright.web.auth.access import Named
+from toolwright.web.auth.access import TokenIdentity
 
 LONGEST = 16 * 1024  # characters of a token
 EARLY = 5.0  # seconds by which the issuer's clock may be ahead of ours; nothing is granted after `exp`
@@ -37,7 +37,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ExpectedClaims:
     """The required claims of a token: its `claim` names the person. Audience and issuer only if they are given."""
 
     claim: str
@@ -74,7 +74,7 @@ def claims_of(token: str, key: AllowedPublicKeys | bytes, algorithm: str) -> JSO
     return claims
 
 
-def named_by(claims: JSONObject, wanted: Wanted, now: datetime) -> Named:
+def identity_of(claims: JSONObject, expected: ExpectedClaims, now: datetime) -> TokenIdentity:
     """Return the person of a currently valid token. Raises `Unauthorized`. `exp` and `nbf` can be missing."""
     at = now.timestamp()
     expires, begins = _instant(claims, "exp"), _instant(claims, "nbf")
@@ -82,14 +82,14 @@ def named_by(claims: JSONObject, wanted: Wanted, now: datetime) -> Named:
         raise Unauthorized("The token has expired.")
     if begins is not None and begins > at + EARLY:
         raise Unauthorized("The token is not valid yet.")
-    if wanted.issuer is not None and claims.get("iss") != wanted.issuer:
+    if expected.issuer is not None and claims.get("iss") != expected.issuer:
         raise Unauthorized("The token is not from the accepted issuer.")
-    if wanted.audience is not None and wanted.audience not in _audience(claims):
+    if expected.audience is not None and expected.audience not in _audience(claims):
         raise Unauthorized("The token is not meant for this server: its audience is missing or different.")
-    name = claims.get(wanted.claim)
+    name = claims.get(expected.claim)
     if not isinstance(name, str) or not name:
-        raise Unauthorized(f"The claim {wanted.claim!r} of the token is missing or not text.")
-    return Named(external_id=name, until=expires, claims=claims)
+        raise Unauthorized(f"The claim {expected.claim!r} of the token is missing or not text.")
+    return TokenIdentity(external_id=name, until=expires, claims=claims)
 
 
 def _audience(claims: JSONObject) -> list[JSON]:
@@ -256,12 +256,12 @@ async def _read(client: httpx.AsyncClient, url: str) -> bytes:
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     async with client.stream("GET", url, headers=headers) as response:
         if response.status_code != OK:
-            raise KeysUnavailable(f"{url} answers {response.status_code}.")
+            raise KeysUnavailable(f"{url} returned {response.status_code}.")
         body = b""
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > LARGEST:
-                raise KeysUnavailable(f"{url} answers with more than {LARGEST} bytes.")
+                raise KeysUnavailable(f"{url} returned more than {LARGEST} bytes.")
         return body
 
 
@@ -271,25 +271,25 @@ SHARED = "HS256"
 class SharedSecret:
     """Tokens signed with a secret shared with the issuer: HS256 only."""
 
-    def __init__(self, secret: str, wanted: Wanted, clock: Clock) -> None:
+    def __init__(self, secret: str, expected: ExpectedClaims, clock: Clock) -> None:
         self._secret = secret.encode("utf-8", "surrogateescape")
-        self._wanted = wanted
+        self._expected = expected
         self._clock = clock
 
-    async def __call__(self, token: str) -> Named:
+    async def __call__(self, token: str) -> TokenIdentity:
         header_of(token)
-        return named_by(claims_of(token, self._secret, SHARED), self._wanted, self._clock.now())
+        return identity_of(claims_of(token, self._secret, SHARED), self._expected, self._clock.now())
 
 
 class SignedByProvider:
     """Tokens signed by an identity provider, with one of the keys that it publishes."""
 
-    def __init__(self, keys: ProviderKeys, wanted: Wanted, clock: Clock) -> None:
+    def __init__(self, keys: ProviderKeys, expected: ExpectedClaims, clock: Clock) -> None:
         self._keys = keys
-        self._wanted = wanted
+        self._expected = expected
         self._clock = clock
 
-    async def __call__(self, token: str) -> Named:
+    async def __call__(self, token: str) -> TokenIdentity:
         header = header_of(token)
         public_key = await self._keys.find(header.kid, header.algorithm)
         if public_key is None:
@@ -297,4 +297,4 @@ class SignedByProvider:
                 "The token is signed with a key, or by an algorithm, that its provider does not have."
             )
         claims = claims_of(token, public_key.key, header.algorithm)
-        return named_by(claims, self._wanted, self._clock.now())
+        return identity_of(claims, self._expected, self._clock.now())

@@ -1,11 +1,11 @@
-"""Browsing: views for services alone, tabs with links of their own, and long lists a page at a time."""
+"""Browsing: access for services only, tabs with their own links, and paged lists."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from nicegui.element import Element
 
-from toolwright.core.broken_rows import BrokenRow, Rows, broken_of, ended_early
+from toolwright.core.broken_rows import BrokenRow, Rows, broken_rows, ended_early
 from toolwright.core.errors import Forbidden
 from toolwright.core.json_value import JSON
 from toolwright.core.limits import PageLimit
@@ -32,9 +32,9 @@ def tabs(path: str, names: Mapping[str, str], current: str) -> None:
     with box("nav", "tabs") as bar:
         bar.props["aria-label"] = "Sections"
         for tab, name in names.items():
-            here = link(name, path if tab == next(iter(names)) else f"{path}?tab={tab}", "tab")
+            tab_link = link(name, path if tab == next(iter(names)) else f"{path}?tab={tab}", "tab")
             if tab == current:
-                here.props["aria-current"] = "page"
+                tab_link.props["aria-current"] = "page"
 
 
 def folded(visit: Visit, summary: str, content: JSON) -> None:
@@ -55,14 +55,14 @@ def folded(visit: Visit, summary: str, content: JSON) -> None:
 async def read_short(
     read: Callable[[int, int], Awaitable[Sequence[T]]], limit: int, offset: int, short: Callable[[T], T]
 ) -> Rows[T]:
-    """So many rows, each made short as it is read: however large they are, few of them are held at once."""
+    """Read up to `limit` rows in small batches and shorten each, so that few large rows are in memory at once."""
     rows = list[T]()
     broken = list[BrokenRow]()
     while len(rows) + len(broken) < limit:
         have = len(rows) + len(broken)
         page = await read(PageLimit(limit - have), offset + have)
         rows += map(short, page)
-        broken += broken_of(page)
+        broken += broken_rows(page)
         if not ended_early(page):
             break
     return Rows(rows, broken)
@@ -111,7 +111,7 @@ class Listing(Generic[T]):
             self._draw_page(rows)
 
     def _draw_page(self, rows: Sequence[T]) -> None:
-        for broken in broken_of(rows)[:3]:
+        for broken in broken_rows(rows)[:3]:
             plain_text(brief(broken.sentence, 300), "p", "error")
         if not rows:
             self._empty()

@@ -182,7 +182,7 @@ class Console:
         elif code is not None:
             caller = await self._sessions.links.redeem(code, self._serving.runtime.clients.use_once)
             if caller is None:
-                error = "This link was used, or is too old: sign in with a key."
+                error = "This link was already used or has expired. Sign in with a key."
                 return sign_in_page(then, takes_people=takes_people, error=error, status=401)
             session = self._sessions.begin(caller)
         else:
@@ -207,8 +207,8 @@ class Console:
             return self._sessions.begin(service)
         if not access.takes_people:
             raise Unauthorized("Enter a secret key.")
-        named = await access.named(form.public_key, f"Bearer {form.token}")
-        return self._sessions.begin(await person_of(self._serving, named))
+        identity = await access.identify(form.public_key, f"Bearer {form.token}")
+        return self._sessions.begin(await person_of(self._serving, identity))
 
     async def _link(self, request: Request) -> Response:
         """Issue a sign-in path to a service, for itself or for the person whose entity it names."""
@@ -218,7 +218,7 @@ class Console:
         caller.check_scope("all")
         entity_id = request.query_params.get("entityId")
         if entity_id is not None:
-            entity = await self._serving.runtime.entities.human(entity_id)
+            entity = await self._serving.runtime.entities.get_human(entity_id)
             if entity is None:
                 raise NotFound(f"There is no person {entity_id!r}.")
             caller = person(entity)

@@ -11,7 +11,7 @@ from nicegui.events import GenericEventArguments
 
 from toolwright.core.errors import NotFound, VariablesRequired
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.runtime.children.requests import Wanted
+from toolwright.runtime.children.requests import RequestStatus
 from toolwright.web.console.schema_form import ABSENT, Absence, SchemaForm
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
@@ -31,7 +31,7 @@ class VariablesForm:
         self._thread_id = thread_id
         self._request_id = request_id
         self._fields: dict[str, Element] = {}  # of the values that are missing
-        self._given: Element | None = None
+        self._values: Element | None = None
         self._refreshing = asyncio.Lock()  # an older reading is never shown after a newer one
         self._card = box("section", "card stack")
         self._card.props["aria-label"] = "Values that are missing"
@@ -41,50 +41,50 @@ class VariablesForm:
         async with self._refreshing:
             self._show(await self._read())
 
-    async def _read(self) -> Wanted | None:
+    async def _read(self) -> RequestStatus | None:
         try:
             await self._visit.permits.request(self._visit.caller, self._thread_id, self._request_id)
             return await self._visit.runtime.requests.get(self._thread_id, self._request_id)
         except NotFound:
             return None
 
-    def _show(self, wanted: Wanted | None) -> None:
-        if wanted is not None and self._given is not None and self._fields.keys() >= {*wanted.missing}:
-            for name in self._fields.keys() - {*wanted.missing}:
+    def _show(self, request: RequestStatus | None) -> None:
+        if request is not None and self._values is not None and self._fields.keys() >= {*request.missing}:
+            for name in self._fields.keys() - {*request.missing}:
                 self._fields.pop(name).delete()
-            self._list_given(wanted, self._given)
+            self._list_values(request, self._values)
             return
         self._card.clear()
-        self._given = None
+        self._values = None
         with self._card:
-            if wanted is None:
-                plain_text("Nobody waits for these values any more.", "p", "quiet")
+            if request is None:
+                plain_text("These values are no longer needed.", "p", "quiet")
             else:
-                self._ask(wanted)
+                self._ask(request)
 
-    def _ask(self, wanted: Wanted) -> None:
+    def _ask(self, request: RequestStatus) -> None:
         plain_text("Values are missing", "h2")
         plain_text(
-            f"{wanted.agent_name} goes on once they are given. Secrets are kept encrypted.", "p", "quiet"
+            f"{request.agent_name} continues once they are set. Secrets are stored encrypted.", "p", "quiet"
         )
-        self._given = box("div", "row small")
-        self._list_given(wanted, self._given)
-        missing = [each for each in wanted.required if each.name in wanted.missing]
+        self._values = box("div", "row small")
+        self._list_values(request, self._values)
+        missing = [each for each in request.required if each.name in request.missing]
         fields = [
             Field(name=each.name, secret=each.type == "secret", hint=each.description) for each in missing
         ]
-        self._fields = entry_form(fields, "Give", self._give)
+        self._fields = entry_form(fields, "Save", self._give)
 
-    def _list_given(self, wanted: Wanted, place: Element) -> None:
-        given = [each.name for each in wanted.required if each.name not in wanted.missing]
-        place.visible = bool(given)
+    def _list_values(self, request: RequestStatus, place: Element) -> None:
+        values = [each.name for each in request.required if each.name not in request.missing]
+        place.visible = bool(values)
         with place.clear():
-            plain_text("There already:", "span", "quiet")
-            for name in given:
+            plain_text("Already set:", "span", "quiet")
+            for name in values:
                 badge(name, "good")
 
     async def _give(self, entered: Mapping[str, str]) -> None:
-        await self._visit.act(self._answer(entered), "The values are given.")
+        await self._visit.act(self._answer(entered), "The values are set.")
 
     async def _answer(self, entered: Mapping[str, str]) -> None:
         await self._visit.permits.request(self._visit.caller, self._thread_id, self._request_id)
@@ -105,11 +105,11 @@ _SEND: Final = """(event) => {
     [field.sentText, field.sentAt] = [field.value, now];
     emit(field.value);
 }"""
-"""A constant. A second Enter, pressed before the field was emptied, is none."""
+"""A constant script. A second Enter, pressed before the field was emptied, is ignored."""
 
 
 def message_field(placeholder: str, send: Callable[[str], Awaitable[object]]) -> ui.textarea:
-    """Return the field; `send` gets the text as it was typed, which may be before the server knows of the last key."""
+    """Return the field. `send` gets the text from the browser, which the server's own copy may lag behind."""
 
     async def typed(event: GenericEventArguments) -> None:
         if isinstance(event.args, str):
@@ -122,7 +122,7 @@ def message_field(placeholder: str, send: Callable[[str], Awaitable[object]]) ->
     return field.on("keydown.enter", typed, js_handler=_SEND)
 
 
-Take = Callable[[JSONObject], Awaitable[object]]
+Submit = Callable[[JSONObject], Awaitable[object]]
 
 
 @contextmanager
@@ -180,21 +180,21 @@ def fill_in(
     visit: Visit,
     title: str,
     schema: JSONObject,
-    take: Take,
+    submit: Submit,
     *,
     values: JSON | Absence = ABSENT,
     label: str = "Save",
     done: str = "Saved.",
     hint: str = "",
 ) -> None:
-    """Ask for the fields of the schema and pass them to `take`. The dialog stays open until they are accepted."""
+    """Ask for the fields of the schema and pass them to `submit`. The dialog stays open until they are accepted."""
     with opened(visit, title) as dialog:
         if hint:
             plain_text(hint, "p", "quiet")
         form = SchemaForm(schema, values)
 
         async def send() -> None:
-            await take(form.value())
+            await submit(form.value())
 
         async def save() -> None:
             if await visit.act(send(), done):

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from toolwright.core.errors import Reset, StoreError, Unauthorized
 from toolwright.core.threads.event import Event, Topic
-from toolwright.runtime.threads.events import Following
+from toolwright.runtime.threads.events import Subscription
 from toolwright.web.console.visit import Visit
 from toolwright.web.options import NO_TELEMETRY
 from toolwright.web.streams import EventFilter
@@ -62,7 +62,7 @@ def _host() -> FastAPI:
 
 
 ENGINE = Engine(_host)
-"""The one of this process, as NiceGUI's own application is one."""
+"""The engine of this process. There is one, because NiceGUI has one application per process."""
 
 
 PAUSE = 0.05  # seconds in which events are gathered before they are drawn
@@ -92,11 +92,11 @@ async def follow(
 
     while True:
         try:
-            async with visit.runtime.events.following(topic, None) as following:
+            async with visit.runtime.events.following(topic, None) as subscription:
                 await read()
                 lost(False)
-                await _draw_all(following, eyes, draw_to_session)
-        except Reset:
+                await _draw_all(subscription, eyes, draw_to_session)
+        except Reset:  # more events than the subscription holds: read everything again
             continue
         except Unauthorized:
             visit.sign_in()
@@ -121,14 +121,14 @@ async def poll(
 
 
 async def _draw_all(
-    following: Following, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
+    subscription: Subscription, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
 ) -> None:
-    """Draw batches until the reader raises, or the backlog is too large: then it is discarded."""
+    """Render batches until the reader raises, or the backlog is too large and is discarded."""
     waiting: list[Event] = []
     some = asyncio.Event()
 
     async def gather() -> None:
-        async with aclosing(following.events) as events:
+        async with aclosing(subscription.events) as events:
             async for event in events:
                 if await eyes.see(event):
                     waiting.append(event)

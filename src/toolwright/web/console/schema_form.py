@@ -107,8 +107,8 @@ def _gather(field: Field, entries: Mapping[Path, Entry], errors: list[FieldError
             errors.append(FieldError(field.path, str(error)))
             return ABSENT
     parts = {str(each.path[-1]): _gather(each, entries, errors) for each in field.fields}
-    there: JSONObject = {name: each for name, each in parts.items() if not isinstance(each, Absence)}
-    return there if there or field.required else ABSENT
+    present: JSONObject = {name: each for name, each in parts.items() if not isinstance(each, Absence)}
+    return present if present or field.required else ABSENT
 
 
 def _read(field: Field, entry: Entry) -> JSON | Absence:
@@ -191,7 +191,7 @@ class _Reading:
 
     def __init__(self, root: JSONObject) -> None:
         self._root = root
-        self._left = MOST_FIELDS
+        self._remaining = MOST_FIELDS
 
     def field(
         self, path: Path, schema: JSON, name: str, initial: JSON | Absence, *, required: bool = False
@@ -224,7 +224,7 @@ class _Reading:
         needed = needed if isinstance(needed, list) else []
         held = values if isinstance(values, dict) else {}
         parts: JSONObject = {**properties, **{name: {} for name in held if name not in properties}}
-        self._left -= len(parts)
+        self._remaining -= len(parts)
         return [
             self.field((*path, name), part, name, held.get(name, ABSENT), required=name in needed)
             for name, part in parts.items()
@@ -269,7 +269,7 @@ class _Reading:
             return not path
         held = len(initial) if isinstance(initial, dict) else 0
         fits = initial is ABSENT or initial is None or isinstance(initial, dict)
-        return isinstance(properties, dict) and fits and len(properties) + held <= self._left
+        return isinstance(properties, dict) and fits and len(properties) + held <= self._remaining
 
     def _plain(self, schema: JSON) -> tuple[JSONObject, bool]:
         """Return the schema without references, and without null, and whether it takes null."""
@@ -295,8 +295,8 @@ class _Reading:
         types = current.get("type")
         if isinstance(types, list):
             nullable |= "null" in types
-            named = [each for each in types if each != "null"]
-            current = {**current, "type": named[0] if len(named) == 1 else None}
+            kinds = [each for each in types if each != "null"]
+            current = {**current, "type": kinds[0] if len(kinds) == 1 else None}
         return current, nullable
 
     def _referred(self, reference: str) -> JSONObject:
@@ -310,12 +310,12 @@ class _Reading:
 
 def _alternatives(schema: JSONObject) -> tuple[list[JSONObject], bool]:
     """Return the alternatives of the schema without null, and whether null is one of them."""
-    for word in ("anyOf", "oneOf", "allOf"):
-        branches = schema.get(word)
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        branches = schema.get(keyword)
         if isinstance(branches, list):
             objects = [each for each in branches if isinstance(each, dict)]
             others = [each for each in objects if each.get("type") != "null"]
-            return others, word != "allOf" and len(others) < len(objects)
+            return others, keyword != "allOf" and len(others) < len(objects)
     return [], False
 
 
@@ -360,8 +360,8 @@ def _takes(kind: Kind, initial: JSON | Absence, options: Sequence[JSON], items: 
         case "choice":
             return _place(options, initial) is not None
         case "choices":
-            known = _options(items)
-            return isinstance(initial, list) and all(_place(known, each) is not None for each in initial)
+            choices = _options(items)
+            return isinstance(initial, list) and all(_place(choices, each) is not None for each in initial)
         case "lines":
             return isinstance(initial, list) and all(
                 isinstance(each, str) and each.strip() and "\n" not in each for each in initial
@@ -370,10 +370,10 @@ def _takes(kind: Kind, initial: JSON | Absence, options: Sequence[JSON], items: 
             return kind == "json"
 
 
-def kept_words(field: Field) -> str:
+def too_long_note(field: Field) -> str:
     """Return the note for a value that is too long to be edited."""
     text = field.initial if isinstance(field.initial, str) else json.dumps(field.initial, ensure_ascii=False)
-    return f"{quantity(len(text), 'character')}, too long to be edited here: kept as it is."
+    return f"{quantity(len(text), 'character')}, too long to edit here. It is kept unchanged."
 
 
 _LONGEST_LABEL: Final = 200  # characters of an option
@@ -387,22 +387,22 @@ class SchemaForm:
 
     def __init__(self, schema: JSONObject, values: JSON | Absence = ABSENT, *, name: str = "form") -> None:
         self._root = fields_of(schema, values)
-        self._judge = ArgumentValidator(schema, name)
+        self._validator = ArgumentValidator(schema, name)
         self._drawn: dict[Path, _Drawn] = {}
         with box("div", "fields"):
-            self._faults = plain_text("", "div", "error")
-            self._faults.props["role"] = "alert"
-            self._faults.set_visibility(False)
+            self._error_list = plain_text("", "div", "error")
+            self._error_list.props["role"] = "alert"
+            self._error_list.set_visibility(False)
             self._draw(self._root)
 
     def value(self) -> JSONObject:
         """Return the entered value. If it is invalid, show the errors at the fields and raise `InvalidRequest`."""
         try:
-            entered = self._judge.read(gather(self._root, self._entries()))
+            entered = self._validator.read(gather(self._root, self._entries()))
         except InvalidArguments as error:
             self.show(error.faults)
             count = quantity(len(error.faults), "field")
-            raise InvalidRequest(f"Not sent yet: look at {count} of the form.") from error
+            raise InvalidRequest(f"Not sent. Correct {count} in the form.") from error
         self.show(())
         return entered
 
@@ -419,8 +419,8 @@ class SchemaForm:
                 texts.setdefault(place, []).append(f"{within}{error.text}")
         for path, drawn in self._drawn.items():
             drawn.complain(brief("; ".join(texts[path]), 300) if path in texts else None)
-        self._faults.text = "\n".join(others)
-        self._faults.set_visibility(bool(others))
+        self._error_list.text = "\n".join(others)
+        self._error_list.set_visibility(bool(others))
 
     def _entries(self) -> Mapping[Path, Entry]:
         return {path: drawn.element.value for path, drawn in self._drawn.items()}
@@ -434,7 +434,7 @@ class SchemaForm:
         if field.kind == "kept":
             with box("div", "field"):
                 plain_text(field.label, "div", "small")
-                plain_text(kept_words(field), "div", "quiet small")
+                plain_text(too_long_note(field), "div", "quiet small")
         elif field.kind != "group":
             self._drawn[field.path] = _drawn(field)
         elif not field.path:
@@ -521,7 +521,7 @@ def _outlined(element: _Input) -> _Input:
 
 
 def _label(field: Field) -> str:
-    hint = {"json": " (JSON)", "lines": " (one a line)", "datetime": " (UTC)"}.get(field.kind, "")
+    hint = {"json": " (JSON)", "lines": " (one per line)", "datetime": " (UTC)"}.get(field.kind, "")
     if field.kind == "json" and field.label == "JSON":
         hint = ""
     return f"{field.label}{hint}{' *' if field.required else ''}"

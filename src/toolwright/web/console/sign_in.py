@@ -27,7 +27,7 @@ COOKIE = "toolwright_session"
 LIFE = timedelta(hours=12)
 LINK_LIFE = timedelta(minutes=10)
 ROOM = 2_800  # bytes of a session: with its signature and in base64 they are a cookie that browsers keep
-_OF_TOKENS = frozenset(
+_TOKEN_CLAIMS = frozenset(
     {"iss", "aud", "exp", "nbf", "iat", "jti"}
 )  # claims about the token, not about the person
 LONGEST_COOKIE = 4_096  # characters
@@ -86,7 +86,7 @@ class Sessions:
             "external": caller.external_id,
             "name": caller.name,
         }
-        content["claims"] = _kept(caller.claims, ROOM - len(_written(content)))
+        content["claims"] = _fitting_claims(caller.claims, ROOM - len(_written(content)))
         return self._signature.seal(_written(content))
 
     def read(self, cookie: str | None) -> Session | None:
@@ -106,8 +106,8 @@ class Sessions:
             claims=content.get("claims") or {},
             name=content.get("name"),
         )
-        begun, until = content.get("begun", 0.0), content["until"]
-        session = Session(id=content["id"], caller=caller, begun=begun, until=until)
+        started_at, until = content.get("begun", 0.0), content["until"]
+        session = Session(id=content["id"], caller=caller, begun=started_at, until=until)
         return session if self.is_open(session) else None
 
     def is_open(self, session: Session) -> bool:
@@ -131,18 +131,18 @@ class Sessions:
         return self._clock.now().timestamp()
 
 
-def _kept(claims: Mapping[str, JSON], room: int) -> JSONObject:
+def _fitting_claims(claims: Mapping[str, JSON], room: int) -> JSONObject:
     """Return the claims about the person that fit into a cookie, the shortest first."""
-    kept: JSONObject = {}
+    content: JSONObject = {}
     of_person = [
-        (len(_written({name: each})), name) for name, each in claims.items() if name not in _OF_TOKENS
+        (len(_written({name: each})), name) for name, each in claims.items() if name not in _TOKEN_CLAIMS
     ]
     for size, name in sorted(of_person):
         room -= size
         if room < 0:
             break
-        kept[name] = claims[name]
-    return kept
+        content[name] = claims[name]
+    return content
 
 
 def _written(content: JSONObject) -> bytes:
@@ -179,7 +179,7 @@ def entry_form(fields: Sequence[Field], label: str, send: Send) -> dict[str, Ele
     """Show the fields, and a button of that label which sends them; return the fields' elements by name."""
     with box("form", "stack") as form:
         form.props["autocomplete"] = "off"
-        shown = {field.name: _field(n, field) for n, field in enumerate(fields)}
+        elements = {field.name: _field(n, field) for n, field in enumerate(fields)}
         with box("div", "row"):
             button = ui.button(label, color=None).props("no-caps unelevated type=submit")
             button.classes("action primary")
@@ -194,7 +194,7 @@ def entry_form(fields: Sequence[Field], label: str, send: Send) -> dict[str, Ele
                 button.enable()
 
     form.on("submit", submitted, js_handler=_SEND)
-    return shown
+    return elements
 
 
 def _field(n: int, field: Field) -> Element:
@@ -205,16 +205,16 @@ def _field(n: int, field: Field) -> Element:
                 badge("secret")
         if field.hint:
             plain_text(brief(field.hint, LONGEST_HINT), "span", "quiet small")
-        shown = box("select" if field.choices else "input")
-        shown.props["name"] = f"field{n}"  # whatever the field is called
+        element = box("select" if field.choices else "input")
+        element.props["name"] = f"field{n}"  # whatever the field is called
         if field.choices:
-            with shown:
+            with element:
                 for choice in field.choices:
                     plain_text(choice, "option").props["value"] = choice
             return entry
-        shown.props["type"] = "password" if field.secret else "text"
-        shown.props["autocomplete"] = "off"
-        shown.props["spellcheck"] = "false"
+        element.props["type"] = "password" if field.secret else "text"
+        element.props["autocomplete"] = "off"
+        element.props["spellcheck"] = "false"
     return entry
 
 
@@ -278,7 +278,7 @@ class Form:
 
 
 async def form_of(request: Request) -> Form:
-    """Return the form that the page sends. Raises `InvalidRequest` if it is none."""
+    """Return the form that the page sends. Raises `InvalidRequest` if the body is not this form."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -294,11 +294,11 @@ async def form_of(request: Request) -> Form:
 
 def sign_in_page(then: str, *, takes_people: bool, error: str = "", status: int = 200) -> Response:
     """Return the sign-in page, which continues to the path `then`."""
-    there = quote(then, safe="")
+    target = quote(then, safe="")
     page = _PAGE.substitute(
-        then=there,
+        then=target,
         error=f'<p class="error" role="alert">{escape(error)}</p>' if error else "",
-        people=_PEOPLE.substitute(then=there) if takes_people else "",
+        people=_PEOPLE.substitute(then=target) if takes_people else "",
         autofocus="autofocus",
     )
     return HTMLResponse(page, status, HEADERS)

@@ -50,13 +50,13 @@ async def tools_of(visit: Visit, agent_id: str) -> Toolset:
 
 async def find_tool(visit: Visit, name: str, agent_id: str | None) -> Tool:
     """Return the tool of that name, of the app or of an agent. Raises `NotFound`."""
-    tools = _of_app(visit, name) if agent_id is None else await tools_of(visit, agent_id)
+    tools = _app_toolset(visit, name) if agent_id is None else await tools_of(visit, agent_id)
     if name not in tools:
         raise NotFound(f"There is no tool {brief(repr(name), 200)}.")
     return tools[name]
 
 
-def _of_app(visit: Visit, name: str) -> Toolset:
+def _app_toolset(visit: Visit, name: str) -> Toolset:
     """Return the tools that external hosts can call if the tool is one of them, or otherwise the app's own."""
     try:
         tools = visit.runtime.app_calls.tools
@@ -66,7 +66,7 @@ def _of_app(visit: Visit, name: str) -> Toolset:
 
 
 def path_of(name: str, agent_id: str | None = None) -> str:
-    """Return the path of a tool's page. A name that a path cannot contain unchanged is put into the query."""
+    """Return the path of a tool's page. A name that a path cannot contain is put into the query."""
     place = "/tools" if agent_id is None else f"/tools/{quote(agent_id, safe='')}"
     return f"{place}/{name}" if _PLAIN.fullmatch(name) else f"{place}/-?name={quote(name, safe='')}"
 
@@ -85,26 +85,26 @@ def tool_list(tools: Sequence[Tool], agent_id: str | None = None) -> None:
 def hints(tool: Tool) -> None:
     """Render a tool's kind and effects as badges."""
     badge(tool.kind)
-    for shown, name, kind in (
+    for is_shown, name, kind in (
         (tool.read_only, "read only", "good"),
         (tool.destructive, "destructive", "bad"),
         (tool.visible, "visible", "busy"),
         (tool.is_async, "async", ""),
         (tool.approval is not None, "needs approval", "waiting"),
     ):
-        if shown:
+        if is_shown:
             badge(name, kind)
 
 
 async def draw_outcome(call: Call, result: ToolResult | None) -> None:
-    """Draw it; of a call that was cancelled there may be none."""
+    """Render the result or error of a call, if it has one."""
     if result is None:
         plain_text("There is no result.", "p", "quiet")
         return
     if result.status == "error":
-        with box("div", "error") as said:
-            said.props["role"] = "alert"
-            plain_text(brief(result.error or "It failed.", LONGEST_SHOWN), "p")
+        with box("div", "error") as element:
+            element.props["role"] = "alert"
+            plain_text(brief(result.error or "The call failed.", LONGEST_SHOWN), "p")
         if result.error_code is not None:
             with box("div", "row"):
                 badge(brief(result.error_code, 60), "bad")
@@ -119,7 +119,7 @@ async def draw_outcome(call: Call, result: ToolResult | None) -> None:
             code(result.stack)
 
 
-LOOK_AGAIN: Final = 0.5  # seconds without news after which the row is read all the same
+POLL_INTERVAL: Final = 0.5  # seconds without news after which the row is read all the same
 
 
 @value
@@ -131,12 +131,12 @@ class Progress:
 
     @property
     def over(self) -> bool:
-        """Return whether nothing changes any more."""
+        """Return whether the call has ended."""
         return self.call is not None and is_over(self.call.status)
 
     @property
     def request_id(self) -> str | None:
-        """The request for values that its run waits with."""
+        """The open request for variables of the call's run, or None."""
         waiting = self.run.waiting if self.run is not None and self.run.status == "waiting" else None
         request_id = (waiting or {}).get("requestId")
         return request_id if isinstance(request_id, str) else None
@@ -152,15 +152,15 @@ async def call_app_tool(
         if before is None:
             await app_calls.make(call, name, arguments)
         else:
-            await app_calls.make_beside(call, before, name, arguments)
+            await app_calls.make_in_thread_of(call, before, name, arguments)
         while True:
             row = await watch.row()
             progress = Progress(call=row, run=await _run(runtime, call.run_id))
             yield progress
             if progress.over:
                 return
-            if not await watch.next(LOOK_AGAIN) and row is None and await app_calls.lost(call):
-                raise StoreError("The call could not be made.")
+            if not await watch.next(POLL_INTERVAL) and row is None and await app_calls.is_lost(call):
+                raise StoreError("The call could not be executed.")
 
 
 async def call_agent_tool(
@@ -172,7 +172,7 @@ async def call_agent_tool(
     try:
         done = False
         while not done:
-            await asyncio.wait([calling], timeout=LOOK_AGAIN)
+            await asyncio.wait([calling], timeout=POLL_INTERVAL)
             done = calling.done()
             if done:
                 await calling  # raises what it raised
@@ -187,8 +187,8 @@ async def _latest(runtime: Runtime, run_id: str | None) -> Progress:
     if run_id is None:
         return Progress()
     calls = await runtime.calls.list(status=EVERY, run_id=run_id)
-    own = next((each for each in calls if each.parent_id is None), None)
-    return Progress(call=own, run=await _run(runtime, run_id))
+    root = next((each for each in calls if each.parent_id is None), None)
+    return Progress(call=root, run=await _run(runtime, run_id))
 
 
 async def _run(runtime: Runtime, run_id: str) -> Run | None:
@@ -241,26 +241,26 @@ def type_of(part: JSON, depth: int = 0) -> str:
         return reference.rpartition("/")[2]
     choices = part.get("enum")
     if isinstance(choices, list):
-        shown = [dumps_unescaped(each) for each in choices[:MOST_CHOICES]]
-        return " | ".join([*shown, "…"] if len(choices) > MOST_CHOICES else shown)
+        values = [dumps_unescaped(each) for each in choices[:MOST_CHOICES]]
+        return " | ".join([*values, "…"] if len(choices) > MOST_CHOICES else values)
     if "const" in part:
         return dumps_unescaped(part["const"])
     for several in (part.get("anyOf"), part.get("oneOf")):
         if isinstance(several, list):
             return " | ".join([type_of(each, depth + 1) for each in several[:MOST_CHOICES]])
-    named = part.get("type")
-    if named == "array":
+    kind = part.get("type")
+    if kind == "array":
         return f"list of {type_of(part.get('items'), depth + 1)}"
-    if isinstance(named, list):
-        return " | ".join([str(each) for each in named])
-    return named if isinstance(named, str) else "any"
+    if isinstance(kind, list):
+        return " | ".join([str(each) for each in kind])
+    return kind if isinstance(kind, str) else "any"
 
 
 def parameter_table(schema: JSONObject) -> None:
     """Render the table of parameters, or a note that there are none."""
     rows = [*parameters_of(schema)]
     if not rows:
-        plain_text("It takes no parameters.", "p", "quiet")
+        plain_text("No parameters.", "p", "quiet")
         return
     with box("div", "scroll card"), box("table", "grid"):
         with box("thead"), box("tr"):
@@ -305,16 +305,16 @@ class ToolTester:
         self._visit = visit
         self._tool = tool
         self._agent_id = agent_id
-        self._shown: object = None
+        self._drawn_state: object = None
         self._calls = 0
         self._arguments: JSONObject = {}
 
     def draw(self) -> None:
-        """Draw the form; the call's result is shown below it."""
+        """Render the form. The call's result is shown below it."""
         with box("section", "section stack"):
-            plain_text("Call it", "h2")
+            plain_text("Call this tool", "h2")
             if self._agent_id is not None:
-                plain_text("The call is made by the agent, in a thread of its own.", "p", "quiet small")
+                plain_text("The agent executes the call in a new thread.", "p", "quiet small")
             self._form = SchemaForm(self._tool.offered, name=self._tool.name)
             with box("div", "row"):
                 action("Call", self._press, icon="play_arrow", kind="primary")
@@ -331,14 +331,14 @@ class ToolTester:
             async def go() -> None:
                 self._begin(arguments)
 
-            hint = "It says of itself that it is destructive: what it does may not be undone."
+            hint = "The tool declares itself destructive. Its effect may be irreversible."
             confirm(self._visit, f"Call {self._tool.name}?", "Call", go, hint=hint)
 
         await self._visit.act(read())
 
     def _begin(self, arguments: JSONObject, before: Call | None = None) -> None:
         self._calls += 1
-        self._shown = None
+        self._drawn_state = None
         self._place.clear()
         with self._place:
             plain_text("Calling …", "p", "quiet")
@@ -347,7 +347,7 @@ class ToolTester:
 
     async def _follow(self, number: int, before: Call | None) -> None:
         try:
-            async with aclosing(self._made(before)) as states:
+            async with aclosing(self._call_states(before)) as states:
                 async for progress in states:
                     if number != self._calls:
                         return  # another one is shown
@@ -357,7 +357,7 @@ class ToolTester:
             with self._place:
                 plain_text(error.message, "p", "error").props["role"] = "alert"
 
-    def _made(self, before: Call | None) -> AsyncGenerator[Progress]:
+    def _call_states(self, before: Call | None) -> AsyncGenerator[Progress]:
         runtime, name = self._visit.runtime, self._tool.name
         if self._agent_id is None:
             return call_app_tool(runtime, name, self._arguments, before)
@@ -365,10 +365,10 @@ class ToolTester:
 
     async def _show(self, progress: Progress) -> None:
         call, request_id = progress.call, progress.request_id
-        shown = (None if call is None else (call.status, call.is_asked), request_id)
-        if shown == self._shown:
+        state = (None if call is None else (call.status, call.awaits_approval), request_id)
+        if state == self._drawn_state:
             return  # so that entered values are kept
-        self._shown = shown
+        self._drawn_state = state
         self._place.clear()
         with self._place:
             if request_id is not None and progress.run is not None:
@@ -387,10 +387,10 @@ class ToolTester:
                 box("span", "fill")
                 if not progress.over:
                     action("Cancel", lambda: self._cancel(call))
-            if call.is_asked:
-                _wait("It waits for an approval.")
+            if call.awaits_approval:
+                _wait("Waiting for approval.")
             elif call.status in ("waiting", "pending"):
-                _wait("It waits for a result from outside.")
+                _wait("Waiting for an external result.")
             if progress.over:
                 result = self._visit.runtime.app_calls.result(call)
                 await draw_outcome(call, result)
@@ -402,16 +402,16 @@ class ToolTester:
         request_id, missing = data.get("requestId"), data.get("missing")
         if isinstance(request_id, str):  # of a child that cannot begin yet
             await variables_form(self._visit, call.thread_id, request_id)
-        elif self._agent_id is None and isinstance(missing, list) and _lacks_values(result):
+        elif self._agent_id is None and isinstance(missing, list) and _is_missing_values(result):
             declared = {each.name: each for each in self._tool.variables}
             fields = [_field(str(name), declared.get(str(name))) for name in missing]
             plain_text("Values are missing", "h3")
             plain_text(
-                "Give them for this call, and it is made again. Secrets are kept encrypted.",
+                "Enter them to call again. Secrets are stored encrypted.",
                 "p",
                 "quiet small",
             )
-            entry_form(fields, "Give and call again", partial(self._give, call))
+            entry_form(fields, "Save and call again", partial(self._give, call))
 
     async def _give(self, call: Call, entered: Mapping[str, str]) -> None:
         async def go() -> None:
@@ -428,7 +428,7 @@ class ToolTester:
             await self._visit.act(runtime.app_calls.cancel(call_of(call)), "Cancelled.")
 
 
-def _lacks_values(result: ToolResult | None) -> bool:
+def _is_missing_values(result: ToolResult | None) -> bool:
     return result is not None and result.error_code == VariablesRequired.code
 
 

@@ -77,14 +77,14 @@ class Presence:
 
     def present(self, space_id: str) -> set[str]:
         """Return the entities that are there."""
-        return self._here(space_id).keys() | {entity_id for entity_id, _ in self._elsewhere(space_id)}
+        return self._local_people(space_id).keys() | {entity_id for entity_id, _ in self._elsewhere(space_id)}
 
     def typing(self, space_id: str) -> set[str]:
         """Return the entities that are typing."""
-        here = {entity_id for entity_id, types in self._here(space_id).items() if types}
-        return here | {entity_id for entity_id, types in self._elsewhere(space_id) if types}
+        active = {entity_id for entity_id, types in self._local_people(space_id).items() if types}
+        return active | {entity_id for entity_id, types in self._elsewhere(space_id) if types}
 
-    def _here(self, space_id: str) -> dict[str, JSON]:
+    def _local_people(self, space_id: str) -> dict[str, JSON]:
         """Return the people whose pages are in this process, and whether they type at one of them."""
         people = dict[str, JSON]()
         for visitor, place in self._places.items():
@@ -100,8 +100,8 @@ class Presence:
 
     def _changed(self, space_id: str, but: object) -> None:
         if self._bus is not None:
-            shown = dict([*self._here(space_id).items()][:MOST_SHOWN])
-            self._bus.share(KEY + space_id, shown or None)
+            visible = dict([*self._local_people(space_id).items()][:MOST_SHOWN])
+            self._bus.share(KEY + space_id, visible or None)
         self._redraw(space_id, but)
 
     def _changed_elsewhere(self, key: str) -> None:
@@ -117,9 +117,9 @@ class Presence:
 log = logging.getLogger("toolwright.web")
 
 SCOPE: Final = "toolwright.console"
-"""The name in a request's scope of what its page needs: the site and the session."""
-LOOK_AGAIN: Final = 15.0  # seconds between two checks of the visitor's access
-OVER: Final = "Your session is over: sign in again."
+"""The key in a request's scope that holds the console and the session for its page."""
+POLL_INTERVAL: Final = 15.0  # seconds between two checks of the visitor's access
+OVER: Final = "Your session has expired. Sign in again."
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class ConsoleApp:
     tool_uis: Mapping[str, ToolUI] = field(default_factory=dict[str, ToolUI])
     presence: Presence
     speakers: dict[str, str] = field(default_factory=dict[str, str])
-    """The entity for whom a service speaks, by its session."""
+    """The entity that a service speaks as, by session."""
     visits: "set[Visit]" = field(default_factory=lambda: set[Visit]())
 
     async def knows(self, session: Session) -> bool:
@@ -142,7 +142,7 @@ class ConsoleApp:
                 return False
             if caller.entity_id is None:
                 return True
-            entity = await self.serving.runtime.entities.human(caller.entity_id)
+            entity = await self.serving.runtime.entities.get_human(caller.entity_id)
         except StoreError:
             return True  # which says nothing of them
         return entity is not None and entity.external_id == caller.external_id
@@ -201,7 +201,7 @@ class Visit:
 
     @property
     def is_service(self) -> bool:
-        """Return whether they have all rights."""
+        """Return whether the visitor has all rights."""
         return self.session.caller.kind == "service"
 
     @property
@@ -211,7 +211,7 @@ class Visit:
 
     @property
     def permits(self) -> Permits:
-        """Permits on the runtime: to be asked before anything is read or done for the caller."""
+        """Access checks of the runtime. Use them before reading or changing anything for the caller."""
         return self.site.serving.permits
 
     @property
@@ -240,7 +240,7 @@ class Visit:
     async def speaker(self) -> Entity | None:
         """Return the current speaker, or None if it does not exist."""
         speaker_id = self.speaker_id
-        return None if speaker_id is None else await self.runtime.entities.human(speaker_id)
+        return None if speaker_id is None else await self.runtime.entities.get_human(speaker_id)
 
     async def act(self, action: Awaitable[object], done: str | None = None) -> bool:
         """Execute an action and show its outcome. Returns whether it succeeded."""
@@ -307,7 +307,7 @@ class Visit:
 
     async def _stay(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(POLL_INTERVAL)
             if not self.site.sessions.is_open(self.session) or not await self.site.knows(self.session):
                 self.site.sessions.end(self.session)
                 self._view.close()  # a browser that does not leave gets no more updates
@@ -322,7 +322,7 @@ class Visit:
             case ToolwrightError():
                 self._complain(error.message)
             case _:  # NiceGUI has logged it
-                self._complain("Something went wrong: this was not done, or not all of it.")
+                self._complain("Something went wrong. The action failed or is incomplete.")
 
     def _complain(self, message: str) -> None:
         with self._client:  # what was pressed may be gone by now, and with it its place on the page
@@ -360,7 +360,7 @@ class View:
         task.add_done_callback(self._tasks.discard)
 
     def at_end(self, end: Callable[[], object]) -> None:
-        """Call it when another view is shown, or the page is gone."""
+        """Register a function to call when another view is shown or the page has closed."""
         self._at_end.append(end)
 
     def close(self) -> None:

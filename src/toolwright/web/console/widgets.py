@@ -24,7 +24,7 @@ def box(tag: str = "div", classes: str = "") -> Element:
 
 
 def plain_text(content: str, tag: str = "span", classes: str = "") -> TextElement:
-    """Return a text, as it is."""
+    """Return an element with the text, without markup."""
     return TextElement(tag=tag, text=brief(content, LONGEST_SHOWN)).classes(classes)
 
 
@@ -48,7 +48,7 @@ def code(content: str) -> None:
 
 
 def json_text(value: JSON) -> str:
-    """JSON as people read it."""
+    """Return indented JSON."""
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
@@ -64,9 +64,9 @@ def badge(content: str, kind: str = "") -> TextElement:
 
 def when(instant: datetime, classes: str = "quiet") -> TextElement:
     """Render a timestamp, which the browser shows in its own time zone, and as an age while it is recent."""
-    shown = plain_text(f"{instant:%Y-%m-%d %H:%M} UTC", "time", classes)
-    shown.props["datetime"] = instant.isoformat()
-    return shown
+    element = plain_text(f"{instant:%Y-%m-%d %H:%M} UTC", "time", classes)
+    element.props["datetime"] = instant.isoformat()
+    return element
 
 
 def nothing(title: str, hint: str = "") -> None:
@@ -120,7 +120,7 @@ def file_url(thread_id: str, path: str, call_id: str | None = None) -> str:
 
 
 def size(count: int) -> str:
-    """Return bytes, as people count them."""
+    """Return a size in a readable unit."""
     amount = float(count)
     for unit in ("B", "KB", "MB"):
         if amount < 1000:

@@ -35,9 +35,9 @@ from toolwright.web.mcp.tasks import (
 )
 from toolwright.web.mcp.tools import Context, McpParts, is_modern, knows_tasks, unknown
 
-LOOK_AGAIN = 2.0  # seconds without news after which the row is read all the same
-LOOK_ABROAD = 0.25  # the same while another process leads the runs
-SETTLE = 0.25  # seconds in which the last event of a call arrives, once its row is final
+POLL_INTERVAL = 2.0  # seconds without an event after which the row is read anyway
+REMOTE_POLL_INTERVAL = 0.25  # the same while another process executes the runs, whose events can be lost
+SETTLE = 0.25  # seconds to wait for the last event of a call after its row is final
 
 Answer = CallToolResult | InputRequiredResult | dict[str, Any]
 
@@ -53,7 +53,7 @@ class ToolCalls:
 
         It is cancelled by the host's cancellation or disconnection.
         """
-        tool = await self._found(context, params)
+        tool = await self._require_tool(context, params)
         if params.request_state is not None and is_modern(context):
             return await self._resume(context, tool, params, params.request_state)
         app_calls = self._parts.runtime.app_calls
@@ -61,33 +61,34 @@ class ToolCalls:
         with app_calls.watch(call) as watch:
             making = self._make(context, call, params)
             try:
-                await asyncio.shield(making)
+                await asyncio.shield(making)  # see `_make`
                 return await self._followed(context, tool, call, watch, params.input_responses)
             except asyncio.CancelledError:
+                # In a background task, since this one is cancelled and must not wait.
                 self._parts.begin(_cancel(app_calls, call, making))
                 raise
 
     async def begin(self, context: Context, params: CallToolRequestParams) -> dict[str, Any]:
-        """Make the call for a host of 2025-11-25 that asks for a task: it is one as soon as it is a row."""
-        await self._found(context, params)
+        """Create the call for a host of 2025-11-25 that requests a task, which exists once the row does."""
+        await self._require_tool(context, params)
         app_calls = self._parts.runtime.app_calls
         call = app_calls.new()
         with app_calls.watch(call) as watch:
             await asyncio.shield(self._make(context, call, params))
             while (row := await watch.row()) is None:
-                if not await watch.next(LOOK_AGAIN) and await app_calls.lost(call):
-                    raise MCPError(INVALID_PARAMS, "The call could not be made.")
+                if not await watch.next(POLL_INTERVAL) and await app_calls.is_lost(call):
+                    raise MCPError(INVALID_PARAMS, "The call could not be executed.")
         return {"task": legacy_task(row, "working", None)}
 
-    async def _found(self, context: Context, params: CallToolRequestParams) -> Tool:
+    async def _require_tool(self, context: Context, params: CallToolRequestParams) -> Tool:
         """Return the tool, or raise the protocol's error for one that is not there for this caller."""
-        tool = self._parts.pages.find(params.name)
+        tool = self._parts.pages.require(params.name)
         if not await self._parts.allows(context, tool, (params.arguments or {}).get("_delegate")):
             raise unknown(params.name)
         return tool
 
     def _make(self, context: Context, call: AppCall, params: CallToolRequestParams) -> "asyncio.Task[None]":
-        """Make it whatever becomes of the request: a call that was half made could not be cancelled."""
+        """Create the call in a task that outlives the request: a half-created call could not be cancelled."""
         caller = self._parts.caller(context)
         arguments = {} if params.arguments is None else params.arguments
         making = self._parts.runtime.app_calls.make(call, params.name, arguments, caller.entity_id)
@@ -118,15 +119,15 @@ class ToolCalls:
         watch: CallWatch,
         answers: Mapping[str, object] | None,
     ) -> Answer:
-        following = _Following(self._parts, context, tool, call, watch)
-        following.answers = dict(answers or {})
+        follower = _CallFollower(self._parts, context, tool, call, watch)
+        follower.answers = dict(answers or {})
         try:
-            return await following.answer()
+            return await follower.answer()
         finally:
-            following.close()
+            follower.close()
 
 
-class _Following:
+class _CallFollower:
     """Follows one call until its host can be answered."""
 
     def __init__(
@@ -140,42 +141,43 @@ class _Following:
         self._watch = watch
         self._relay = Relay(parts, context, call.id)
         self.answers: dict[str, object] = {}
-        self._lacking: JSONObject = {}
-        self._asked: dict[str, asyncio.Task[None]] = {}
+        self._missing_capabilities: JSONObject = {}
+        self._question_tasks: dict[str, asyncio.Task[None]] = {}
         self._clock = asyncio.get_running_loop()
         self._began = self._clock.time()
 
     async def answer(self) -> Answer:
         """Return the result, a task, the requested input, or a notice of the timeout."""
-        look = True
+        must_check = True
         while True:
             row = await self._watch.row()
             if row is not None:
-                answer = await self._now(row, look=look)
+                answer = await self._now(row, must_check=must_check)
                 if answer is not None:
                     return answer
             events = await self._watch.next(self._pause())
             await self._relay.send(events)
             if not events:
-                if row is None and await self._runtime.app_calls.lost(self._call):
-                    return error_result("The call could not be made.")
-                await self._relay.beat(self._elapsed, f"{self._tool.name} is not over yet")
-            look = not events or any(event.type == "tool.started" for event in events)
+                # No row will ever exist if the run for the call's inbox event failed repeatedly.
+                if row is None and await self._runtime.app_calls.is_lost(self._call):
+                    return error_result("The call could not be executed.")
+                await self._relay.beat(self._elapsed, f"{self._tool.name} has not finished yet")
+            must_check = not events or any(event.type == "tool.started" for event in events)
 
     def close(self) -> None:
         """Stop following the call."""
-        for task in self._asked.values():
+        for task in self._question_tasks.values():
             task.cancel()
 
     @property
     def _elapsed(self) -> float:
         return self._clock.time() - self._began
 
-    async def _now(self, row: Call, *, look: bool) -> Answer | None:
-        """Return the answer that the row allows, None as long as there is none."""
+    async def _now(self, row: Call, *, must_check: bool) -> Answer | None:
+        """Return the answer that the row's status allows, or None while there is none."""
         if is_over(row.status):
             return await self._result(row)
-        if look and row.status != "created":
+        if must_check and row.status != "created":
             answer = await self._questions(await open_questions(self._runtime, row))
             if answer is not None:
                 return answer
@@ -187,14 +189,15 @@ class _Following:
         return None
 
     async def _result(self, row: Call) -> Answer:
+        # The row can be final before its last events arrive: progress and log lines must precede the result.
         until = self._clock.time() + SETTLE
         while not self._relay.ended and self._runtime.is_only_driver and self._clock.time() < until:
             await self._relay.send(await self._watch.next(until - self._clock.time()))
         result = self._runtime.app_calls.result(row)
         if result is None:
             return error_result(f"The call is {row.status}.")
-        if self._lacking and result.status == "error" and is_modern(self._context):
-            data = {"requiredCapabilities": self._lacking}
+        if self._missing_capabilities and result.status == "error" and is_modern(self._context):
+            data = {"requiredCapabilities": self._missing_capabilities}
             raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "Missing required client capability", data)
         return await call_result(self._runtime.files, row.thread_id, result, self._tool)
 
@@ -202,18 +205,18 @@ class _Following:
         """Ask the host's user, within the session or in an answer with which the host returns."""
         if not is_modern(self._context):
             for each in questions:
-                if each.call.id not in self._asked:
+                if each.call.id not in self._question_tasks:
                     asking = ask(self._runtime, each, self._context)
-                    self._asked[each.call.id] = asyncio.create_task(asking)
+                    self._question_tasks[each.call.id] = asyncio.create_task(asking)
             return None
-        known = {each.key: self.answers.pop(each.key) for each in questions if each.key in self.answers}
-        if known and await answer_all(self._runtime, questions, known):
+        answered = {each.key: self.answers.pop(each.key) for each in questions if each.key in self.answers}
+        if answered and await answer_all(self._runtime, questions, answered):
             questions = await open_questions(self._runtime, self._call)
         requests: dict[str, InputRequest] = {}
         for each in questions:
             request = request_of(each, self._context)
             if request is None:
-                self._lacking |= each.missing_capability
+                self._missing_capabilities |= each.missing_capability
                 await refuse(self._runtime, each)
             else:
                 requests[each.key] = request
@@ -222,16 +225,16 @@ class _Following:
         return InputRequiredResult(input_requests=requests, request_state=self._call.id)
 
     def _pause(self) -> float:
-        """Seconds to wait for news."""
-        pause = min(LOOK_AGAIN, self._parts.beat) if self._runtime.is_only_driver else LOOK_ABROAD
+        """Return the seconds to wait for the next event."""
+        pause = min(POLL_INTERVAL, self._parts.beat) if self._runtime.is_only_driver else REMOTE_POLL_INTERVAL
         if knows_tasks(self._context):
-            left = self._parts.patience - self._elapsed
-            return max(0.01, min(pause, left)) if left > 0 else pause
+            remaining = self._parts.patience - self._elapsed
+            return max(0.01, min(pause, remaining)) if remaining > 0 else pause
         return pause
 
 
 async def _cancel(app_calls: AppCalls, call: AppCall, making: "asyncio.Task[None]") -> None:
-    """Cancel a call, once it is there."""
-    with suppress(ToolwrightError):
+    """Cancel a call after it was created."""
+    with suppress(ToolwrightError):  # there is no one left to answer, and the call may have ended by itself
         await making
         await app_calls.cancel(call)

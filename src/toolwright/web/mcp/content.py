@@ -47,13 +47,13 @@ from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import brief, clean_text, quantity
 from toolwright.core.tools.tool import Tool
-from toolwright.runtime.calls.nested import spoken
+from toolwright.runtime.calls.nested import message_in
 from toolwright.runtime.files.files import ThreadFiles
 from toolwright.web.mcp.tools import Context, McpParts, is_modern, output_of
 from toolwright.wire.result import error_object, model_text
 from toolwright.wire.text import clean_json
 
-_MOST_FAULT = 1_000  # characters
+_MOST_ERROR = 1_000  # characters
 ALONG = 256 * 1024
 """Bytes of files that one result carries along: hosts take messages of 1 MiB, with the text twice, and base64."""
 
@@ -77,9 +77,9 @@ async def call_result(
     error = None
     if succeeded and output is not None:
         structured = output.structured(structured)
-        error = await output.fault(structured)
+        error = await output.error(structured)
     if error is not None:
-        why = f"The tool has run. Its result is not what the tool's outputSchema promises: {brief(error, _MOST_FAULT)}"
+        why = f"The tool was executed, but its result does not match its outputSchema: {brief(error, _MOST_ERROR)}"
         blocks.append(TextContent(text=why))
     return CallToolResult(
         content=blocks or [TextContent(text="")],
@@ -91,8 +91,8 @@ async def call_result(
 
 def _error_meta(result: ToolResult) -> dict[str, Any] | None:
     """Return the code and the data of an error, for hosts that want more than its text."""
-    told = {key: each for key, each in error_object(result).items() if key != "error"}
-    return {ERROR: clean_json(told)} if told else None
+    meta = {key: each for key, each in error_object(result).items() if key != "error"}
+    return {ERROR: clean_json(meta)} if meta else None
 
 
 def error_result(text: str) -> CallToolResult:
@@ -109,18 +109,18 @@ async def _files(
     files: ThreadFiles, thread_id: str, attachments: Sequence[Attachment | AttachmentRef]
 ) -> list[ContentBlock]:
     blocks: list[ContentBlock] = []
-    left = ALONG
+    remaining = ALONG
     for each in attachments:
         if not isinstance(each, AttachmentRef):
             continue  # recorded results have references only
-        if each.size > left:
+        if each.size > remaining:
             blocks.append(_linked(thread_id, each))
             continue
-        left -= each.size
+        remaining -= each.size
         try:
             content = await files.read(thread_id, each.path)
         except (NotFound, StoreError):
-            blocks.append(TextContent(text=_named(each, "cannot be read")))
+            blocks.append(TextContent(text=_file_note(each, "cannot be read")))
             continue
         blocks.append(await asyncio.to_thread(_block, thread_id, each, content))
     return blocks
@@ -129,24 +129,24 @@ async def _files(
 def _block(thread_id: str, ref: AttachmentRef, content: bytes) -> ContentBlock:
     """Return a file as the content that its type has."""
     kind = ref.mime_type.partition(";")[0].strip().lower()
-    named = {FILE_NAME: ref.name}
+    meta = {FILE_NAME: ref.name}
     if kind.startswith("image/"):
-        return ImageContent(data=b64encode(content).decode(), mime_type=ref.mime_type, _meta=named)
+        return ImageContent(data=b64encode(content).decode(), mime_type=ref.mime_type, _meta=meta)
     if kind.startswith("audio/"):
-        return AudioContent(data=b64encode(content).decode(), mime_type=ref.mime_type, _meta=named)
+        return AudioContent(data=b64encode(content).decode(), mime_type=ref.mime_type, _meta=meta)
     return EmbeddedResource(resource=contents(uri_of(thread_id, ref.path), ref.mime_type, content))
 
 
 def _linked(thread_id: str, ref: AttachmentRef) -> ContentBlock:
     """Return a file that is not sent along: it can be read by itself, unless it is too large even so."""
     if ref.size > MOST_BYTES:
-        return TextContent(text=_named(ref, "is too large to be sent along"))
+        return TextContent(text=_file_note(ref, "is too large to send"))
     return ResourceLink(
         name=ref.name, uri=uri_of(thread_id, ref.path), mime_type=ref.mime_type, size=ref.size
     )
 
 
-def _named(ref: AttachmentRef, why: str) -> str:
+def _file_note(ref: AttachmentRef, why: str) -> str:
     return f"The file {ref.path} ({ref.mime_type}, {quantity(ref.size, 'byte')}) {why}; it is kept in the thread."
 
 
@@ -158,7 +158,7 @@ class Prompts:
 
     async def list(self, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
         """`prompts/list`: the prompts that the caller has permission to use."""
-        listed = [_told(each) for each in self._offered(context)]
+        listed = [_prompt_definition(each) for each in self._offered(context)]
         return ListPromptsResult(prompts=listed, ttl_ms=0, cache_scope="private")
 
     async def get(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
@@ -166,10 +166,10 @@ class Prompts:
         prompt = next((each for each in self._offered(context) if each.name == params.name), None)
         if prompt is None:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}")
-        given = params.arguments or {}
+        arguments = params.arguments or {}
         texts = [prompt.prompt]
-        if given or (prompt.required_schema is not None and _schema(prompt)[1]):
-            texts.append(spoken(_validated(prompt, given), None))
+        if arguments or (prompt.required_schema is not None and _schema(prompt)[1]):
+            texts.append(message_in(_validated(prompt, arguments), None))
         messages = [PromptMessage(role="user", content=TextContent(text=text)) for text in texts if text]
         return GetPromptResult(description=prompt.tool_description or None, messages=messages)
 
@@ -187,7 +187,7 @@ def _schema(prompt: Prompt) -> tuple[Mapping[str, JSON], frozenset[str]]:
     return cast("Mapping[str, JSON]", schema.get("properties", {})), frozenset(required)
 
 
-def _told(prompt: Prompt) -> McpPrompt:
+def _prompt_definition(prompt: Prompt) -> McpPrompt:
     schemas, required = _schema(prompt)
     arguments = [
         PromptArgument(name=name, description=_description(schema), required=name in required)
@@ -201,10 +201,10 @@ def _description(schema: JSON) -> str | None:
     return described if isinstance(described, str) else None
 
 
-def _validated(prompt: Prompt, given: Mapping[str, str]) -> JSONObject:
+def _validated(prompt: Prompt, arguments: Mapping[str, str]) -> JSONObject:
     """Return the validated arguments. A host sends texts: one that its schema refuses is read as JSON."""
     schemas, _ = _schema(prompt)
-    read: JSONObject = {name: _read(schemas.get(name), text) for name, text in given.items()}
+    read: JSONObject = {name: _read(schemas.get(name), text) for name, text in arguments.items()}
     parameters = prompt.parameters()
     try:
         return (prompt.argument_validator(parameters) or ArgumentValidator(parameters, prompt.name)).read(
@@ -263,7 +263,7 @@ class Resources:
     ) -> ListResourceTemplatesResult:
         """`resources/templates/list`."""
         template = ResourceTemplate(
-            name="file", description="A file that a call has handed over.", uri_template=TEMPLATE
+            name="file", description="A file returned by a call.", uri_template=TEMPLATE
         )
         return ListResourceTemplatesResult(resource_templates=[template], ttl_ms=0, cache_scope="private")
 
@@ -287,8 +287,8 @@ class Resources:
             code = INVALID_PARAMS if is_modern(context) else NOT_FOUND
             raise MCPError(code, "Resource not found", {"uri": params.uri[:1000]}) from None
         uri = uri_of(thread_id, path)
-        made = await asyncio.to_thread(contents, uri, file.mime_type, content)
-        return ReadResourceResult(contents=[made], ttl_ms=0, cache_scope="private")
+        result = await asyncio.to_thread(contents, uri, file.mime_type, content)
+        return ReadResourceResult(contents=[result], ttl_ms=0, cache_scope="private")
 
 
 def uri_of(thread_id: str, path: str) -> str:
@@ -306,8 +306,8 @@ async def _read_fixed(resource: FixedResource) -> ReadResourceResult:
     raw = content.encode() if isinstance(content, str) else content
     if len(raw) > MOST_BYTES:
         raise MCPError(INVALID_PARAMS, "The resource is too large for MCP", {"uri": resource.uri})
-    made = await asyncio.to_thread(contents, resource.uri, resource.mime_type, raw)
-    return ReadResourceResult(contents=[made], ttl_ms=0, cache_scope="private")
+    result = await asyncio.to_thread(contents, resource.uri, resource.mime_type, raw)
+    return ReadResourceResult(contents=[result], ttl_ms=0, cache_scope="private")
 
 
 def _beginning(path: Path) -> bytes:

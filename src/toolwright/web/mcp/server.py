@@ -61,7 +61,7 @@ from toolwright.web.mcp.content import Prompts, Resources
 from toolwright.web.mcp.sessions import (
     FORWARDED,
     MOST,
-    MOST_OF_CALLER,
+    MOST_PER_CALLER,
     VALID,
     McpSessions,
     SessionAddresses,
@@ -90,16 +90,16 @@ class ToolServer(Server[Any]):
         protocol_version: str | None = None,
     ) -> ServerCapabilities:
         """Capabilities of one revision."""
-        made = super().get_capabilities(
+        capabilities = super().get_capabilities(
             notification_options, experimental_capabilities, extensions, protocol_version=protocol_version
         )
         if protocol_version in MODERN_PROTOCOL_VERSIONS:
-            return made.model_copy(update={"extensions": {TASKS: {}}, "logging": None})
+            return capabilities.model_copy(update={"extensions": {TASKS: {}}, "logging": None})
         calls = ServerTasksRequestsCapability(tools=TasksToolsCapability(call=TasksCallCapability()))
         tasks = ServerTasksCapability(
             list=TasksListCapability(), cancel=TasksCancelCapability(), requests=calls
         )
-        return made.model_copy(update={"tasks": tasks})
+        return capabilities.model_copy(update={"tasks": tasks})
 
 
 def mcp_server(parts: McpParts) -> ToolServer:
@@ -110,7 +110,9 @@ def mcp_server(parts: McpParts) -> ToolServer:
     async def list_tools(context: Context, params: PaginatedRequestParams | None) -> Any:  # a page
         page = parts.pages.page(None if params is None else params.cursor)
         absent = [
-            each.name for each in page.tools if not await parts.allows(context, parts.pages.find(each.name))
+            each.name
+            for each in page.tools
+            if not await parts.allows(context, parts.pages.require(each.name))
         ]
         tools = [each for each in page.tools if each.name not in absent]
         return page.model_copy(update={"tools": tools}) if absent else page
@@ -139,13 +141,13 @@ def mcp_server(parts: McpParts) -> ToolServer:
     server.add_request_handler("tasks/update", UpdateParams, tasks.update)
     server.add_request_handler("tasks/result", TaskParams, tasks.result)
     server.add_request_handler("tasks/list", PaginatedRequestParams, tasks.list)
-    server.middleware.append(_faults)
+    server.middleware.append(_convert_errors)
     server.middleware.append(_Sealing(parts))
     server.middleware.append(_task_requests(calls))
     return server
 
 
-async def _faults(ctx: Context, call_next: CallNext) -> HandlerResult:
+async def _convert_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Convert our errors to the protocol's, with their messages."""
     try:
         return await call_next(ctx)
@@ -227,7 +229,7 @@ class McpEndpoint:
         *,
         beat: float = BEAT,
         permissions: McpPermissions | None = None,
-        most_sessions: tuple[int, int] = (MOST_OF_CALLER, MOST),
+        most_sessions: tuple[int, int] = (MOST_PER_CALLER, MOST),
     ) -> None:
         self._serving = serving
         self._parts = McpParts(
@@ -258,9 +260,9 @@ class McpEndpoint:
             return
         options = self._serving.options
         body = await _body(request, options.max_json_values)
-        fault = await _fault(body, options.max_nesting)
-        if fault is not None:
-            await fault(scope, receive, send)
+        parse_error = await _invalid_json_answer(body, options.max_nesting)
+        if parse_error is not None:
+            await parse_error(scope, receive, send)
             return
         manager = await self._open_manager()
         who = principal(caller)
@@ -352,8 +354,8 @@ class McpEndpoint:
         public_key = request.headers.get("x-public-key")
         authorization = request.headers.get("authorization")
         if key is None and public_key is None and authorization is not None:
-            scheme, _, given = authorization.partition(" ")
-            key = given.strip() if scheme.lower() == "bearer" else None
+            scheme, _, token = authorization.partition(" ")
+            key = token.strip() if scheme.lower() == "bearer" else None
         return await identified(request, self._serving, key, public_key)
 
     async def _open_manager(self) -> StreamableHTTPSessionManager:
@@ -411,7 +413,7 @@ async def _body(request: Request, values: int) -> bytes:
     return bytes(body)
 
 
-async def _fault(body: bytes, nesting: int) -> Response | None:
+async def _invalid_json_answer(body: bytes, nesting: int) -> Response | None:
     """Return the protocol's answer to a body that is not JSON, or is ambiguous JSON, or None if it is valid."""
     if not body:
         return None
@@ -421,8 +423,11 @@ async def _fault(body: bytes, nesting: int) -> Response | None:
         else:
             await asyncio.to_thread(read_json, body, nesting=nesting)
     except NotJson as error:
-        fault: JSONObject = {"code": PARSE_ERROR, "message": sentence(f"The body is not valid JSON: {error}")}
-        return answer({"jsonrpc": "2.0", "id": None, "error": fault}, 400)
+        error_body: JSONObject = {
+            "code": PARSE_ERROR,
+            "message": sentence(f"The body is not valid JSON: {error}"),
+        }
+        return answer({"jsonrpc": "2.0", "id": None, "error": error_body}, 400)
     return None
 
 

@@ -27,13 +27,13 @@ from toolwright.web.mcp.tools import Context, McpParts, is_modern
 VALID = 3600.0
 """Seconds that a state may be brought back: as long as a question waits for its answer."""
 
-_OWN = "p."
+_LOCAL_PREFIX = "p."
 
 
 class StateCodec:
-    """The SDK's codec over the journal's cipher: every process that has its keys reads what any of them has sealed.
+    """The SDK's codec over the journal's cipher, so that every process with its keys can read the states of all.
 
-    Where there are no keys, what one process has sealed only that one reads.
+    Without keys, only the process that sealed a state can read it.
     """
 
     def __init__(self, cipher: Cipher) -> None:
@@ -45,12 +45,12 @@ class StateCodec:
         try:
             return self._cipher.seal(payload.decode())[0]
         except CannotSeal:
-            return _OWN + self._own.seal(payload)
+            return _LOCAL_PREFIX + self._own.seal(payload)
 
     def unseal(self, token: str) -> bytes:
         """Decrypt a token. Raises `InvalidRequestState`."""
-        if token.startswith(_OWN):
-            return self._own.unseal(token.removeprefix(_OWN))
+        if token.startswith(_LOCAL_PREFIX):
+            return self._own.unseal(token.removeprefix(_LOCAL_PREFIX))
         try:
             return self._cipher.open(token).encode()
         except CannotUnseal as error:  # whose words are the operator's, who would look for a lost key
@@ -80,12 +80,12 @@ class Relay:
     async def send(self, events: Sequence[Event]) -> None:
         """Pass on what of these events is for the host."""
         for event in events:
-            own = event.payload.get("toolCallId") == self._call_id
-            if event.type == "tool.progress" and own:
+            is_own = event.payload.get("toolCallId") == self._call_id
+            if event.type == "tool.progress" and is_own:
                 await self._progress(event)
             elif event.type == LOG:
                 await self._log(event.payload.get("data"))
-            elif event.type in ENDS and own:
+            elif event.type in ENDS and is_own:
                 self.ended = True
 
     async def beat(self, seconds: float, what: str) -> None:
@@ -105,16 +105,16 @@ class Relay:
             text if isinstance(text, str) else None,
         )
 
-    async def _log(self, said: JSON) -> None:
-        given = said if isinstance(said, dict) else {"message": said}
-        level = given.get("level", "info")
-        named = level if level in LEVELS else "info"
-        if not self._wanted(named):
+    async def _log(self, content: JSON) -> None:
+        fields = content if isinstance(content, dict) else {"message": content}
+        level = fields.get("level", "info")
+        mcp_level = level if level in LEVELS else "info"
+        if not self._is_enabled(mcp_level):
             return
-        logger = given.get("logger")
-        rest = {name: each for name, each in given.items() if name not in ("level", "logger")}
+        logger = fields.get("logger")
+        rest = {name: each for name, each in fields.items() if name not in ("level", "logger")}
         params = LoggingMessageNotificationParams(
-            level=named,
+            level=mcp_level,
             logger=logger if isinstance(logger, str) else None,
             data=rest["message"] if list(rest) == ["message"] else rest,
         )
@@ -122,7 +122,7 @@ class Relay:
             LoggingMessageNotification(params=params), self._context.request_id
         )
 
-    def _wanted(self, level: LoggingLevel) -> bool:
+    def _is_enabled(self, level: LoggingLevel) -> bool:
         if is_modern(self._context):
             meta = (self._context.params or {}).get("_meta")
             return level in allowed_log_levels(self._context.protocol_version, meta)
@@ -135,17 +135,17 @@ def session_of(context: Context) -> str | None:
     return None if context.request is None else context.request.headers.get("mcp-session-id")
 
 
-MOST_OF_CALLER = 250
+MOST_PER_CALLER = 250
 MOST = 1_000
 _HEADER = MCP_SESSION_ID_HEADER.encode()
 FORWARDED = "toolwright-forwarded"  # the header of a request that another process has passed on
 KEY = "mcp session "
-LOOK_EVERY = 1.0  # seconds
+CHECK_INTERVAL = 1.0  # seconds
 CONNECT = 5.0  # seconds to reach another process; an answer may take as long as it takes
 _HOP_BY_HOP = frozenset(
     [b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"]
 )
-_MADE_HERE = frozenset([b"date", b"server"])  # headers of an answer that this server makes itself
+_OWN_HEADERS = frozenset([b"date", b"server"])  # headers of an answer that this server makes itself
 
 
 @dataclass(slots=True, eq=False)
@@ -160,7 +160,7 @@ class McpSessions:
 
     end: Callable[[str, str], Awaitable[None]]
     addresses: "SessionAddresses"
-    most_of_caller: int = MOST_OF_CALLER
+    most_of_caller: int = MOST_PER_CALLER
     most: int = MOST
     _sessions: OrderedDict[str, _Session] = field(default_factory=OrderedDict[str, _Session])
     _opening: int = 0
@@ -218,17 +218,19 @@ class McpSessions:
             self.addresses.remove(session_id)
 
     async def _make_room(self, caller: str) -> None:
-        own = [name for name, each in self._sessions.items() if each.caller == caller]
-        if len(own) >= self.most_of_caller:
+        session_ids = [name for name, each in self._sessions.items() if each.caller == caller]
+        if len(session_ids) >= self.most_of_caller:
             await self._end_idle(
-                own, f"This caller has {quantity(len(own), 'session')} in use, the most there may be."
+                session_ids,
+                f"This caller has {quantity(len(session_ids), 'session')} in use, the most there may be.",
             )
         elif len(self._sessions) >= self.most:
             await self._end_idle(
-                self._most_of_one(), f"{quantity(len(self), 'session')} are in use, the most there may be."
+                self._sessions_of_busiest(),
+                f"{quantity(len(self), 'session')} are in use, the most there may be.",
             )
 
-    def _most_of_one(self) -> list[str]:
+    def _sessions_of_busiest(self) -> list[str]:
         """Return the sessions of the caller who has the most."""
         by_caller: dict[str, list[str]] = {}
         for name, session in self._sessions.items():
@@ -285,8 +287,8 @@ class SessionAddresses:
         passed_on = self._client.build_request(
             request.method, place, headers=[*headers, (FORWARDED.encode(), b"1")], content=body
         )
-        begun = asyncio.Event()
-        passing = asyncio.create_task(_pass_back(self._client, passed_on, send, begun))
+        started = asyncio.Event()
+        passing = asyncio.create_task(_pass_back(self._client, passed_on, send, started))
         leaving = asyncio.create_task(_until_gone(receive))
         lost = asyncio.create_task(self._until_lost(session_id, url))
         try:
@@ -299,19 +301,19 @@ class SessionAddresses:
         if ended:
             return passing.result()
         await asyncio.wait([passing])
-        if begun.is_set() and has_caller:
+        if started.is_set() and has_caller:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-        return begun.is_set() or not has_caller
+        return started.is_set() or not has_caller
 
     async def _until_lost(self, session_id: str, url: str) -> None:
-        """Return when the process at that URL neither says any more that it has the session, nor answers."""
+        """Return once the process at that URL neither announces the session nor answers."""
         while True:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(CHECK_INTERVAL)
             if self.find(session_id) != url and not await self._lives(url):
                 return
 
     async def _lives(self, url: str) -> bool:
-        """Return whether the process at that URL answers: where a broker is away, it is not heard otherwise."""
+        """Return whether the process at that URL answers, since without a broker its announcements do not arrive."""
         assert self._client is not None, "a request is passed on with it"
         try:
             await self._client.get(f"{url.rstrip('/')}/live", timeout=CONNECT)
@@ -326,18 +328,20 @@ class SessionAddresses:
 
 
 async def _pass_back(
-    client: httpx.AsyncClient, request: httpx.Request, send: Send, begun: asyncio.Event
+    client: httpx.AsyncClient, request: httpx.Request, send: Send, started: asyncio.Event
 ) -> bool:
     try:
         response = await client.send(request, stream=True)
     except httpx.TransportError:
         return False
-    begun.set()
+    started.set()
     try:
-        dropped = _HOP_BY_HOP | _MADE_HERE
+        dropped = _HOP_BY_HOP | _OWN_HEADERS
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-        with suppress(httpx.TransportError):
+        with suppress(
+            httpx.TransportError
+        ):  # the process died in the middle: what it sent is passed on and ended
             async for piece in response.aiter_raw():
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -50,9 +50,9 @@ from toolwright.web.mcp.tools import TASKS, Context, McpParts, capabilities_of, 
 
 MANY = 200  # questions of one call
 MAX_TOKENS = 1_000  # of a model's answer, where the handler names no other number
-CANNOT_ASK = "The host cannot ask its user."
-NO_MODEL = "The host offers no model."
-NO_TEXT = "The answer of a model is a message of text."
+CANNOT_ASK = "The host does not support elicitation."
+NO_MODEL = "The host does not support sampling."
+NO_TEXT = "The model's answer must be a text message."
 
 
 @value
@@ -61,7 +61,7 @@ class Question:
 
     key: str
     call: Call
-    asked: JSONObject
+    params: JSONObject
 
     @property
     def is_sampling(self) -> bool:
@@ -77,21 +77,23 @@ class Question:
 async def open_questions(runtime: Runtime, call: AppCall | Call) -> Sequence[Question]:
     """Return the open questions of the call, oldest first."""
     seen: dict[str, int] = {}
-    found: list[Question] = []
-    for each in await runtime.app_calls.below(call, MANY):
-        asked = question_of(each) or sampling_of(each)
-        if asked is None:
+    questions: list[Question] = []
+    for each in await runtime.app_calls.nested_calls(call, MANY):
+        question = question_of(each) or sampling_of(each)
+        if question is None:
             continue
-        name = _name(asked) or each.id
+        name = _name(question) or each.id
         seen[name] = number = seen.get(name, 0) + 1
         if each.status in OPEN:
-            found.append(Question(key=name if number == 1 else f"{name}_{number}", call=each, asked=asked))
-    return found
+            questions.append(
+                Question(key=name if number == 1 else f"{name}_{number}", call=each, params=question)
+            )
+    return questions
 
 
-def _name(asked: JSONObject) -> str:
+def _name(arguments: JSONObject) -> str:
     """Return the title of the requested input as a name: `user_name` of `UserName`."""
-    schema = asked.get("requestedSchema")
+    schema = arguments.get("requestedSchema")
     title = schema.get("title") if isinstance(schema, dict) else None
     words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", title) if isinstance(title, str) else []
     return "_".join(words).lower()[:100]
@@ -100,9 +102,9 @@ def _name(asked: JSONObject) -> str:
 def request_of(question: Question, context: Context) -> InputRequest | None:
     """Return the question as the protocol asks it, or None if the host cannot ask its user, or its model, so."""
     if question.is_sampling:
-        return None if capabilities_of(context).sampling is None else _sampling(question.asked)
+        return None if capabilities_of(context).sampling is None else _sampling(question.params)
     able = capabilities_of(context).elicitation
-    message, url = str(question.asked["message"]), question.asked.get("url")
+    message, url = str(question.params["message"]), question.params.get("url")
     if able is None:
         return None
     if isinstance(url, str):
@@ -112,12 +114,12 @@ def request_of(question: Question, context: Context) -> InputRequest | None:
         return ElicitRequest(params=params)
     if able.form is None and able.url is not None:
         return None
-    schema: Any = question.asked["requestedSchema"]
+    schema: Any = question.params["requestedSchema"]
     return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
 
 
-def _sampling(asked: JSONObject) -> CreateMessageRequest:
-    written: Any = asked
+def _sampling(arguments: JSONObject) -> CreateMessageRequest:
+    written: Any = arguments
     messages = [
         SamplingMessage(role=each["role"], content=TextContent(text=each["content"]))
         for each in written["messages"]
@@ -141,11 +143,11 @@ async def ask(runtime: Runtime, question: Question, context: Context) -> None:
     metadata = ServerMessageMetadata(related_request_id=context.request_id)
     try:
         form = CreateMessageResult if question.is_sampling else ElicitResult
-        given = await context.session.send_request(request, form, metadata=metadata)
-        await answer(runtime, question, given)
+        response = await context.session.send_request(request, form, metadata=metadata)
+        await answer(runtime, question, response)
     except (MCPError, ValidationError, InvalidRequest) as error:
         why = error.message if isinstance(error, MCPError | InvalidRequest) else "it is none"
-        await refuse(runtime, question, sentence(f"The host's answer could not be taken: {why}"))
+        await refuse(runtime, question, sentence(f"The host's answer is invalid: {why}"))
 
 
 async def refuse(runtime: Runtime, question: Question, why: str | None = None) -> None:
@@ -155,33 +157,33 @@ async def refuse(runtime: Runtime, question: Question, why: str | None = None) -
     await _submit(runtime, question, ToolResult.fail(why, error_code="not_asked"))
 
 
-async def answer(runtime: Runtime, question: Question, given: object) -> None:
+async def answer(runtime: Runtime, question: Question, response: object) -> None:
     """Hand in the host's answer. Raises `InvalidRequest` for one that is not what was asked for."""
-    await _submit(runtime, question, _sampled(given) if question.is_sampling else _elicited(given))
+    await _submit(runtime, question, _sampled(response) if question.is_sampling else _elicited(response))
 
 
-async def answer_all(runtime: Runtime, questions: Sequence[Question], given: Mapping[str, Any]) -> bool:
+async def answer_all(runtime: Runtime, questions: Sequence[Question], responses: Mapping[str, Any]) -> bool:
     """Submit the matching answers. Returns whether there are any; other questions stay open."""
-    taken = False
+    is_any_answered = False
     for question in questions:
-        if question.key in given:
+        if question.key in responses:
             try:
-                await answer(runtime, question, given[question.key])
-                taken = True
+                await answer(runtime, question, responses[question.key])
+                is_any_answered = True
             except InvalidRequest:
                 continue  # it is asked again
-    return taken
+    return is_any_answered
 
 
-def _elicited(given: object) -> JSON:
-    if not isinstance(given, ElicitResult):
-        return cast("JSON", given)  # as a task's update brought it: it is validated with the question
-    content: Any = given.content
-    return {"action": given.action, **({} if content is None else {"content": content})}
+def _elicited(response: object) -> JSON:
+    if not isinstance(response, ElicitResult):
+        return cast("JSON", response)  # as a task's update brought it: it is validated with the question
+    content: Any = response.content
+    return {"action": response.action, **({} if content is None else {"content": content})}
 
 
-def _sampled(given: object) -> JSON:
-    written = given.model_dump(by_alias=True) if isinstance(given, BaseModel) else given
+def _sampled(response: object) -> JSON:
+    written = response.model_dump(by_alias=True) if isinstance(response, BaseModel) else response
     try:
         read = CreateMessageResult.model_validate(written, by_name=False)
     except ValidationError:
@@ -191,9 +193,9 @@ def _sampled(given: object) -> JSON:
     return {"text": read.content.text, "model": read.model}
 
 
-async def _submit(runtime: Runtime, question: Question, given: JSON | ToolResult) -> None:
+async def _submit(runtime: Runtime, question: Question, result: JSON | ToolResult) -> None:
     try:
-        await runtime.calls.submit(question.call.run_id, question.call.id, given)
+        await runtime.calls.submit(question.call.run_id, question.call.id, result)
     except (CallResolved, CallExpired, CallCancelled, AlreadyOver):
         return  # another answer came first
 
@@ -263,8 +265,8 @@ class Tasks:
             for each in calls
             if each.parent_id is None and self._parts.permits(context, each.name)
         ]
-        following = {"nextCursor": str(first + PAGE)} if len(calls) == PAGE else {}
-        return {"tasks": tasks, **following}
+        next_page = {"nextCursor": str(first + PAGE)} if len(calls) == PAGE else {}
+        return {"tasks": tasks, **next_page}
 
     async def result(self, context: Context, params: TaskParams) -> dict[str, Any]:
         """`tasks/result` of 2025-11-25: the result of the call, once it is there."""
@@ -279,8 +281,8 @@ class Tasks:
         result = self._result(call)
         if result is None:
             raise MCPError(INTERNAL_ERROR, f"The task is {call.status}.")
-        made = await self._made(call, result)
-        written = _written(made)
+        answer = await self._protocol_result(call, result)
+        written = _written(answer)
         return {**written, "_meta": {**written.get("_meta", {}), RELATED: {"taskId": call.id}}}
 
     async def _ask(self, context: Context, call: Call) -> None:
@@ -304,9 +306,9 @@ class Tasks:
     def _result(self, call: Call) -> ToolResult | None:
         return self._parts.runtime.app_calls.result(call) if is_over(call.status) else None
 
-    async def _made(self, call: Call, result: ToolResult) -> CallToolResult:
+    async def _protocol_result(self, call: Call, result: ToolResult) -> CallToolResult:
         """Return the result as the protocol has it."""
-        tool = self._parts.pages.named(call.name)
+        tool = self._parts.pages.find(call.name)
         return await call_result(self._parts.runtime.files, call.thread_id, result, tool)
 
     async def _status(self, context: Context, call: Call) -> Status:
@@ -320,14 +322,14 @@ class Tasks:
         task = task_json(call, status_of(call, result))
         if not is_over(call.status):
             questions = await open_questions(self._parts.runtime, call)
-            asked = {each.key: request_of(each, context) for each in questions}
+            input_requests = {each.key: request_of(each, context) for each in questions}
             for each in questions:
-                if asked[each.key] is None:
+                if input_requests[each.key] is None:
                     await refuse(self._parts.runtime, each)
-            requests = {key: _written(each) for key, each in asked.items() if each is not None}
+            requests = {key: _written(each) for key, each in input_requests.items() if each is not None}
             return {**task, "status": "input_required", "inputRequests": requests} if requests else task
         if task["status"] == "completed" and result is not None:
-            return {**task, "result": _written(await self._made(call, result))}
+            return {**task, "result": _written(await self._protocol_result(call, result))}
         if task["status"] == "failed":
             why = f"The call is {call.status}." if result is None or result.error is None else result.error
             return {**task, "error": {"code": INTERNAL_ERROR, "message": why}}
@@ -380,8 +382,8 @@ def legacy_task(call: Call, status: Status, result: ToolResult | None) -> dict[s
 
 def is_task_request(context: Context) -> bool:
     """Return whether a host of 2025-11-25 asks for a task in place of a result."""
-    asked: Mapping[str, Any] = context.params or {}
-    return context.method == "tools/call" and not is_modern(context) and isinstance(asked.get("task"), dict)
+    params: Mapping[str, Any] = context.params or {}
+    return context.method == "tools/call" and not is_modern(context) and isinstance(params.get("task"), dict)
 
 
 def check_name(context: Context, task_id: str) -> None:

@@ -92,7 +92,7 @@ class McpParts:
 
     def permits(self, context: Context, name: str) -> bool:
         """Return whether the caller of that request has permission to use the tool of that name."""
-        tool = self.pages.named(name)
+        tool = self.pages.find(name)
         read_only = tool is not None and tool.read_only
         return self.permissions.allow(self.caller(context).kind, name, read_only=read_only)
 
@@ -129,7 +129,7 @@ class ToolPages:
         self._rendered: dict[int, ListToolsResult] = {}
 
     def page(self, cursor: str | None) -> ListToolsResult:
-        """Return one page. Raises `MCPError` for a cursor that is none of ours."""
+        """Return one page. Raises `MCPError` for an unknown cursor."""
         first = 0 if cursor is None else _place(cursor, len(self._listed))
         if first not in self._rendered:
             last = first + PAGE
@@ -141,14 +141,14 @@ class ToolPages:
             )
         return self._rendered[first]
 
-    def find(self, name: str) -> Tool:
+    def require(self, name: str) -> Tool:
         """Return the tool of that name. Raises the protocol's error for one that there is not."""
-        tool = self.named(name)
+        tool = self.find(name)
         if tool is None:
             raise unknown(name)
         return tool
 
-    def named(self, name: str) -> Tool | None:
+    def find(self, name: str) -> Tool | None:
         """Return the tool of that name, or None."""
         if name not in self.tools:
             return None
@@ -156,7 +156,7 @@ class ToolPages:
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
         """Return the schema that validates a call's headers, or None for an unknown tool."""
-        tool = self.named(name)
+        tool = self.find(name)
         return None if tool is None else tool.offered
 
 
@@ -189,22 +189,22 @@ class Output:
     def __init__(self, schema: JSONObject, name: str) -> None:
         self.wraps = schema.get("type") != "object"
         self.schema = _wrapped(schema) if self.wraps else schema
-        self._judge = ResultValidator(self.schema, name)
+        self._validator = ResultValidator(self.schema, name)
 
     def structured(self, result: JSON) -> JSON:
         """Return the structured content of a result."""
         return {"result": result} if self.wraps else result
 
-    async def fault(self, structured: JSON) -> str | None:
+    async def error(self, structured: JSON) -> str | None:
         """Return why structured content is not valid, or None."""
-        errors = await in_thread_if_large(structured, self._judge.faults, structured)
+        errors = await in_thread_if_large(structured, self._validator.errors, structured)
         return join_errors(errors) if errors else None
 
 
 def output_of(tool: Tool) -> Output | None:
     """Return what the tool promises of its results: its `_output` if that is an object, or its function's return
     annotation; None where nothing is known."""
-    if tool.result_judge is not None and tool.meta is not None and tool.meta.output is not None:
+    if tool.result_validator is not None and tool.meta is not None and tool.meta.output is not None:
         if tool.meta.output.get("type") != "object":
             return None
         return Output(with_definitions(tool.meta.output, tool.meta.definitions), tool.name)

@@ -1,1 +1,1 @@
-"""Bodies, queries and headers of requests, checked."""
+"""Validation of request bodies, queries and headers."""

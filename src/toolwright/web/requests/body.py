@@ -18,10 +18,10 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.env.env import EnvType
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.forms import form_error, known_and_few
+from toolwright.core.forms import form_error, limit_unknown_fields
 from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.limits import MOST_ERRORS
 from toolwright.core.plain import Path, spell
 from toolwright.core.text import brief, sentence
 from toolwright.web.options import GatewayOptions
@@ -30,11 +30,11 @@ _QUICK = 64 * 1024
 """Bytes up to which a body is read at once on the event loop, in about a millisecond."""
 
 _COST = 20
-"""Bytes that take as long to read as one value does."""
+"""Number of bytes that take as long to parse as one JSON value."""
 
 
 class Form(BaseModel):
-    """A body as it is sent: camelCase, no unknown fields, no types converted."""
+    """Base of request bodies: camelCase, no unknown fields, no type conversion."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
 
@@ -44,7 +44,7 @@ class Form(BaseModel):
         cls, value: Any, validator: ModelWrapValidatorHandler[Self]
     ) -> Self:  # whatever was sent
         """Validate only as many unknown fields as errors are reported."""
-        return validator(known_and_few(value, cls))
+        return validator(limit_unknown_fields(value, cls))
 
 
 F = TypeVar("F", bound=Form)
@@ -86,23 +86,23 @@ def parse(path: str, text: str, request: Request, times: int = 1) -> JSON:
 
 
 def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI document
-    """OpenAPI description of what `reads` takes; `correct_document` moves its parts where they belong."""
+    """Return the OpenAPI description of a body for `reads`; `correct_document` moves its parts to their places."""
     schema = form.model_json_schema(ref_template=DEFINITIONS)
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def invalid_value(what: str, errors: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
-    """pydantic's faults as one error; `skip` parts of each path say only where the value came from."""
+    """Return pydantic's errors as one. The first `skip` parts of each path, which name the source, are removed."""
     details = [
-        {"path": spell(error["loc"][skip:]), "message": form_error(error)} for error in errors[:MOST_FAULTS]
+        {"path": spell(error["loc"][skip:]), "message": form_error(error)} for error in errors[:MOST_ERRORS]
     ]
     text = "; ".join(f"{detail['path'] or f'The {what}'} {detail['message']}" for detail in details)
     return InvalidRequest(text, details)
 
 
 @contextmanager
-def faults_at(place: str, sent: str) -> Generator[None]:
-    """Faults that the runtime finds at `place` are told at `sent`, where the caller has put what is invalid."""
+def errors_at(place: str, sent: str) -> Generator[None]:
+    """Report errors that the runtime finds at `place` at `sent`, the path of the value in the request."""
     try:
         yield
     except InvalidRequest as error:
@@ -122,7 +122,7 @@ def _refuse_other_kinds(content_type: str | None) -> None:
 
 
 async def _body(request: Request, most: int) -> tuple[bytearray, ValueCount]:
-    """Return the whole body, counted as it came: one of too many values is refused while it is still coming."""
+    """Return the whole body. Its values are counted on arrival, and too many are rejected before the end."""
     body, count = bytearray(), ValueCount(most)
     async for piece in request.stream():
         try:

@@ -1,4 +1,4 @@
-"""Queries, headers and their fields: what a route does not know is refused, as an unknown field of a body is."""
+"""Validation of queries and headers: unknown parameters are rejected, like unknown fields of a body."""
 
 import re
 from collections.abc import Iterator
@@ -68,78 +68,82 @@ def _short_keys(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return value
 
 
-Words = Annotated[str, AfterValidator(_storable)]
-"""Text that every journal can keep."""
+StorableText = Annotated[str, AfterValidator(_storable)]
+"""Text that every journal can store."""
 
-Name = Annotated[Words, Field(max_length=MAX_NAME)]
+Name = Annotated[StorableText, Field(max_length=MAX_NAME)]
 """A name, a label or another short text."""
 
-Reference = Annotated[Words, Field(max_length=MAX_ID)]
-"""Name of something else: its id, or a name that serves as one."""
+Reference = Annotated[StorableText, Field(max_length=MAX_ID)]
+"""Reference to another object: its id or name."""
 
-Description = Annotated[Words, Field(max_length=MAX_DESCRIPTION)]
-"""A text that says what something is."""
+Description = Annotated[StorableText, Field(max_length=MAX_DESCRIPTION)]
+"""A description."""
 
 Metadata = Annotated[
     dict[str, JsonValue],
     AfterValidator(_short_keys),
     Field(json_schema_extra={"propertyNames": {"maxLength": MAX_NAME}}),
 ]
-"""Data that programs keep beside something, by short keys."""
+"""Data of the application, by short keys."""
 
-Id = Annotated[Words, Path(description="The id.")]
+Id = Annotated[StorableText, Path(description="The id.")]
 
 
 async def _space_id(
-    space_id: Annotated[Words | None, Query(alias="spaceId", description="The space's id.")] = None,
-    smart_space_id: Annotated[Words | None, Query(alias="smartSpaceId", description="The same.")] = None,
-    channel_id: Annotated[Words | None, Query(alias="channelId", description="The same.")] = None,
+    space_id: Annotated[StorableText | None, Query(alias="spaceId", description="The space's id.")] = None,
+    smart_space_id: Annotated[
+        StorableText | None, Query(alias="smartSpaceId", description="Same as spaceId.")
+    ] = None,
+    channel_id: Annotated[
+        StorableText | None, Query(alias="channelId", description="Same as spaceId.")
+    ] = None,
 ) -> str | None:
-    named = {"spaceId": space_id, "smartSpaceId": smart_space_id, "channelId": channel_id}
-    given = {name: each for name, each in named.items() if each is not None}
-    for name, each in given.items():
-        if each != next(iter(given.values())):
-            raise invalid_value(name, "names another space than the query does beside it")
-    return next(iter(given.values()), None)
+    ids = {"spaceId": space_id, "smartSpaceId": smart_space_id, "channelId": channel_id}
+    present = {name: each for name, each in ids.items() if each is not None}
+    for name, each in present.items():
+        if each != next(iter(present.values())):
+            raise invalid_value(name, "does not match the space in the query")
+    return next(iter(present.values()), None)
 
 
 SpaceId = Annotated[str | None, Depends(_space_id)]
-"""A space that a query names, under any of its names."""
+"""The space in a query, under any of the parameter's names."""
 
 Person = Annotated[
-    Words | None,
+    StorableText | None,
     Query(
         alias="userId",
         min_length=1,
         max_length=MAX_ID,
-        description="What the agent keeps for that person (an entity's id or external id), instead of its own.",
+        description="Read the agent's data for that person (an entity's id or external id) instead of its own.",
     ),
 ]
 
 Limit = Annotated[
     int,
     AfterValidator(PageLimit),
-    Query(ge=1, le=1_000, description="The most items of the answer, which ends early where they are large."),
+    Query(ge=1, le=1_000, description="Maximum number of items. Fewer are returned if they are large."),
 ]
-Offset = Annotated[int, Query(ge=0, le=10**9, description="How many items to leave out first.")]
+Offset = Annotated[int, Query(ge=0, le=10**9, description="Number of items to skip.")]
 
 EventId = Annotated[str, AfterValidator(_event_id)]
-"""An event's id, in digits; one that is too long to be any is larger than all."""
+"""An event's id, in digits. An id that is too long counts as larger than all."""
 
 
 _ONE = re.compile(r"bytes=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", re.IGNORECASE)
 
 
 class Unsatisfiable(Exception):
-    """The part lies behind the end."""
+    """The requested range begins after the end of the file."""
 
 
-def part_of(size: int, asked: str | None) -> slice | None:
+def part_of(size: int, path: str | None) -> slice | None:
     """Return the slice of a `Range`, or None for all bytes, also for an invalid range and for several parts.
 
     Raises `Unsatisfiable`.
     """
-    match = None if asked is None else _ONE.fullmatch(asked)
+    match = None if path is None else _ONE.fullmatch(path)
     if match is None or not (match[1] or match[2]):
         return None
     if not match[1]:

@@ -1,4 +1,4 @@
-"""Agents, declared by the app or configured here, what they keep in mind, and their inboxes."""
+"""Routes of agents, declared by the app or configured over HTTP, of their MCP servers and inboxes."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -15,14 +15,14 @@ from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, 
 from toolwright.web.dependencies import Service
 from toolwright.web.options import GatewayOptions
 from toolwright.web.requests.body import Form, described, parse, reads
-from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Person, SpaceId, Words
+from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Person, SpaceId, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import (
     Agent,
     InboxEvent,
-    McpFault,
     McpServer,
+    McpServerError,
     SystemPrompt,
     agent_json,
     inbox_json,
@@ -35,14 +35,14 @@ router = noun("/api/agents", "agents")
 
 
 class OperationFault(Shape):
-    """An operation of an OpenAPI document that is no tool, and why."""
+    """An operation of an OpenAPI document that could not become a tool, and why."""
 
     operation: str
     message: str
 
 
 class AgentAnswer(Shape):
-    """One agent; `faults` are there after a change whose OpenAPI documents have some."""
+    """One agent. `faults` are errors in its OpenAPI documents, after a change."""
 
     agent: Agent
     agent_id: str
@@ -51,7 +51,7 @@ class AgentAnswer(Shape):
 
 
 class AgentSaved(AgentAnswer):
-    """An agent, and whether it is a new one."""
+    """An agent, and whether it was created."""
 
     created: bool
 
@@ -63,7 +63,7 @@ class AgentList(ListShape):
 
 
 class Triggered(Shape):
-    """An agent that was woken."""
+    """An agent that was triggered."""
 
     success: Literal[True]
     agent_entity_id: str
@@ -73,7 +73,9 @@ class Configuration(Form):
     """A configuration, as an object or as JSON text."""
 
     config: dict[str, JsonValue] | None = None
-    config_json: str | dict[str, JsonValue] | None = Field(None, description="The same, also as JSON text.")
+    config_json: str | dict[str, JsonValue] | None = Field(
+        None, description="The configuration, as an object or as JSON text. An alternative to `config`."
+    )
 
     @model_validator(mode="after")
     def _one(self) -> "Configuration":
@@ -81,8 +83,8 @@ class Configuration(Form):
             raise ValueError("must have either config or configJson, not both")
         return self
 
-    def given_config(self, request: Request) -> JSON:
-        """Return the configuration that was given, or None."""
+    def requested_config(self, request: Request) -> JSON:
+        """Return the requested configuration, or None."""
         options: GatewayOptions = request.app.state.serving.options
         config = self._parsed(request)
         if options.scripts is not None:
@@ -116,7 +118,7 @@ class AgentChange(Configuration):
 
 
 class NewTrigger(Form):
-    """Why a service wakes an agent."""
+    """An event from a service for an agent's inbox."""
 
     service_name: Name
     payload: JsonValue = None
@@ -125,7 +127,7 @@ class NewTrigger(Form):
 @router.post(
     "",
     status_code=201,
-    responses=answers(AgentSaved, "The agent of that name, configured anew.", errors=(409, 413))
+    responses=answers(AgentSaved, "The updated agent of that name.", errors=(409, 413))
     | answers(AgentSaved, "The new agent.", 201),
     openapi_extra=described(NewAgent),
 )
@@ -135,8 +137,8 @@ async def save_agent(
     request: Request,
     new: Annotated[NewAgent, Depends(reads(NewAgent, CONFIG_VALUES))],
 ) -> Answer:
-    """Configure an agent, or the one of that name again: its next run has the new configuration."""
-    saved = await runtime.agents.save(new.name, new.given_config(request), new.description)
+    """Create an agent, or update the one of that name. Its next run uses the new configuration."""
+    saved = await runtime.agents.save(new.name, new.requested_config(request), new.description)
     body = _one(await runtime.agents.show(saved.agent.id), saved.faults)
     return answer({**body, "created": saved.created}, 201 if saved.created else 200)
 
@@ -145,20 +147,20 @@ async def save_agent(
 async def list_agents(
     _: Service, runtime: AtWork, limit: Limit = PageLimit(1_000), offset: Offset = 0
 ) -> Answer:
-    """The agents that the app declares, in their order, then the configured ones, oldest first."""
+    """List the agents that the app declares, in their order, then the configured ones, oldest first."""
     agents = await runtime.agents.show_all(limit, offset)
     return listed("agents", agents, lambda each: agent_json(each.agent, each.config))
 
 
 @router.get("/{agent_id}", responses=answers(AgentAnswer, "The agent.", errors=(404,)))
 async def get_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
-    """One agent, by its name or id."""
+    """Get an agent by name or id."""
     return answer(_one(await runtime.agents.show(agent_id)))
 
 
 @router.patch(
     "/{agent_id}",
-    responses=answers(AgentAnswer, "The agent as it is now.", errors=(404, 409, 413)),
+    responses=answers(AgentAnswer, "The updated agent.", errors=(404, 409, 413)),
     openapi_extra=described(AgentChange),
 )
 async def change_agent(
@@ -168,39 +170,39 @@ async def change_agent(
     agent_id: Id,
     change: Annotated[AgentChange, Depends(reads(AgentChange, CONFIG_VALUES))],
 ) -> Answer:
-    """Change a configured agent: its next run sees the change."""
-    config, errors = await runtime.agents.read_apis(change.given_config(request))
+    """Update a configured agent. Its next run uses the change."""
+    config, errors = await runtime.agents.read_apis(change.requested_config(request))
     changed = await runtime.agents.update(
         agent_id, name=change.name, config=config, description=change.description
     )
     return answer(_one(await runtime.agents.show(changed.id), errors))
 
 
-@router.delete("/{agent_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
+@router.delete("/{agent_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
-    """Delete a configured agent: it leaves its spaces; runs in progress end, no new one begins."""
+    """Delete a configured agent. It leaves its spaces, its runs in progress end, and no new ones start."""
     await runtime.agents.delete(agent_id)
     return answer({"success": True})
 
 
 @router.post(
     "/{agent_id}/trigger",
-    responses=answers(Triggered, "The agent is woken.", errors=(404, 413)),
+    responses=answers(Triggered, "The agent is notified.", errors=(404, 413)),
     openapi_extra=described(NewTrigger),
 )
 async def trigger_agent(
     _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewTrigger, Depends(reads(NewTrigger))]
 ) -> Answer:
-    """Wake an agent in a service's name; it reads the payload in its inbox."""
+    """Put an event with the payload into the agent's inbox, which starts a run."""
     await runtime.inboxes.trigger(agent_id, new.service_name, new.payload)
     return answer({"success": True, "agentEntityId": (await runtime.agents.get(agent_id)).entity_id})
 
 
-@router.get("/{agent_id}/prompt", responses=answers(SystemPrompt, "What it is told.", errors=(404,)))
+@router.get("/{agent_id}/prompt", responses=answers(SystemPrompt, "The agent's prompt.", errors=(404,)))
 async def get_prompt(
     _: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None, user_id: Person = None
 ) -> Answer:
-    """The agent's current system prompt: in its active space, or as if it were in the given space."""
+    """Get the agent's current system prompt, for its active space or the given one."""
     prompt = await runtime.prompts.of(agent_id, space_id, user_id)
     parts: list[JSON] = [{"name": part.name, "text": part.text} for part in prompt.sections]
     return answer({"prompt": prompt.prompt, "sections": parts})
@@ -222,20 +224,21 @@ class McpServers(Shape):
     """The MCP servers of an agent, in the order of its configuration."""
 
     servers: list[McpServer]
-    withheld: list[McpFault] = Field(
-        default_factory=list[McpFault],
-        description="Tools of the agent, its own among them, that its model is not offered, and why.",
+    withheld: list[McpServerError] = Field(
+        default_factory=list[McpServerError],
+        description="Tools of the agent that are withheld from its model, and why.",
     )
 
 
 McpThread = Annotated[
-    Words | None, Query(alias="threadId", description="A thread whose values the servers are asked with.")
+    StorableText | None,
+    Query(alias="threadId", description="The thread whose values are used to contact the servers."),
 ]
 
 
 @router.get("/{agent_id}/mcp", responses=answers(McpServers, "The servers.", errors=(404,)))
 async def list_mcp_servers(_: Service, runtime: AtWork, agent_id: Id, thread_id: McpThread = None) -> Answer:
-    """The MCP servers of an agent: which are there, the tools that it has of them, and what is wrong with them."""
+    """List the MCP servers of an agent with their status, tools and errors."""
     servers: list[JSON] = [mcp_server_json(each) for each in await runtime.mcp.of(agent_id, thread_id)]
     withheld: list[JSON] = [
         tool_fault_json(each.tool, each.message) for each in await runtime.mcp.withheld(agent_id)
@@ -245,10 +248,10 @@ async def list_mcp_servers(_: Service, runtime: AtWork, agent_id: Id, thread_id:
 
 @router.post(
     "/{agent_id}/mcp/{server}/tools/{tool}/accept",
-    responses=answers(Deleted, "The agent has the tool again.", errors=(404,)),
+    responses=answers(Deleted, "The changed tool is accepted.", errors=(404,)),
 )
 async def accept_mcp_tool(_: Service, runtime: AtWork, agent_id: Id, server: Id, tool: Id) -> Answer:
-    """Accept the definition of a tool that is held back since its server has changed it."""
+    """Accept the changed definition of a tool, which is withheld from the model until then."""
     await runtime.mcp.accept(agent_id, server, tool)
     return answer({"success": True})
 
@@ -269,7 +272,8 @@ class InboxEventAnswer(Shape):
 
 
 ThreadId = Annotated[
-    Words | None, Query(alias="threadId", description="Another thread of the agent than its home thread.")
+    StorableText | None,
+    Query(alias="threadId", description="A thread of the agent. The default is its home thread."),
 ]
 
 
@@ -282,17 +286,17 @@ async def list_inbox(
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
-    """Events of the agent's inbox, oldest first; a `failed` one waits until it is retried."""
+    """List the events of the agent's inbox, oldest first. A `failed` event is not retried automatically."""
     events = await runtime.inboxes.list(agent_id, thread_id, limit, offset)
     return listed("events", events, inbox_json)
 
 
 @inboxes_router.post(
-    "/{event_id}/retry", responses=answers(InboxEventAnswer, "The event, pending.", errors=(404, 409))
+    "/{event_id}/retry", responses=answers(InboxEventAnswer, "The event, pending again.", errors=(404, 409))
 )
 async def retry_event(
     _: Service, runtime: AtWork, agent_id: Id, event_id: Id, thread_id: ThreadId = None
 ) -> Answer:
-    """Try a failed event again, as if it were new."""
+    """Retry a failed event."""
     event = await runtime.inboxes.retry(agent_id, event_id, thread_id)
     return answer({"event": inbox_json(event)})

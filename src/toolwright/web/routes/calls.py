@@ -1,4 +1,4 @@
-"""Tool calls that wait for somebody outside, and their results."""
+"""Routes of tool calls that wait for a person or an external worker, and their results."""
 
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -13,11 +13,11 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import CallStatus
 from toolwright.runtime.pending.pending import LEASES, LONGEST_NAME
 from toolwright.web.answers import Answer, ListShape, answer, answers, listed
-from toolwright.web.dependencies import Known, Service
+from toolwright.web.dependencies import AnyCaller, Service
 from toolwright.web.requests.body import Form, described, reads
-from toolwright.web.requests.query import Id, Limit, Offset, Reference, SpaceId, Words
+from toolwright.web.requests.query import Id, Limit, Offset, Reference, SpaceId, StorableText
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here
+from toolwright.web.serving import ServingDep
 from toolwright.wire.call import Call, agent_entity_id, call_json
 from toolwright.wire.shape import Shape
 
@@ -36,8 +36,8 @@ class CallList(ListShape):
     calls: list[Call]
 
 
-class ResultTaken(Shape):
-    """A result that was handed in."""
+class SubmittedResult(Shape):
+    """Confirmation of a submitted result."""
 
     success: Literal[True]
     agent_entity_id: str | None
@@ -53,7 +53,7 @@ def _apart(values: list[str] | None) -> list[str] | None:
 Statuses = Annotated[
     list[CallStatus] | None,
     BeforeValidator(_apart),
-    Query(description="One or several, also with commas between; waiting and pending unless given."),
+    Query(description="One or more statuses, also separated by commas. The default is waiting and pending."),
 ]
 
 
@@ -62,7 +62,7 @@ class Submission(Form):
 
     call_id: Reference
     result: JsonValue = None
-    error: Words | None = None
+    error: StorableText | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -80,33 +80,35 @@ class Submission(Form):
             return self.result
         if "result" in self.model_fields_set or self.error is None:
             raise InvalidRequest(
-                "Give either a result, or an error as text.",
-                [{"path": "error", "message": "must be text, without a result beside it"}],
+                "Send either a result, or an error as text.",
+                [{"path": "error", "message": "must be text, and not combined with a result"}],
             )
         return ToolResult.fail(self.error)
 
 
-class ClaimAsked(Form):
-    """Who claims a call, and for how many milliseconds."""
+class ClaimRequest(Form):
+    """The worker that claims a call, and its lease in milliseconds."""
 
-    worker: Annotated[Words, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
+    worker: Annotated[StorableText, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
     lease_ms: Annotated[int, Field(ge=round(LEASES[0] * 1000), le=round(LEASES[1] * 1000))]
 
 
 @router.get("/calls", responses=answers(CallList, "The calls."))
 async def list_calls(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     status: Statuses = None,
-    run_id: Annotated[Words | None, Query(alias="runId")] = None,
-    agent_id: Annotated[Words | None, Query(alias="agentId", description="An agent's name or id.")] = None,
+    run_id: Annotated[StorableText | None, Query(alias="runId")] = None,
+    agent_id: Annotated[
+        StorableText | None, Query(alias="agentId", description="An agent's name or id.")
+    ] = None,
     space_id: SpaceId = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
-    """Tool calls, the oldest first; those that are open unless asked otherwise.
+    """List tool calls, oldest first; by default the open ones.
 
-    A person sees those of their threads, and visible ones in spaces they are a member of.
+    A person sees the calls of their threads, and visible calls in spaces of which they are a member.
     """
     calls = await serving.runtime.calls.list(
         status=status or OPEN,
@@ -121,20 +123,23 @@ async def list_calls(
 
 
 @router.get("/calls/{call_id}", responses=answers(CallAnswer, "The call.", errors=(404,)))
-async def get_call(caller: Known, serving: Here, call_id: Id) -> Answer:
-    """One tool call, whatever its status; a person sees those of their own threads."""
+async def get_call(caller: AnyCaller, serving: ServingDep, call_id: Id) -> Answer:
+    """Get a tool call of any status. A person sees the calls of their own threads."""
     return answer({"call": call_json(await serving.permits.call(caller, call_id))})
 
 
 @router.post(
     "/runs/{run_id}/tool-results",
-    responses=answers(ResultTaken, "The result was taken.", errors=(404, 409, 410, 413)),
+    responses=answers(SubmittedResult, "The result was accepted.", errors=(404, 409, 410, 413)),
     openapi_extra=described(Submission),
 )
 async def submit_result(
-    caller: Known, serving: Here, run_id: Id, submission: Annotated[Submission, Depends(reads(Submission))]
+    caller: AnyCaller,
+    serving: ServingDep,
+    run_id: Id,
+    submission: Annotated[Submission, Depends(reads(Submission))],
 ) -> Answer:
-    """Hand in the result of an open call, exactly once.
+    """Submit the result of an open call. Each call accepts one result.
 
     A call that waits for an approval is answered with `{approved, args?, reason?}` as its result.
     """
@@ -147,24 +152,24 @@ async def submit_result(
 
 @router.post(
     "/calls/{call_id}/cancel",
-    responses=answers(CallAnswer, "The call, cancelled.", errors=(404, 409)),
+    responses=answers(CallAnswer, "The cancelled call.", errors=(404, 409)),
 )
-async def cancel_call(_: Service, serving: Here, call_id: Id) -> Answer:
-    """Take an open call back: its agent reads the error `Tool call cancelled`."""
+async def cancel_call(_: Service, serving: ServingDep, call_id: Id) -> Answer:
+    """Cancel an open call. Its agent receives the error `Tool call cancelled`."""
     return answer({"call": call_json(await serving.runtime.calls.cancel(call_id))})
 
 
 @router.post(
     "/calls/{call_id}/claim",
-    responses=answers(CallAnswer, "The call, claimed until the lease is over.", errors=(404, 409, 410, 413)),
-    openapi_extra=described(ClaimAsked),
+    responses=answers(CallAnswer, "The call, claimed until the lease expires.", errors=(404, 409, 410, 413)),
+    openapi_extra=described(ClaimRequest),
 )
 async def claim_call(
-    _: Service, serving: Here, call_id: Id, claim: Annotated[ClaimAsked, Depends(reads(ClaimAsked))]
+    _: Service, serving: ServingDep, call_id: Id, claim: Annotated[ClaimRequest, Depends(reads(ClaimRequest))]
 ) -> Answer:
     """Claim an open call for a worker before it is executed; the same worker renews its lease in the same way.
 
-    Once the lease is over, others may claim it only if its tool is read-only or idempotent.
+    After the lease has expired, other workers may claim the call only if its tool is read-only or idempotent.
     """
     call = await serving.runtime.calls.claim(call_id, claim.worker, claim.lease_ms / 1000)
     return answer({"call": call_json(call)})

@@ -1,4 +1,4 @@
-"""The API's documentation: the OpenAPI document, where FastAPI does not say it right, and its page."""
+"""The API's documentation: corrections of FastAPI's OpenAPI document, and its page."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ from toolwright.web.answers import Answer, answer
 from toolwright.web.dependencies import SCHEMES, WAYS, identified
 from toolwright.web.requests.body import DEFINITIONS
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here, Serving
+from toolwright.web.serving import Serving, ServingDep
 
 Part = dict[str, Any]  # of an OpenAPI document
 
@@ -47,13 +47,13 @@ def _correct(document: Part) -> None:
 
 
 def _call_by_title(document: Part) -> None:
-    """A schema has the title of its shape as its name, not that of the class."""
+    """Name each schema by the title of its shape instead of by its class."""
     schemas: Part = document["components"]["schemas"]
     titles: dict[str, str] = {name: schema.get("title", name) for name, schema in schemas.items()}
-    named = {titles[name]: schema for name, schema in schemas.items()}
-    if len(named) < len(schemas):
+    by_title = {titles[name]: schema for name, schema in schemas.items()}
+    if len(by_title) < len(schemas):
         raise ValueError("Two schemas of the OpenAPI document have the same title. Rename one.")
-    document["components"]["schemas"] = dict(sorted(named.items()))
+    document["components"]["schemas"] = dict(sorted(by_title.items()))
     place = DEFINITIONS.format
     _refer(document, {place(model=name): place(model=title) for name, title in titles.items()})
 
@@ -72,7 +72,7 @@ def _refer(part: Any, names: Mapping[str, str]) -> None:  # any part of an OpenA
 
 
 def _name_ways(document: Part, routes: Iterable[object]) -> None:
-    """Say for each operation what its caller must present."""
+    """Set for each operation the credentials that its caller must present."""
     document["components"]["securitySchemes"] = {name: {**scheme} for name, scheme in SCHEMES.items()}
     for route in routes:
         if not isinstance(route, APIRoute) or not route.include_in_schema:
@@ -83,7 +83,7 @@ def _name_ways(document: Part, routes: Iterable[object]) -> None:
 
 
 def _name_body(operation: Part, schemas: Part) -> None:
-    """The schema of the body, and those within it, become schemas of the whole document; references lead there."""
+    """Move the schema of the body, and those within it, to the document's schemas, and refer to them."""
     content: Part = operation.get("requestBody", {}).get("content", {})
     for media in content.values():
         form: Part = dict(media["schema"])
@@ -91,7 +91,7 @@ def _name_body(operation: Part, schemas: Part) -> None:
         for name, schema in {**within, form["title"]: form}.items():
             if schemas.setdefault(name, schema) != schema:
                 raise ValueError(
-                    f"Two different schemas of the OpenAPI document are named {name!r}: rename one."
+                    f"Two different schemas of the OpenAPI document are named {name!r}. Rename one."
                 )
         media["schema"] = {"$ref": DEFINITIONS.format(model=form["title"])}
 
@@ -113,8 +113,8 @@ HEADERS = {
 _FILES = StaticFiles(directory=Path(__file__).parents[1] / "swagger_ui")
 
 
-async def _local(request: Request, serving: Here) -> Serving:
-    """Without keys who calls is validated as everywhere; with keys everybody may."""
+async def _local(request: Request, serving: ServingDep) -> Serving:
+    """Without keys, validate the caller as on all routes. With keys, allow everyone."""
     serving.access.check_local(request.headers, None if request.client is None else request.client.host)
     return serving
 
@@ -135,7 +135,7 @@ Reader = Annotated[Serving, Depends(_reader)]
 
 @router.get("/", include_in_schema=False, response_model=None)
 async def begin(serving: Local) -> Response:
-    """The way to the page; without it what this server is."""
+    """Redirect to the page, or describe this server if the page is off."""
     if serving.options.docs == "open" or (serving.options.docs and not serving.access.keyed):
         return RedirectResponse("docs")
     body: JSONObject = {"name": "Toolwright", "version": serving.options.version, "health": "/health"}
@@ -144,7 +144,7 @@ async def begin(serving: Local) -> Response:
 
 @router.get("/openapi.json", include_in_schema=False, response_model=None)
 async def describe(_: Reader, request: Request) -> Answer:
-    """The document; behind a proxy it says below which path the routes are."""
+    """Get the OpenAPI document. Behind a proxy it includes the path prefix of the routes."""
     make: Callable[[], dict[str, Any]] = request.app.openapi  # an OpenAPI document
     document = await asyncio.to_thread(make)  # the first time it takes a fifth of a second
     below = request.scope.get("root_path", "").rstrip("/")
@@ -153,13 +153,13 @@ async def describe(_: Reader, request: Request) -> Answer:
 
 @router.get("/docs", include_in_schema=False, response_model=None)
 async def show(_: Reader, request: Request) -> Response:
-    """The page."""
+    """Get the documentation page."""
     return await _file(PAGE, request)
 
 
 @router.get("/docs/{part}", include_in_schema=False, response_model=None)
 async def show_part(_: Reader, request: Request, part: str) -> Response:
-    """A script or a style of the page."""
+    """Get a script or a style sheet of the page."""
     if part not in PARTS:
         raise NotFound("Not found")
     return await _file(part, request)

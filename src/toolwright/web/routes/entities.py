@@ -1,4 +1,4 @@
-"""Entities, the people who may call and the app's agents, and their front-ends."""
+"""Routes of entities (the people who may call, and the app's agents) and of their registered clients."""
 
 from typing import Annotated, Literal
 
@@ -11,21 +11,21 @@ from toolwright.core.spaces.space import EntityFields
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.web.answers import Answer, Deleted, EnvNames, ListShape, answer, answers, listed
 from toolwright.web.auth.permits import owner_of_listed, speaker
-from toolwright.web.dependencies import Known, Service
+from toolwright.web.dependencies import AnyCaller, Service
 from toolwright.web.requests.body import Form, NewEnv, described, env_names, reads
-from toolwright.web.requests.query import Id, Limit, Metadata, Name, Offset, Reference, Words
+from toolwright.web.requests.query import Id, Limit, Metadata, Name, Offset, Reference, StorableText
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import AtWork, Here
+from toolwright.web.serving import AtWork, ServingDep
 from toolwright.wire.shape import Shape
 from toolwright.wire.space import Entity, FrontEnd, client_json, entity_json
 
-ExternalId = Annotated[Words, Field(min_length=1, max_length=LONGEST_EXTERNAL_ID)]
+ExternalId = Annotated[StorableText, Field(min_length=1, max_length=LONGEST_EXTERNAL_ID)]
 
 router = noun("/api/entities", "entities")
 
 
 class EntityAnswer(Shape):
-    """One entity."""
+    """An entity."""
 
     entity: Entity
 
@@ -39,13 +39,13 @@ class EntityList(ListShape):
 class EntityChange(Form):
     """Changes of a person; missing fields are unchanged."""
 
-    external_id: ExternalId | None = Field(None, description="What the person's tokens call them; unique.")
+    external_id: ExternalId | None = Field(None, description="The person's id in access tokens; unique.")
     display_name: Name | None = None
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
 
     @property
     def fields(self) -> EntityFields:
-        """The given fields."""
+        """Return the fields that the request has."""
         values: EntityFields = {}
         if "external_id" in self.model_fields_set:
             values["external_id"] = self.external_id
@@ -65,35 +65,35 @@ class NewEntity(EntityChange):
 @router.post(
     "",
     status_code=201,
-    responses=answers(EntityAnswer, "The known human of that externalId, changed.", errors=(413,))
+    responses=answers(EntityAnswer, "The existing human of that externalId, updated.", errors=(413,))
     | answers(EntityAnswer, "The new human.", 201),
     openapi_extra=described(NewEntity),
 )
 async def create_entity(
     _: Service, runtime: AtWork, new: Annotated[NewEntity, Depends(reads(NewEntity))]
 ) -> Answer:
-    """A human; where the externalId is known, that one, with the fields given."""
-    made = await runtime.entities.register(**new.fields)
-    return answer({"entity": entity_json(made.entity)}, 201 if made.created else 200)
+    """Register a human, or update the one with that externalId."""
+    registration = await runtime.entities.register(**new.fields)
+    return answer({"entity": entity_json(registration.entity)}, 201 if registration.created else 200)
 
 
 @router.get("", responses=answers(EntityList, "The entities."))
 async def list_entities(
     _: Service, runtime: AtWork, limit: Limit = PageLimit(50), offset: Offset = 0
 ) -> Answer:
-    """The agents in the order of their declaration, then the humans, the oldest first."""
+    """List the agents in the order of their declaration, then the humans, oldest first."""
     return listed("entities", await runtime.entities.list(limit, offset), entity_json)
 
 
 @router.get("/{entity_id}", responses=answers(EntityAnswer, "The entity.", errors=(404,)))
 async def get_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
-    """One entity."""
+    """An entity."""
     return answer({"entity": entity_json(await runtime.entities.get(entity_id))})
 
 
 @router.patch(
     "/{entity_id}",
-    responses=answers(EntityAnswer, "The human as it is now.", errors=(404, 409, 413)),
+    responses=answers(EntityAnswer, "The updated human.", errors=(404, 409, 413)),
     openapi_extra=described(EntityChange),
 )
 async def change_entity(
@@ -103,22 +103,22 @@ async def change_entity(
     return answer({"entity": entity_json(await runtime.entities.update(entity_id, **change.fields))})
 
 
-@router.delete("/{entity_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
+@router.delete("/{entity_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
-    """Delete a human: their tokens open nothing any more, their threads stay."""
+    """Delete a human. Their tokens are no longer accepted; their threads are kept."""
     await runtime.entities.delete(entity_id)
     return answer({"success": True})
 
 
 @router.patch(
     "/{entity_id}/env",
-    responses=answers(EnvNames, "The names that the human has now.", errors=(404, 413)),
+    responses=answers(EnvNames, "The names of the human's variables.", errors=(404, 413)),
     openapi_extra=described(NewEnv),
 )
 async def set_entity_env(
     _: Service, runtime: AtWork, entity_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
 ) -> Answer:
-    """Set values for all threads of a human, secrets unless said otherwise, or take them away with null."""
+    """Set variables for all threads of a human, as secrets by default, or delete them with null."""
     return answer(env_names(await runtime.entities.set_env(entity_id, read_env(new.env))))
 
 
@@ -137,7 +137,7 @@ class ClientList(ListShape):
     clients: list[FrontEnd]
 
 
-EntityId = Annotated[Words | None, Query(alias="entityId", description="Those of one entity.")]
+EntityId = Annotated[StorableText | None, Query(alias="entityId", description="Only those of this entity.")]
 
 
 class NewClient(Form):
@@ -146,7 +146,7 @@ class NewClient(Form):
     name: Name | None = None
     metadata: Metadata | None = None
     entity_id: Reference | None = Field(
-        None, description="Whose it is: a service says for whom; a person's is their own."
+        None, description="The owner. Required from services; for a person it is always themselves."
     )
 
 
@@ -157,26 +157,30 @@ class NewClient(Form):
     openapi_extra=described(NewClient),
 )
 async def register_client(
-    caller: Known, serving: Here, new: Annotated[NewClient, Depends(reads(NewClient))]
+    caller: AnyCaller, serving: ServingDep, new: Annotated[NewClient, Depends(reads(NewClient))]
 ) -> Answer:
     """Register a front-end."""
     whose = speaker(caller, new.entity_id)
-    made = await serving.runtime.clients.register(whose, new.name, new.metadata)
-    return answer({"client": client_json(made)}, 201)
+    registration = await serving.runtime.clients.register(whose, new.name, new.metadata)
+    return answer({"client": client_json(registration)}, 201)
 
 
 @clients_router.get("", responses=answers(ClientList, "The clients."))
 async def list_clients(
-    caller: Known, serving: Here, entity_id: EntityId = None, limit: Limit = PageLimit(50), offset: Offset = 0
+    caller: AnyCaller,
+    serving: ServingDep,
+    entity_id: EntityId = None,
+    limit: Limit = PageLimit(50),
+    offset: Offset = 0,
 ) -> Answer:
-    """Registered front-ends, the oldest first; a person's are their own."""
+    """List registered clients, oldest first. A person sees their own."""
     clients = await serving.runtime.clients.list(owner_of_listed(caller, entity_id), limit, offset)
     return listed("clients", clients, client_json)
 
 
-@clients_router.delete("/{client_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
-async def delete_client(caller: Known, serving: Here, client_id: Id) -> Answer:
-    """Take a front-end off the list."""
+@clients_router.delete("/{client_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
+async def delete_client(caller: AnyCaller, serving: ServingDep, client_id: Id) -> Answer:
+    """Delete a registered client."""
     await serving.permits.client(caller, client_id)
     await serving.runtime.clients.delete(client_id)
     return answer({"success": True})

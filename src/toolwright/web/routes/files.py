@@ -1,4 +1,4 @@
-"""Files of threads: listed, and downloaded so that no browser runs them."""
+"""Routes that list the files of threads, and download them so that no browser executes them."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -14,10 +14,10 @@ from toolwright.core.files.file import File as FileRow
 from toolwright.core.limits import PageLimit
 from toolwright.core.text import quantity
 from toolwright.web.answers import Answer, ListShape, answer, answers, failures, listed
-from toolwright.web.dependencies import Known
-from toolwright.web.requests.query import Id, Limit, Offset, Unsatisfiable, Words, part_of
+from toolwright.web.dependencies import AnyCaller
+from toolwright.web.requests.query import Id, Limit, Offset, StorableText, Unsatisfiable, part_of
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here
+from toolwright.web.serving import ServingDep
 from toolwright.wire.message import File, file_json
 
 router = noun("/api/threads/{thread_id}/files", "files")
@@ -29,22 +29,22 @@ class FileList(ListShape):
     files: list[File]
 
 
-SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
-"""Types that a browser may show in place; all others it saves: in none of these can a script be."""
+INLINE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
+"""Content types that a browser may display, because they cannot contain scripts. All others are downloaded."""
 
 _BYTES: dict[str, Any] = {  # a part of an OpenAPI document
     "description": "The bytes of the file.",
     "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
 }
 Unlisted = Annotated[str | None, Header(include_in_schema=False)]
-FilePath = Annotated[Words, Path(description="The file's path, with or without a slash before it.")]
+FilePath = Annotated[StorableText, Path(description="The file's path, with or without a slash before it.")]
 
 
 @router.get("", responses=answers(FileList, "The files.", errors=(404,)))
 async def list_files(
-    caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
 ) -> Answer:
-    """The thread's files, by path."""
+    """List the thread's files by path."""
     await serving.permits.thread(caller, thread_id)
     files = await serving.runtime.files.list(thread_id)
     return listed("files", sliced(files, limit, offset), file_json)
@@ -56,27 +56,27 @@ async def list_files(
     responses={
         200: _BYTES,
         206: {**_BYTES, "description": "The part of the bytes that a `Range` names."},
-        304: {"description": "The caller has these bytes already."},
+        304: {"description": "Not modified: the caller already has this version."},
     }
     | failures(404, 416),
 )
 async def get_file(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     thread_id: Id,
     path: FilePath,
     if_none_match: Unlisted = None,
-    asked: Annotated[str | None, Header(alias="range", include_in_schema=False)] = None,
+    range_header: Annotated[str | None, Header(alias="range", include_in_schema=False)] = None,
     if_range: Unlisted = None,
 ) -> Response:
-    """The bytes of a file, or of one part of it (`Range: bytes=0-99`)."""
+    """Download a file, or one part of it (`Range: bytes=0-99`)."""
     await serving.permits.thread(caller, thread_id)
     file = await serving.runtime.files.get(thread_id, path)
     headers = _headers(file)
     if if_none_match is not None and headers["ETag"] in map(str.strip, if_none_match.split(",")):
         return Response(status_code=304, headers=headers)
     try:
-        part = part_of(file.size, asked if if_range in (None, headers["ETag"]) else None)
+        part = part_of(file.size, range_header if if_range in (None, headers["ETag"]) else None)
     except Unsatisfiable:
         why = f"The file has {quantity(file.size, 'byte')}, and none of these."
         headers = {"Content-Range": f"bytes */{file.size}"}
@@ -93,8 +93,8 @@ async def get_file(
 
 
 @router.head("/{path:path}", response_class=Response, include_in_schema=False)
-async def describe_file(caller: Known, serving: Here, thread_id: Id, path: FilePath) -> Response:
-    """The headers of a download; the bytes are not read."""
+async def describe_file(caller: AnyCaller, serving: ServingDep, thread_id: Id, path: FilePath) -> Response:
+    """Get the headers of a download, without reading the content."""
     await serving.permits.thread(caller, thread_id)
     file = await serving.runtime.files.get(thread_id, path)
     return Response(headers={**_headers(file), "Content-Length": str(file.size)})
@@ -108,8 +108,8 @@ async def _and_then(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator
 
 
 def _headers(file: FileRow) -> dict[str, str]:
-    """Headers of a file, so that a browser runs nothing of somebody else's."""
-    inline = file.mime_type in SHOWN
+    """Return headers that keep a browser from executing the file."""
+    inline = file.mime_type in INLINE_TYPES
     charset = "; charset=utf-8" if file.mime_type.startswith("text/") else ""
     name = quote(file.name, safe="")
     return {

@@ -1,4 +1,4 @@
-"""The memory of agents: core blocks, who reads them, and archival passages."""
+"""Routes of the memory of agents: blocks, the agents they are shared with, and archival passages."""
 
 from typing import Annotated, Literal
 
@@ -16,8 +16,8 @@ from toolwright.core.agents.memory import (
 from toolwright.core.limits import PageLimit
 from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
-from toolwright.web.requests.body import Form, described, faults_at, reads
-from toolwright.web.requests.query import Id, Limit, Offset, Person, Reference, Words
+from toolwright.web.requests.body import Form, described, errors_at, reads
+from toolwright.web.requests.query import Id, Limit, Offset, Person, Reference, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import Block, Passage, block_json, passage_json
@@ -25,8 +25,8 @@ from toolwright.wire.shape import Shape
 
 router = noun("/api/agents/{agent_id}", "agents")
 
-Tag = Annotated[Words, Field(max_length=LONGEST_TAG)]
-Label = Annotated[Words, Path(description="The label of the block, percent-encoded.")]
+Tag = Annotated[StorableText, Field(max_length=LONGEST_TAG)]
+Label = Annotated[StorableText, Path(description="The label of the block, percent-encoded.")]
 
 
 class BlockList(ListShape):
@@ -42,7 +42,7 @@ class BlockAnswer(Shape):
 
 
 class PassageList(ListShape):
-    """Passages, the newest first, or as they were found."""
+    """Passages, newest first, or by rank if they were searched for."""
 
     passages: list[Passage]
 
@@ -54,7 +54,7 @@ class PassageAnswer(Shape):
 
 
 class Linked(Shape):
-    """The reader reads the block."""
+    """Confirmation that the reader can read the block, or no longer can."""
 
     success: Literal[True]
 
@@ -62,16 +62,17 @@ class Linked(Shape):
 class NewBlock(Form):
     """The content of a block."""
 
-    content: Annotated[Words, Field(max_length=MAX_BLOCK, description="Up to 16 KiB in UTF-8.")]
+    content: Annotated[StorableText, Field(max_length=MAX_BLOCK, description="Up to 16 KiB in UTF-8.")]
     readers: Annotated[list[Reference], Field(max_length=MOST_LINKED)] = Field(
-        [], description="Other agents that read it from now on, by name or id, beside those who do already."
+        [],
+        description="Agents to share the block with, by name or id, in addition to those that already read it.",
     )
 
 
 class NewPassage(Form):
     """A passage to store."""
 
-    content: Annotated[Words, Field(max_length=MAX_PASSAGE, description="Up to 64 KiB in UTF-8.")]
+    content: Annotated[StorableText, Field(max_length=MAX_PASSAGE, description="Up to 64 KiB in UTF-8.")]
     tags: Annotated[list[Tag], Field(max_length=MOST_TAGS)] = Field([])
 
 
@@ -84,7 +85,7 @@ async def list_blocks(
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
-    """The blocks that the agent reads, its own and those that it is linked to, by label."""
+    """List the blocks that the agent reads, its own and those shared with it, by label."""
     return listed("blocks", await runtime.blocks.list(agent_id, limit, offset, user_id=user_id), block_json)
 
 
@@ -92,13 +93,13 @@ async def list_blocks(
 async def get_block(
     _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
 ) -> Answer:
-    """The agent's own block of that label, else the one that it is linked to."""
+    """Get the agent's own block of that label, or the one shared with it."""
     return answer({"block": block_json(await runtime.blocks.get(agent_id, label, user_id=user_id))})
 
 
 @router.put(
     "/memory/{label:text}",
-    responses=answers(BlockAnswer, "The block as it is now.", errors=(404, 413)),
+    responses=answers(BlockAnswer, "The updated block.", errors=(404, 413)),
     openapi_extra=described(NewBlock),
 )
 async def write_block(
@@ -109,7 +110,7 @@ async def write_block(
     new: Annotated[NewBlock, Depends(reads(NewBlock))],
     user_id: Person = None,
 ) -> Answer:
-    """Write a block of the agent's own: a new label makes a new one, else the content is replaced."""
+    """Create the agent's block of that label, or replace its content."""
     return answer(
         {
             "block": block_json(
@@ -119,30 +120,31 @@ async def write_block(
     )
 
 
-@router.delete("/memory/{label:text}", responses=answers(Deleted, "It is gone.", errors=(404,)))
+@router.delete("/memory/{label:text}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_block(
     _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
 ) -> Answer:
-    """Take a block of the agent's own away, also from those who are linked to it."""
+    """Delete a block of the agent, also for the agents it is shared with."""
     await runtime.blocks.drop(agent_id, label, user_id=user_id)
     return answer({"success": True})
 
 
 @router.put(
-    "/readers/{reader_id}/memory/{label:text}", responses=answers(Linked, "It reads it.", errors=(404,))
+    "/readers/{reader_id}/memory/{label:text}",
+    responses=answers(Linked, "The agent can read the block.", errors=(404,)),
 )
 async def link_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> Answer:
-    """Link another agent to a block of this agent."""
+    """Share a block of this agent with another agent."""
     await runtime.blocks.link(agent_id, label, reader_id)
     return answer({"success": True})
 
 
 @router.delete(
     "/readers/{reader_id}/memory/{label:text}",
-    responses=answers(Deleted, "It reads it no longer.", errors=(404,)),
+    responses=answers(Deleted, "The agent can no longer read the block.", errors=(404,)),
 )
 async def unlink_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> Answer:
-    """Remove another agent's link to a block of this agent, if it exists."""
+    """Stop sharing a block of this agent with another agent."""
     await runtime.blocks.unlink(agent_id, label, reader_id)
     return answer({"success": True})
 
@@ -153,21 +155,21 @@ async def list_passages(
     runtime: AtWork,
     agent_id: Id,
     q: Annotated[
-        Words | None,
-        Query(max_length=LONGEST_QUERY, description="Words that must stand in them; of 100 at most."),
+        StorableText | None,
+        Query(max_length=LONGEST_QUERY, description="Words that the passages must contain."),
     ] = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
-    """The agent's passages, the newest first; those that a query finds by their rank."""
+    """List the agent's passages, newest first, or search them, best match first."""
     if q is None:
         return listed(
             "passages", await runtime.passages.list(agent_id, limit, offset, user_id=user_id), passage_json
         )
-    with faults_at("query", "q"):
-        found = await runtime.passages.search(agent_id, q, limit, offset, user_id=user_id)
-    return listed("passages", found, passage_json)
+    with errors_at("query", "q"):
+        passages = await runtime.passages.search(agent_id, q, limit, offset, user_id=user_id)
+    return listed("passages", passages, passage_json)
 
 
 @router.post(
@@ -192,16 +194,16 @@ async def store_passage(
 async def get_passage(
     _: Service, runtime: AtWork, agent_id: Id, passage_id: Id, user_id: Person = None
 ) -> Answer:
-    """One passage of the agent."""
+    """Get a passage of the agent."""
     return answer(
         {"passage": passage_json(await runtime.passages.get(agent_id, passage_id, user_id=user_id))}
     )
 
 
-@router.delete("/passages/{passage_id}", responses=answers(Deleted, "It is gone.", errors=(404,)))
+@router.delete("/passages/{passage_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_passage(
     _: Service, runtime: AtWork, agent_id: Id, passage_id: Id, user_id: Person = None
 ) -> Answer:
-    """Take a passage away."""
+    """Delete a passage."""
     await runtime.passages.drop(agent_id, passage_id, user_id=user_id)
     return answer({"success": True})

@@ -1,4 +1,4 @@
-"""Goals, memories and plans of agents: read, set and given up."""
+"""Routes of the goals, memories and plans of agents."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -22,8 +22,8 @@ from toolwright.core.agents.schedule import LONGEST_SCHEDULE
 from toolwright.core.limits import PageLimit
 from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
-from toolwright.web.requests.body import Form, described, faults_at, reads
-from toolwright.web.requests.query import Id, Limit, Offset, Person, Words
+from toolwright.web.requests.body import Form, described, errors_at, reads
+from toolwright.web.requests.query import Id, Limit, Offset, Person, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import Goal, Memory, Plan, goal_json, memory_json, plan_json
@@ -31,11 +31,11 @@ from toolwright.wire.agent import Goal, Memory, Plan, goal_json, memory_json, pl
 router = noun("/api/agents/{agent_id}", "agents")
 F = TypeVar("F", bound=Form)
 
-OwnId = Annotated[Words, Field(max_length=LONGEST_ID)]
-Text = Annotated[Words, Field(max_length=LONGEST_TEXT)]
-ShortText = Annotated[Words, Field(max_length=LONGEST_NAME)]
-Time = Annotated[Words, Field(max_length=LONGEST_SCHEDULE)]
-Key = Annotated[Words, Path(description="The key, percent-encoded.")]
+ItemId = Annotated[StorableText, Field(max_length=LONGEST_ID)]
+Text = Annotated[StorableText, Field(max_length=LONGEST_TEXT)]
+ShortText = Annotated[StorableText, Field(max_length=LONGEST_NAME)]
+Time = Annotated[StorableText, Field(max_length=LONGEST_SCHEDULE)]
+Key = Annotated[StorableText, Path(description="The key, percent-encoded.")]
 
 
 class GoalList(ListShape):
@@ -57,9 +57,9 @@ class PlanList(ListShape):
 
 
 class NewGoal(Form):
-    """A goal, new or changed: what is left out stays as it is. A new one needs a description."""
+    """A goal to create or update. Omitted fields are unchanged. A new goal needs a description."""
 
-    id: OwnId | None = Field(None, description="The goal to update; omit it to create a new goal.")
+    id: ItemId | None = Field(None, description="The goal to update; omit it to create a new goal.")
     description: Text | None = None
     status: ShortText | None = None
     priority: ShortText | None = None
@@ -84,7 +84,7 @@ class NewGoals(NewGoal):
 
 
 class NewMemory(Form):
-    """A memory; one with its key is replaced."""
+    """A memory to store. It replaces the one with the same key."""
 
     key: ShortText
     value: Text
@@ -115,25 +115,28 @@ class NewMemories(Form):
 
 
 class NewPlan(Form):
-    """A plan, new or changed: what is left out stays as it is.
+    """A plan to create or update. Omitted fields are unchanged.
 
-    A new one needs a name, an instruction, and one of runAfter, scheduledAt and cron.
+    A new plan needs a name, an instruction, and one of runAfter, scheduledAt and cron.
     """
 
-    id: OwnId | None = Field(None, description="The plan to change; without one, a new plan is made.")
+    id: ItemId | None = Field(None, description="The plan to update; omit it to create a new plan.")
     name: ShortText | None = None
-    instruction: Text | None = Field(None, description="What the agent is told when it runs.")
+    instruction: Text | None = Field(
+        None, description="The instruction that the agent receives when the plan is due."
+    )
     run_after: int | float | Time | None = Field(
         None, description="Once, after milliseconds or a text such as '5 hours' or '1h30m'."
     )
     scheduled_at: Time | None = Field(
-        None, description="Once, at this instant: ISO 8601 with an offset, or with a timezone."
+        None, description="Once, at this time: ISO 8601 with an offset, or with a timezone."
     )
     cron: Time | None = Field(
-        None, description="Again and again: minute, hour, day of month, month, day of week, or '@daily'."
+        None, description="Repeatedly: minute, hour, day of month, month, day of week, or '@daily'."
     )
     timezone: Time | None = Field(
-        None, description="The IANA time zone of cron, or of scheduledAt without an offset; else it is UTC."
+        None,
+        description="The IANA time zone of cron, or of scheduledAt without an offset. The default is UTC.",
     )
 
     def change(self) -> PlanChange:
@@ -162,9 +165,9 @@ def _list_or_one(form: F, plural: str) -> F:
     return form
 
 
-def _faults_of(plural: str, items: Sequence[Form] | None) -> AbstractContextManager[None]:
-    """Faults of the one item that the body itself is are told at its fields."""
-    return faults_at(f"{plural}.0", "") if items is None else nullcontext()
+def _errors_of_one(plural: str, items: Sequence[Form] | None) -> AbstractContextManager[None]:
+    """Report errors of a body that is itself one item at its fields, without the item's index."""
+    return errors_at(f"{plural}.0", "") if items is None else nullcontext()
 
 
 @router.get("/goals", responses=answers(GoalList, "The goals.", errors=(404,)))
@@ -176,13 +179,13 @@ async def list_goals(
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
-    """The agent's goals, oldest first."""
+    """List the agent's goals, oldest first."""
     return listed("goals", await runtime.minds.goals(agent_id, limit, offset, user_id=user_id), goal_json)
 
 
 @router.post(
     "/goals",
-    responses=answers(GoalList, "All goals as they are now.", errors=(404, 413)),
+    responses=answers(GoalList, "All goals after the change.", errors=(404, 413)),
     openapi_extra=described(NewGoals),
 )
 async def set_goals(
@@ -192,14 +195,14 @@ async def set_goals(
     new: Annotated[NewGoals, Depends(reads(NewGoals))],
     user_id: Person = None,
 ) -> Answer:
-    """Make and change goals: all of them, or, if one is invalid, none."""
-    with _faults_of("goals", new.goals):
+    """Create and update goals: all of them, or none if one is invalid."""
+    with _errors_of_one("goals", new.goals):
         return listed(
             "goals", await runtime.minds.set_goals(agent_id, new.changes(), user_id=user_id), goal_json
         )
 
 
-@router.delete("/goals/{goal_id}", responses=answers(Deleted, "It is given up.", errors=(404,)))
+@router.delete("/goals/{goal_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_goal(
     _: Service, runtime: AtWork, agent_id: Id, goal_id: Id, user_id: Person = None
 ) -> Answer:
@@ -217,7 +220,7 @@ async def list_memories(
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
-    """The agent's memories, by key."""
+    """List the agent's memories by key."""
     return listed(
         "memories", await runtime.minds.memories(agent_id, limit, offset, user_id=user_id), memory_json
     )
@@ -225,7 +228,7 @@ async def list_memories(
 
 @router.post(
     "/memories",
-    responses=answers(MemoryList, "All memories as they are now.", errors=(404, 413)),
+    responses=answers(MemoryList, "All memories after the change.", errors=(404, 413)),
     openapi_extra=described(NewMemories),
 )
 async def set_memories(
@@ -235,8 +238,8 @@ async def set_memories(
     new: Annotated[NewMemories, Depends(reads(NewMemories))],
     user_id: Person = None,
 ) -> Answer:
-    """Store values of the agent by key: all of them, or none if one is invalid."""
-    with _faults_of("memories", new.memories):
+    """Store memories of the agent by key: all of them, or none if one is invalid."""
+    with _errors_of_one("memories", new.memories):
         return listed(
             "memories",
             await runtime.minds.set_memories(agent_id, new.changes(), user_id=user_id),
@@ -244,7 +247,7 @@ async def set_memories(
         )
 
 
-@router.delete("/memories/{key:text}", responses=answers(Deleted, "It is forgotten.", errors=(404,)))
+@router.delete("/memories/{key:text}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_memory(
     _: Service, runtime: AtWork, agent_id: Id, key: Key, user_id: Person = None
 ) -> Answer:
@@ -262,24 +265,24 @@ async def list_plans(
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
-    """The agent's plans, soonest first."""
+    """List the agent's plans, soonest first."""
     return listed("plans", await runtime.minds.plans(agent_id, limit, offset, user_id=user_id), plan_json)
 
 
 @router.post(
     "/plans",
-    responses=answers(PlanList, "All plans as they are now.", errors=(404, 413)),
+    responses=answers(PlanList, "All plans after the change.", errors=(404, 413)),
     openapi_extra=described(NewPlans),
 )
 async def set_plans(
     _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewPlans, Depends(reads(NewPlans))]
 ) -> Answer:
-    """Make and change plans: all of them, or, if one is invalid, none."""
-    with _faults_of("plans", new.plans):
+    """Create and update plans: all of them, or none if one is invalid."""
+    with _errors_of_one("plans", new.plans):
         return listed("plans", await runtime.minds.set_plans(agent_id, new.changes()), plan_json)
 
 
-@router.delete("/plans/{plan_id}", responses=answers(Deleted, "It is given up.", errors=(404,)))
+@router.delete("/plans/{plan_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_plan(
     _: Service, runtime: AtWork, agent_id: Id, plan_id: Id, user_id: Person = None
 ) -> Answer:

@@ -1,4 +1,4 @@
-"""Routes for those who operate a server: whether it is able to work, and its figures."""
+"""Routes for operators: health, readiness, liveness and metrics."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.web.answers import Answer, answer, failures, status_of
 from toolwright.web.dependencies import Service
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here, Serving
+from toolwright.web.serving import Serving, ServingDep
 from toolwright.wire.server import Health
 
 health_router = noun("", "health")
@@ -26,11 +26,11 @@ _NONE = (
 @health_router.get(
     "/health",
     responses={
-        200: {"model": Health, "description": "The journal and the files can be written."},
-        503: {"model": Health, "description": "One of them cannot, or not at the moment."},
+        200: {"model": Health, "description": "The database and the file store are writable."},
+        503: {"model": Health, "description": "The database or the file store is not writable."},
     },
 )
-async def health(serving: Here) -> Answer:
+async def health(serving: ServingDep) -> Answer:
     """Check whether the journal and the files can be written; open to everyone."""
     return await _answer(serving, serving.runtime.health.check)
 
@@ -41,20 +41,20 @@ async def health(serving: Here) -> Answer:
         200: {"model": Health, "description": "Requests can be sent to this process."},
         503: {
             "model": Health,
-            "description": "The journal or the files fail, or this node executes no runs.",
+            "description": "The database or the file store is unavailable, or this node executes no runs.",
         },
     },
 )
-async def ready(serving: Here) -> Answer:
+async def ready(serving: ServingDep) -> Answer:
     """Check whether this process should get requests: as `/health`, and its node has a heartbeat; open to everyone."""
     return await _answer(serving, serving.runtime.health.check_ready)
 
 
-@health_router.get("/live", responses={200: {"model": Health, "description": "This process answers."}})
-async def live(serving: Here) -> Answer:
-    """Return that this process answers, whatever its database does; open to everyone.
+@health_router.get("/live", responses={200: {"model": Health, "description": "This process is alive."}})
+async def live(serving: ServingDep) -> Answer:
+    """Check whether this process answers, regardless of its database; open to everyone.
 
-    One that does not is to be restarted; one without a database recovers by itself.
+    Restart a process that does not answer. A process without a database recovers by itself.
     """
     return answer({"status": "ok", "version": serving.options.version})
 
@@ -75,14 +75,14 @@ async def _answer(serving: Serving, check: Callable[[], Awaitable[None]]) -> Ans
     response_class=Response,
     responses={
         200: {
-            "description": "Figures in Prometheus' text format.",
+            "description": "Metrics in the Prometheus text format.",
             "content": {"text/plain": {"schema": {"type": "string"}}},
         }
     }
     | failures(404),
 )
-async def metrics(_: Service, serving: Here) -> Response:
-    """Calls, runs, tokens and what waits, in Prometheus' text format."""
+async def metrics(_: Service, serving: ServingDep) -> Response:
+    """Get metrics of calls, runs, tokens and queues in the Prometheus text format."""
     telemetry = serving.runtime.telemetry
     text = None if telemetry is None else await asyncio.to_thread(telemetry.exposition)
     if text is None:

@@ -6,12 +6,12 @@ from starlette.convertors import StringConvertor, register_url_convertor
 
 
 class AnyText(StringConvertor):
-    """The rest of a path, whatever is in it: a slash that was sent as `%2F`, and a line break too."""
+    """Path convertor for the rest of a path, including slashes sent as `%2F` and line breaks."""
 
     regex = r"[\s\S]*"
 
     def to_string(self, value: str) -> str:
-        """As it is."""
+        """Return the value unchanged."""
         return value
 
 
@@ -19,7 +19,7 @@ register_url_convertor("text", AnyText())
 
 
 def noun(prefix: str, tag: str) -> APIRouter:
-    """Return a router below that path; in the OpenAPI document its operations are called as their functions are."""
+    """Return a router below that path. Operation ids in the OpenAPI document are the names of the functions."""
     return APIRouter(prefix=prefix, tags=[tag], generate_unique_id_function=_operation_id)
 
 

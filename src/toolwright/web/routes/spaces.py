@@ -15,16 +15,25 @@ from toolwright.core.spaces.space import Space as SpaceRow
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.fields import LONGEST_ID, OWN_ID
 from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, broken_json, page_json
-from toolwright.web.dependencies import Known, Service
+from toolwright.web.dependencies import AnyCaller, Service
 from toolwright.web.requests.body import Form, described, reads
-from toolwright.web.requests.query import Description, Id, Limit, Metadata, Name, Offset, Reference, Words
+from toolwright.web.requests.query import (
+    Description,
+    Id,
+    Limit,
+    Metadata,
+    Name,
+    Offset,
+    Reference,
+    StorableText,
+)
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import AtWork, Here
+from toolwright.web.serving import AtWork, ServingDep
 from toolwright.wire.shape import Shape
 from toolwright.wire.space import Member, Space, member_json, space_json
 
 SpaceId = Annotated[
-    Words, Field(min_length=1, max_length=LONGEST_ID, json_schema_extra={"pattern": f"^{OWN_ID}$"})
+    StorableText, Field(min_length=1, max_length=LONGEST_ID, json_schema_extra={"pattern": f"^{OWN_ID}$"})
 ]
 
 router = noun("/api/spaces", "spaces")
@@ -38,7 +47,7 @@ class SpaceAnswer(Shape):
 
 
 class SpaceList(ListShape):
-    """Spaces, the oldest first, under both of their names."""
+    """Spaces, oldest first, under both of their names."""
 
     spaces: list[Space]
     smart_spaces: list[Space]
@@ -51,7 +60,7 @@ class MembershipAnswer(Shape):
 
 
 class MemberList(ListShape):
-    """Members, who came first first."""
+    """Members, in the order in which they joined."""
 
     members: list[Member]
 
@@ -64,12 +73,12 @@ class SpaceChange(Form):
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
     delivery: DeliveryOrder | None = Field(
         None,
-        description="Whether a person's message reaches its agents at once, as it does by default, or in turn.",
+        description="Whether agents receive a person's message in parallel (the default) or in turn.",
     )
 
     @property
     def fields(self) -> SpaceFields:
-        """The given fields."""
+        """Return the fields that the request has."""
         values: SpaceFields = {}
         if "name" in self.model_fields_set:
             values["name"] = self.name
@@ -83,9 +92,9 @@ class SpaceChange(Form):
 
 
 class NewSpace(SpaceChange):
-    """A space to make."""
+    """A space to create."""
 
-    kind: SpaceKind = Field("private", description="Everyone of the app reads and writes a public one.")
+    kind: SpaceKind = Field("private", description="Every user of the app can read and write a public space.")
     id: SpaceId | None = Field(None, description="An id of your choice, of letters, digits or any of _ . ~ -")
 
 
@@ -96,13 +105,13 @@ class MemberRole(Form):
 
 
 class NewMember(MemberRole):
-    """An entity to take in: its id, or an agent's name or id."""
+    """An entity to add: its id, or an agent's name or id."""
 
     entity_id: Reference
 
 
 class ReadUpTo(Form):
-    """The place of the last message that was read."""
+    """The seq of the last message that was read."""
 
     seq: int = Field(ge=0, lt=2**63)
 
@@ -116,7 +125,7 @@ class ReadUpTo(Form):
 async def create_space(
     _: Service, runtime: AtWork, new: Annotated[NewSpace, Depends(reads(NewSpace))]
 ) -> Answer:
-    """A new space, without members yet."""
+    """Create a space without members."""
     return answer(
         _space_fields(
             await runtime.spaces.create(
@@ -129,23 +138,23 @@ async def create_space(
 
 @router.get("", responses=answers(SpaceList, "The spaces."))
 async def list_spaces(
-    caller: Known, runtime: AtWork, limit: Limit = PageLimit(50), offset: Offset = 0
+    caller: AnyCaller, runtime: AtWork, limit: Limit = PageLimit(50), offset: Offset = 0
 ) -> Answer:
-    """Spaces, the oldest first; a person's are those they are in, and the public ones."""
+    """List spaces, oldest first. A person sees the spaces they are a member of, and the public ones."""
     spaces = await runtime.spaces.list(limit, offset, seen_by=caller.entity_id)
     entries, ended = page_json(spaces, space_json)
     return answer({"spaces": entries, "smartSpaces": entries, **broken_json(spaces), **ended})
 
 
 @router.get("/{space_id}", responses=answers(SpaceAnswer, "The space.", errors=(404,)))
-async def get_space(caller: Known, serving: Here, space_id: Id) -> Answer:
+async def get_space(caller: AnyCaller, serving: ServingDep, space_id: Id) -> Answer:
     """One space."""
     return answer(_space_fields(await serving.permits.space(caller, space_id)))
 
 
 @router.patch(
     "/{space_id}",
-    responses=answers(SpaceAnswer, "The space as it is now.", errors=(404, 413)),
+    responses=answers(SpaceAnswer, "The updated space.", errors=(404, 413)),
     openapi_extra=described(SpaceChange),
 )
 async def change_space(
@@ -155,18 +164,18 @@ async def change_space(
     return answer(_space_fields(await runtime.spaces.update(space_id, **change.fields)))
 
 
-@router.delete("/{space_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
+@router.delete("/{space_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_space(_: Service, runtime: AtWork, space_id: Id) -> Answer:
-    """Delete a space, with all that was said in it."""
+    """Delete a space with its messages."""
     await runtime.spaces.delete(space_id)
     return answer({"success": True})
 
 
 @router.get("/{space_id}/members", responses=answers(MemberList, "The members.", errors=(404,)))
 async def list_members(
-    caller: Known, serving: Here, space_id: Id, limit: Limit = PageLimit(1_000), offset: Offset = 0
+    caller: AnyCaller, serving: ServingDep, space_id: Id, limit: Limit = PageLimit(1_000), offset: Offset = 0
 ) -> Answer:
-    """Who is in a space, who came first first."""
+    """List the members of a space, in the order in which they joined."""
     await serving.permits.in_space(caller, space_id)
     members = sliced(await serving.runtime.spaces.members(space_id), limit, offset)
     entries: list[JSON] = []
@@ -189,14 +198,14 @@ async def list_members(
 async def add_member(
     _: Service, runtime: AtWork, space_id: Id, new: Annotated[NewMember, Depends(reads(NewMember))]
 ) -> Answer:
-    """Take an entity into a space; one that is in it gets the role. A dm has two members at the most."""
+    """Add an entity to a space, or set the role of a member. A dm has at most two members."""
     member = await runtime.spaces.add_member(space_id, new.entity_id, new.role)
     return answer({"membership": await _member(runtime, member)})
 
 
 @router.patch(
     "/{space_id}/members/{entity_id}",
-    responses=answers(MembershipAnswer, "The membership as it is now.", errors=(404, 413)),
+    responses=answers(MembershipAnswer, "The updated membership.", errors=(404, 413)),
     openapi_extra=described(MemberRole),
 )
 async def change_member(
@@ -206,14 +215,14 @@ async def change_member(
     entity_id: Id,
     change: Annotated[MemberRole, Depends(reads(MemberRole))],
 ) -> Answer:
-    """Give a member another role."""
+    """Set the role of a member."""
     member = await runtime.spaces.change_member(space_id, entity_id, change.role)
     return answer({"membership": await _member(runtime, member)})
 
 
-@router.delete("/{space_id}/members/{entity_id}", responses=answers(Deleted, "It has left.", errors=(404,)))
+@router.delete("/{space_id}/members/{entity_id}", responses=answers(Deleted, "Removed.", errors=(404,)))
 async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id) -> Answer:
-    """Take an entity out of a space."""
+    """Remove a member from a space."""
     await runtime.spaces.remove_member(space_id, entity_id)
     return answer({"success": True})
 
@@ -224,9 +233,9 @@ async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id
     openapi_extra=described(ReadUpTo),
 )
 async def mark_read(
-    caller: Known, serving: Here, space_id: Id, mark: Annotated[ReadUpTo, Depends(reads(ReadUpTo))]
+    caller: AnyCaller, serving: ServingDep, space_id: Id, mark: Annotated[ReadUpTo, Depends(reads(ReadUpTo))]
 ) -> Answer:
-    """Say how far you have read. Only people have unread counts. Use a person's token."""
+    """Mark messages as read up to a seq. Only people have unread counts: use a person's token."""
     await serving.permits.space(caller, space_id)
     member = await serving.runtime.spaces.mark_read(space_id, serving.permits.reader(caller), mark.seq)
     return answer({"membership": await _member(serving.runtime, member)})
@@ -238,4 +247,4 @@ def _space_fields(space: SpaceRow) -> dict[str, JSON]:
 
 
 async def _member(runtime: Runtime, member: MemberRow) -> JSON:
-    return member_json(member, await runtime.entities.shown(member.entity_id))
+    return member_json(member, await runtime.entities.get_for_display(member.entity_id))

@@ -1,4 +1,4 @@
-"""Threads and their messages."""
+"""Routes of threads, their messages, compactions and variables."""
 
 from typing import Annotated, Literal, cast
 
@@ -6,7 +6,7 @@ from fastapi import Depends, Query, Response
 from pydantic import Field, JsonValue
 
 from toolwright.core.agents.prompt import Env
-from toolwright.core.env.env import Given, read_env, stored_only
+from toolwright.core.env.env import EnvInput, read_env, stored_only
 from toolwright.core.limits import MAX_SUMMARY, PageLimit
 from toolwright.core.results.content import unchecked
 from toolwright.web.answers import (
@@ -20,30 +20,30 @@ from toolwright.web.answers import (
     listed,
 )
 from toolwright.web.auth.permits import owner_of_new
-from toolwright.web.dependencies import Known
+from toolwright.web.dependencies import AnyCaller
 from toolwright.web.requests.body import Form, NewEnv, Values, described, env_names, reads
-from toolwright.web.requests.query import Id, Limit, Name, Offset, Reference, Words
+from toolwright.web.requests.query import Id, Limit, Name, Offset, Reference, StorableText
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here
+from toolwright.web.serving import ServingDep
 from toolwright.wire.message import Message, Sent, message_json
 from toolwright.wire.shape import Absent, Shape
 from toolwright.wire.thread import Child, Compaction, Thread, child_json, compaction_json, thread_json
 
 MOST_LISTED = 1_000
-"""Most items of a body's lists; how many files a message may have is told in other words where they are kept."""
+"""Maximum length of lists in a body. Another check limits the files of a message, with its own error."""
 
 router = noun("/api/threads", "threads")
 
 
 class InvalidTenv(Shape):
-    """A tenv of a wrong type; its value is not repeated."""
+    """A tenv of the wrong type. Its value is not repeated, because it can be secret."""
 
     name: str
     message: str
 
 
 class ThreadRefused(ErrorShape):
-    """A thread that would not bring what its tools need: every missing name, and every one of a wrong type."""
+    """A rejected thread: the names of the tenvs that are missing, and those of the wrong type."""
 
     missing: Absent[list[str]] = None
     invalid: Absent[list[InvalidTenv]] = None
@@ -69,7 +69,7 @@ class ThreadList(ListShape):
 
 
 class ChildList(ListShape):
-    """The threads that one has made, the oldest first."""
+    """The children of a thread, oldest first."""
 
     children: list[Child]
 
@@ -101,17 +101,19 @@ class CompactionAnswer(Shape):
 class NewSummary(Form):
     """A summary in place of the one that a model wrote; of an agent with two sides the one of a `side`."""
 
-    text: Annotated[Words, Field(max_length=MAX_SUMMARY)]
+    text: Annotated[StorableText, Field(max_length=MAX_SUMMARY)]
     side: Literal["side_a", "side_b"] | None = None
 
 
 class NewThread(Form):
     """A thread to create."""
 
-    agent_id: Reference = Field(description="The agent, by its name or id.")
+    agent_id: Reference = Field(description="Name or id of the agent.")
     user_id: Reference | None = None
-    env: Values | None = Field(None, description="Values by name: text, or an object with value and type.")
-    tenvs: dict[str, JsonValue] | None = Field(None, description="What the agent's tools need, by name.")
+    env: Values | None = Field(None, description="Variables by name: text, or an object with value and type.")
+    tenvs: dict[str, JsonValue] | None = Field(
+        None, description="Typed variables that the agent's tools require, by name."
+    )
     tags: Annotated[list[Name], Field(max_length=MOST_LISTED)] | None = None
     arguments: dict[str, JsonValue] | None = None
 
@@ -135,7 +137,7 @@ class NewFile(Form):
 class NewMessage(Form):
     """A message to send."""
 
-    content: Words
+    content: StorableText
     attachments: Annotated[list[NewFile], Field(max_length=MOST_LISTED)] | None = None
 
 
@@ -146,15 +148,15 @@ class NewMessage(Form):
     | {
         400: {
             "model": ThreadRefused,
-            "description": "A faulty body, or tenvs that are missing or of a wrong type.",
+            "description": "Invalid body, or tenvs that are missing or of the wrong type.",
         }
     },
     openapi_extra=described(NewThread),
 )
 async def create_thread(
-    caller: Known, serving: Here, new: Annotated[NewThread, Depends(reads(NewThread))]
+    caller: AnyCaller, serving: ServingDep, new: Annotated[NewThread, Depends(reads(NewThread))]
 ) -> Answer:
-    """A new thread of an agent; a person's is theirs."""
+    """Create a thread of an agent. A person owns the threads they create."""
     owner = owner_of_new(caller, new.user_id)
     await serving.permits.agent(caller, new.agent_id)
     stored_only(read_env(new.env))
@@ -173,19 +175,19 @@ async def create_thread(
 
 @router.get("", responses=answers(ThreadList, "The threads."))
 async def list_threads(
-    caller: Known,
-    serving: Here,
-    user_id: Annotated[Words | None, Query(alias="userId")] = None,
+    caller: AnyCaller,
+    serving: ServingDep,
+    user_id: Annotated[StorableText | None, Query(alias="userId")] = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
-    """Threads, the oldest first; a person's own."""
+    """List threads, oldest first. A person sees their own."""
     threads = await serving.runtime.threads.list(user_id, limit, offset, among=caller.users)
     return listed("threads", threads, thread_json)
 
 
 @router.get("/{thread_id}", responses=answers(ThreadAnswer, "The thread.", errors=(404,)))
-async def get_thread(caller: Known, serving: Here, thread_id: Id) -> Answer:
+async def get_thread(caller: AnyCaller, serving: ServingDep, thread_id: Id) -> Answer:
     """One thread."""
     await serving.permits.thread(caller, thread_id)
     return answer({"thread": thread_json(await serving.runtime.threads.get(thread_id))})
@@ -197,9 +199,9 @@ async def get_thread(caller: Known, serving: Here, thread_id: Id) -> Answer:
     openapi_extra=described(NewName),
 )
 async def rename_thread(
-    caller: Known, serving: Here, thread_id: Id, new: Annotated[NewName, Depends(reads(NewName))]
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, new: Annotated[NewName, Depends(reads(NewName))]
 ) -> Answer:
-    """Set the name of a thread; null removes it. A child is named by its parent."""
+    """Set the name of a thread; null removes it. The name of a child cannot be changed."""
     await serving.permits.thread(caller, thread_id)
     return answer({"thread": thread_json(await serving.runtime.threads.rename(thread_id, new.name))})
 
@@ -208,11 +210,11 @@ async def rename_thread(
     "/{thread_id}",
     status_code=204,
     response_class=Response,
-    responses={204: {"description": "It is deleted."}} | failures(404, 409),
+    responses={204: {"description": "Deleted."}} | failures(404, 409),
 )
 async def delete_thread(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     thread_id: Id,
     cancel: Annotated[bool, Query(description="Cancel its runs in progress first.")] = False,
 ) -> Response:
@@ -224,9 +226,9 @@ async def delete_thread(
 
 @router.get("/{thread_id}/children", responses=answers(ChildList, "The children.", errors=(404,)))
 async def list_children(
-    caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
 ) -> Answer:
-    """The threads that this one has made, the oldest first, and how they stand."""
+    """List the children of the thread with their status, oldest first."""
     await serving.permits.thread(caller, thread_id)
     children = await serving.runtime.threads.children(thread_id, limit, offset)
     return listed("children", children, child_json)
@@ -239,9 +241,12 @@ async def list_children(
     openapi_extra=described(NewMessage),
 )
 async def send_message(
-    caller: Known, serving: Here, thread_id: Id, new: Annotated[NewMessage, Depends(reads(NewMessage))]
+    caller: AnyCaller,
+    serving: ServingDep,
+    thread_id: Id,
+    new: Annotated[NewMessage, Depends(reads(NewMessage))],
 ) -> Answer:
-    """Send a message: it joins the running run, or starts one."""
+    """Send a message, which joins the current run or starts one."""
     await serving.permits.thread(caller, thread_id)
     files = [
         unchecked(
@@ -255,14 +260,16 @@ async def send_message(
 
 @router.get("/{thread_id}/messages", responses=answers(MessageList, "The messages.", errors=(404,)))
 async def list_messages(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     thread_id: Id,
-    run_id: Annotated[Words | None, Query(alias="runId", description="Those of one run alone.")] = None,
+    run_id: Annotated[
+        StorableText | None, Query(alias="runId", description="Only messages of this run.")
+    ] = None,
     limit: Limit = PageLimit(100),
     offset: Offset = 0,
 ) -> Answer:
-    """The thread's messages, the oldest first; one that no run has read yet is not among them."""
+    """List the thread's messages, oldest first. A message that no run has read yet is not included."""
     await serving.permits.thread(caller, thread_id)
     messages = await serving.runtime.threads.messages(thread_id, limit, offset, run_id=run_id)
     return listed("messages", messages, caller.presentation.message)
@@ -270,9 +277,9 @@ async def list_messages(
 
 @router.put(
     "/{thread_id}/messages/{message_id}/pin",
-    responses=answers(MessageAnswer, "The message, pinned.", errors=(404,)),
+    responses=answers(MessageAnswer, "The pinned message.", errors=(404,)),
 )
-async def pin_message(caller: Known, serving: Here, thread_id: Id, message_id: Id) -> Answer:
+async def pin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> Answer:
     """Pin a message: it is never left out of a request. Calls and their results cannot be pinned."""
     await serving.permits.thread(caller, thread_id)
     message = await serving.runtime.threads.pin(thread_id, message_id)
@@ -281,9 +288,9 @@ async def pin_message(caller: Known, serving: Here, thread_id: Id, message_id: I
 
 @router.delete(
     "/{thread_id}/messages/{message_id}/pin",
-    responses=answers(MessageAnswer, "The message, not pinned.", errors=(404,)),
+    responses=answers(MessageAnswer, "The unpinned message.", errors=(404,)),
 )
-async def unpin_message(caller: Known, serving: Here, thread_id: Id, message_id: Id) -> Answer:
+async def unpin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> Answer:
     """Unpin a message: it can be left out of requests."""
     await serving.permits.thread(caller, thread_id)
     message = await serving.runtime.threads.pin(thread_id, message_id, False)
@@ -292,9 +299,9 @@ async def unpin_message(caller: Known, serving: Here, thread_id: Id, message_id:
 
 @router.get("/{thread_id}/compactions", responses=answers(CompactionList, "The compactions.", errors=(404,)))
 async def list_compactions(
-    caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
 ) -> Answer:
-    """The compactions of the thread's conversations, with their summaries, oldest first."""
+    """List the compactions of the thread's conversations with their summaries, oldest first."""
     await serving.permits.thread(caller, thread_id)
     rows = await serving.runtime.threads.compactions(thread_id, limit, offset)
     return listed("compactions", rows, compaction_json)
@@ -302,13 +309,16 @@ async def list_compactions(
 
 @router.patch(
     "/{thread_id}/summary",
-    responses=answers(CompactionAnswer, "What is left out, with the new summary.", errors=(404, 413)),
+    responses=answers(CompactionAnswer, "The compaction with the new summary.", errors=(404, 413)),
     openapi_extra=described(NewSummary),
 )
 async def edit_summary(
-    caller: Known, serving: Here, thread_id: Id, new: Annotated[NewSummary, Depends(reads(NewSummary))]
+    caller: AnyCaller,
+    serving: ServingDep,
+    thread_id: Id,
+    new: Annotated[NewSummary, Depends(reads(NewSummary))],
 ) -> Answer:
-    """Put a text in place of the summary of what is left out: the next steps are shown it."""
+    """Replace the summary of the omitted messages. The next steps use it."""
     await serving.permits.thread(caller, thread_id)
     row = await serving.runtime.threads.edit_summary(thread_id, new.text, new.side, by=caller.label)
     return answer({"compaction": compaction_json(row)})
@@ -316,17 +326,18 @@ async def edit_summary(
 
 @router.delete(
     "/{thread_id}/summary",
-    responses=answers(CompactionAnswer, "Nothing is left out.", errors=(404,)),
+    responses=answers(CompactionAnswer, "The compaction was deleted.", errors=(404,)),
 )
 async def remove_summary(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     thread_id: Id,
     side: Annotated[
-        Literal["side_a", "side_b"] | None, Query(description="Whose summary, of an agent with two sides.")
+        Literal["side_a", "side_b"] | None,
+        Query(description="The side whose summary it is, for an agent with two sides."),
     ] = None,
 ) -> Answer:
-    """Leave no message out any more: the next steps are shown the whole conversation, until it is too long again."""
+    """Delete the compaction. The next steps include all messages, until the conversation is too long again."""
     await serving.permits.thread(caller, thread_id)
     row = await serving.runtime.threads.remove_summary(thread_id, side, by=caller.label)
     return answer({"compaction": compaction_json(row)})
@@ -334,18 +345,18 @@ async def remove_summary(
 
 @router.patch(
     "/{thread_id}/env",
-    responses=answers(EnvNames, "The names that the thread has now.", errors=(404, 413)),
+    responses=answers(EnvNames, "The names of the thread's variables.", errors=(404, 413)),
     openapi_extra=described(NewEnv),
 )
 async def set_env(
-    caller: Known, serving: Here, thread_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
 ) -> Answer:
-    """Set values of the thread, or take them away with null; plain text is of the declared type, else a secret.
+    """Set variables of the thread, or delete them with null. Plain text gets the declared type, or is a secret.
 
-    A person may set only what the agent lists in its `user_env`, and what an open request of a run there asks for.
+    A person may set only the names in the agent's `user_env`, and those of an open request of a run in the thread.
     """
     await serving.permits.thread(caller, thread_id)
     thread = await serving.runtime.threads.get(thread_id)
     await serving.permits.env(caller, thread.agent, new.env, thread_id)
-    names = await serving.runtime.threads.set_env(thread_id, cast("Given", new.env))
+    names = await serving.runtime.threads.set_env(thread_id, cast("EnvInput", new.env))
     return answer(env_names(names))

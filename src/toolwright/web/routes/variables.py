@@ -1,21 +1,21 @@
-"""Requests for values: what a parked run, or a child that cannot begin yet, waits for (S0 §6).
+"""Routes of requests for variables that a suspended run or a deferred child needs (S0 §6).
 
-`/threads/…` without `/api` leads here too: so S0 spells it.
+`/threads/…` without `/api` works too, as in S0.
 """
 
 from typing import Annotated, cast
 
 from fastapi import Depends
 
-from toolwright.core.env.env import Given
+from toolwright.core.env.env import EnvInput
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.web.answers import Answer, ErrorShape, answer, answers
-from toolwright.web.dependencies import Known
+from toolwright.web.dependencies import AnyCaller
 from toolwright.web.requests.body import NewEnv, described, reads
 from toolwright.web.requests.query import Id
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here
-from toolwright.wire.call import VariablesAnswered, VariablesWanted, required_json
+from toolwright.web.serving import ServingDep
+from toolwright.wire.call import VariablesAnswered, VariablesRequest, required_json
 
 router = noun("/api/threads", "variables")
 
@@ -28,18 +28,18 @@ class VariablesMissing(ErrorShape):
 
 @router.get(
     "/{thread_id}/variables/{request_id}",
-    responses=answers(VariablesWanted, "What is asked for.", errors=(404,)),
+    responses=answers(VariablesRequest, "The requested variables.", errors=(404,)),
 )
-async def get_variables(caller: Known, serving: Here, thread_id: Id, request_id: Id) -> Answer:
-    """The requested variables, and those that are still missing."""
+async def get_variables(caller: AnyCaller, serving: ServingDep, thread_id: Id, request_id: Id) -> Answer:
+    """Get the requested variables, and those that are still missing."""
     await serving.permits.request(caller, thread_id, request_id)
-    wanted = await serving.runtime.requests.get(thread_id, request_id)
-    missing: list[JSON] = [*wanted.missing]
+    request = await serving.runtime.requests.get(thread_id, request_id)
+    missing: list[JSON] = [*request.missing]
     return answer(
         {
-            "requestId": wanted.request_id,
-            "agentName": wanted.agent_name,
-            "required": required_json(wanted.required),
+            "requestId": request.request_id,
+            "agentName": request.agent_name,
+            "required": required_json(request.required),
             "missing": missing,
         }
     )
@@ -48,21 +48,26 @@ async def get_variables(caller: Known, serving: Here, thread_id: Id, request_id:
 @router.post(
     "/{thread_id}/variables/{request_id}",
     responses=answers(
-        VariablesAnswered, "All is there: the run goes on, or the child begins.", 200, (404, 409, 413)
+        VariablesAnswered, "Nothing is missing: the run continues, or the child starts.", 200, (404, 409, 413)
     )
-    | {422: {"model": VariablesMissing, "description": "The values are kept, but others are still missing."}},
+    | {
+        422: {
+            "model": VariablesMissing,
+            "description": "The values were saved, but others are still missing.",
+        }
+    },
     openapi_extra=described(NewEnv),
 )
 async def give_variables(
-    caller: Known,
-    serving: Here,
+    caller: AnyCaller,
+    serving: ServingDep,
     thread_id: Id,
     request_id: Id,
     new: Annotated[NewEnv, Depends(reads(NewEnv))],
 ) -> Answer:
-    """Give values that were asked for, and no others; plain text is of the type that was asked for."""
+    """Set the requested variables, and no others. Plain text gets the requested type."""
     await serving.permits.request(caller, thread_id, request_id)
-    env = cast("Given", new.env)  # read where it is answered
+    env = cast("EnvInput", new.env)  # read where it is answered
     done = await serving.runtime.requests.answer(thread_id, request_id, env)
     body: JSONObject = {"requestId": done.request_id, "status": "success"}
     if done.child_thread_id is not None:

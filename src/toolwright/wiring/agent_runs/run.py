@@ -49,14 +49,14 @@ from toolwright.wiring.settings import MEMORY, PREFIX, Settings
 
 Approval: TypeAlias = bool | Mapping[str, JSON]
 Approve: TypeAlias = Callable[[CallWaiting], Approval | Awaitable[Approval]]
-"""Is given a call that waits for an approval; the answer is true, false, or `{approved, args?, reason?}`."""
+"""Function that decides on a call waiting for approval. Returns True, False, or `{approved, args?, reason?}`."""
 
 
 def check_approve(approve: object) -> None:
-    """Refuse what cannot be asked. Raises `InvalidRequest`."""
+    """Raise `InvalidRequest` unless `approve` is None or callable."""
     if approve is not None and not callable(approve):
         raise InvalidRequest(
-            f"approve must be a function of the call that waits, not {brief_value(approve)}."
+            f"approve must be a function that takes the waiting call, not {brief_value(approve)}."
         )
 
 
@@ -74,7 +74,7 @@ async def ask_approval(approve: Approve, call: CallWaiting) -> JSON:
 
 
 async def first_done(*works: Coroutine[Any, Any, object]) -> None:
-    """Wait until one of them has ended, and cancel the others. Raises what that one raises."""
+    """Wait until the first of them has ended, and cancel the others. Raises the error of the first."""
     tasks = [asyncio.ensure_future(each) for each in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -92,7 +92,7 @@ def _read(answer: object, name: str) -> JSON:
     if isinstance(answer, Mapping):
         return {**answer}  # pyright: ignore[reportUnknownVariableType]  # validated on submission
     raise InvalidRequest(
-        f"approve must answer about {name!r} with true, false or {{approved, args?, reason?}}, "
+        f"approve must return True, False or {{approved, args?, reason?}} for {name!r}, "
         f"not {brief_value(answer)}."
     )
 
@@ -228,22 +228,22 @@ class AgentStream:
 
     async def _next_wait(self) -> OpenWait | None:
         """Return the next wait that has to be answered here, or None once the run is over."""
-        _, wait = await self._open.runs.wait_for_input(self.run_id, self._is_left_to_others)
+        _, wait = await self._open.runs.wait_for_input(self.run_id, self._can_others_answer)
         return wait
 
-    def _is_left_to_others(self, wait: OpenWait) -> bool:
+    def _can_others_answer(self, wait: OpenWait) -> bool:
         """Return whether other processes can answer: on a database, all but approvals that `approve` gives."""
         return not self._is_in_memory and not (self._order.approve and wait.reason == _APPROVAL)
 
     async def _answer(self, wait: OpenWait) -> None:
-        """Answer the wait with `approve`. Raises `InvalidRequest` if nobody here can answer it."""
+        """Answer the wait with `approve`. Raises `InvalidRequest` if no one can answer it in this process."""
         approve, call = self._order.approve, wait.call
         if approve is None or call is None or wait.reason != _APPROVAL:
             raise InvalidRequest(_unanswered(wait))
 
         async def ask() -> None:
-            asked = CallWaiting(call.id, call.name, arguments_json(call.arguments), wait.reason)
-            answer = await ask_approval(approve, asked)
+            waiting_call = CallWaiting(call.id, call.name, arguments_json(call.arguments), wait.reason)
+            answer = await ask_approval(approve, waiting_call)
             with suppress(AlreadyOver, CallExpired):  # answered elsewhere, or too late
                 await self._open.calls.submit(wait.run_id, call.id, answer)
 
@@ -300,7 +300,7 @@ class AgentStream:
         return self._runtime
 
     async def _cancel(self) -> None:
-        """End the run, if it is not over: nobody waits for it any more."""
+        """Cancel the run if it has not finished, because no caller waits for it."""
         with suppress(AlreadyOver, NotFound, TimeoutError):
             await self._open.runs.cancel(self.run_id)
             await self._open.runs.wait(self.run_id, CANCEL_PATIENCE)
@@ -336,7 +336,7 @@ def stream(
     }
     if thread is not None and values:
         raise InvalidRequest(
-            f"{next(iter(values))}= is only allowed with a new thread. {thread!r} has its own."
+            f"{next(iter(values))}= is only allowed with a new thread. Leave it out, because {thread!r} exists already."
         )
     return AgentStream(
         _Order(
@@ -426,19 +426,14 @@ def run_sync(agent: Agent | str, content: str, **options: Any) -> RunResult:  # 
 
 
 def _unanswered(wait: OpenWait) -> str:
-    """Return the error of a run that waits for something which nobody provides."""
+    """Return the error of a run that waits for input that no one can provide."""
     if wait.call is None:
-        return (
-            f"The run waits for values that nobody has given: pass env={{…}} with {', '.join(wait.missing)}."
-        )
+        return f"The run waits for missing variables. Pass env={{…}} with {', '.join(wait.missing)}."
     if wait.reason == _APPROVAL:
-        return (
-            "The run waits for an approval, which nobody can give here: pass approve=, or a database_url, where others "
-            "can answer."
-        )
+        return "The run waits for an approval. Pass approve=, or a database_url so that another process can answer it."
     return (
-        "The run waits for a person's answer to a question, which nobody can give here: answer its CallWaiting with "
-        "stream.submit(…), or pass a database_url, where others can answer."
+        "The run waits for a person's answer to a question. Answer its CallWaiting event with stream.submit(…), or "
+        "pass a database_url so that another process can answer it."
     )
 
 

@@ -24,7 +24,7 @@ _END = object()
 
 
 class BackgroundLoop:
-    """An event loop in a thread of its own, begun when it is first needed."""
+    """An event loop in a thread of its own, started when it is first needed."""
 
     def __init__(self) -> None:
         self._starting = threading.Lock()
@@ -63,7 +63,7 @@ class BackgroundLoop:
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._thread is threading.current_thread():
             raise InvalidRequest(
-                "run_sync was called by async code of a run of run_sync: await tw.run(…) there."
+                "run_sync cannot be called by async code that run_sync executes. Use `await tw.run(…)` there."
             )
         with self._starting:
             if (
@@ -96,19 +96,19 @@ async def _awaited(make: Callable[[], Awaitable[T]]) -> T:
     return await make()
 
 
-KEPT_THREADS = 1_000  # of one journal in memory
-KEPT_JOURNALS = 32  # in memory, of one agent or app in one event loop
+MOST_THREADS = 1_000  # of one journal in memory
+MOST_JOURNALS = 32  # in memory, of one agent or app in one event loop
 GRACE = 1.0  # seconds that calls in progress have to end once no caller waits for a run
 Owner: TypeAlias = Agent | App
 Keep: TypeAlias = Callable[[str], Awaitable[None]]
 Mode: TypeAlias = tuple[int, object]
-"""Which app is in progress on a journal, and with which model: those of another one wait."""
+"""The app and the model that a journal runs with. Users of another mode wait."""
 
 _ENTERED: ContextVar[frozenset[int]] = ContextVar("entered", default=frozenset())
 
 
 class _Seat:
-    """A journal, and the runtime that is in progress on it while somebody uses it."""
+    """A journal, and the runtime that is open on it while it has users."""
 
     def __init__(self, memory: MemoryJournal | None = None) -> None:
         self.memory = memory
@@ -116,70 +116,74 @@ class _Seat:
         self._users = 0
         self._mode: Mode | None = None
         self._runtime: asyncio.Future[Runtime] | None = None
-        self._left = asyncio.Event()
+        self._released = asyncio.Event()
         self._holder: asyncio.Task[None] | None = None
         self._threads: OrderedDict[str, None] = OrderedDict()
 
     @property
     def in_use(self) -> bool:
-        """Return whether somebody works on it, or waits to."""
+        """Return whether a run uses the journal, or waits to use it."""
         return self._users > 0 or self._free.locked()
 
     async def keep(self, thread_id: str, runtime: Runtime) -> None:
-        """Keep a thread in memory to be gone on with; the ones that were used last are kept, the others deleted."""
+        """Keep a thread in memory so that it can be continued. Only the most recently used threads are kept."""
         if self.memory is None:
             return
         self._threads[thread_id] = None
         self._threads.move_to_end(thread_id)
-        if len(self._threads) > KEPT_THREADS:
+        if len(self._threads) > MOST_THREADS:
             oldest, _ = self._threads.popitem(last=False)
-            with suppress(NotFound, ThreadBusy):
+            with suppress(NotFound, ThreadBusy):  # deleted by the user, or in use: then it is kept
                 await runtime.threads.delete(oldest)
 
     @asynccontextmanager
     async def use(self, mode: Mode, app: App, settings: Settings) -> AsyncGenerator[Runtime]:
-        """Yield the runtime of that app, shared with all who want the same; the last one closes it."""
+        """Yield the runtime of that app, shared by all users of the same mode. The last one closes it."""
         async with self._free:
+            # The outer run ends only after this tool: waiting for its mode to end would be a deadlock.
             if self._users and self._mode != mode and id(self) in _ENTERED.get():
                 raise InvalidRequest(
-                    "A tool runs another agent, or another model, on the journal of its own run: give both runs an "
-                    "app= that has both agents, or another database_url."
+                    "A tool cannot run another agent or model on the journal of its own run. Pass both runs an app= "
+                    "that has both agents, or use another database_url."
                 )
             await self._free.wait_for(lambda: self._users == 0 or self._mode == mode)
             self._mode, self._users = mode, self._users + 1
         token = _ENTERED.set(_ENTERED.get() | {id(self)})
         try:
-            yield await asyncio.shield(self._opened(app, settings))
+            yield await asyncio.shield(self._opened(app, settings))  # other users wait for the same future
         finally:
             _ENTERED.reset(token)
+            # Shielded: a user that is cancelled here would count as one forever, and the runtime would never close.
             await asyncio.shield(asyncio.ensure_future(self._leave()))
 
     def _opened(self, app: App, settings: Settings) -> "asyncio.Future[Runtime]":
         if self._runtime is None:
             self._runtime = asyncio.get_running_loop().create_future()
-            self._left = asyncio.Event()
-            holding = self._hold(app, settings, self._runtime, self._left)
+            self._released = asyncio.Event()
+            holding = self._hold(app, settings, self._runtime, self._released)
             self._holder = asyncio.create_task(holding, name="toolwright-shared-runtime")
         return self._runtime
 
     async def _hold(
-        self, app: App, settings: Settings, ready: "asyncio.Future[Runtime]", left: asyncio.Event
+        self, app: App, settings: Settings, ready: "asyncio.Future[Runtime]", is_left: asyncio.Event
     ) -> None:
-        """Keep the runtime open, in a task of its own: who opened it may be cancelled."""
+        """Keep the runtime open, in a task of its own, because the user that opened it can be cancelled."""
         try:
             async with app.runtime(settings, grace=GRACE, memory=self.memory) as runtime:
                 ready.set_result(runtime)
-                await left.wait()
+                await is_left.wait()
         except BaseException as error:
             if ready.done():
                 raise
-            ready.set_exception(error)
+            ready.set_exception(
+                error
+            )  # it belongs to the users, who wait for the runtime, and not to this task
 
     async def _leave(self) -> None:
         async with self._free:
             self._users -= 1
             if self._users == 0:
-                self._left.set()
+                self._released.set()
                 if self._holder is not None:
                     await asyncio.wait([self._holder])
                 self._runtime = self._holder = None
@@ -214,20 +218,20 @@ class _Loop:
             if seat.memory is not None and await seat.memory.store.thread(thread_id) is not None:
                 return seat
         raise NotFound(
-            f"There is no thread {thread_id!r}: without a database_url a thread is continued only in the event loop "
-            "where it began, with the same agent."
+            f"There is no thread {thread_id!r}. Without a database_url, a thread can be continued only in the event "
+            "loop in which it started, with the same agent."
         )
 
 
 def _make_room(seats: dict[object, _Seat]) -> None:
-    """Forget the journal that was left longest ago, if there are many: each model object of a run has one."""
-    if len(seats) >= KEPT_JOURNALS:
+    """Drop the least recently used idle journal, if there are many: each model object of a run has its own."""
+    if len(seats) >= MOST_JOURNALS:
         oldest = next((key for key, seat in seats.items() if not seat.in_use), None)
         seats.pop(oldest, None)
 
 
 LOOPS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop]" = weakref.WeakKeyDictionary()
-"""The journals that are in use, or in memory, by event loop: one conversation is gone on with in several calls."""
+"""The journals that are in use, or in memory, by event loop, so that several calls can continue one conversation."""
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from pydantic_ai.messages import ModelResponse
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable
 from toolwright.core.text import brief
 
-PROVIDER_FAULTS: Final = (
+PROVIDER_ERRORS: Final = (
     AgentRunError,
     UserError,
     OSError,
@@ -35,33 +35,33 @@ _LONGEST = 500
 
 # Not the beginning of "128k", "200 000" or "131.072".
 _LIMIT: Final = r"(?P<limit>\d[\d,]*)(?![\d.,]*\s?(?:[kKmM]\b|\d))"
-_ASKED: Final = r"(?P<asked>[\d,]+)"
+_REQUESTED: Final = r"(?P<asked>[\d,]+)"
 _ANSWER: Final = r"(?P<answer>[\d,]+)"
 TOO_LONG: Final = tuple(
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
     for pattern in (
         # OpenAI, and what follows its wire: vLLM, SGLang, OpenRouter, DeepSeek, Together, Fireworks
-        rf"maximum context length (?:is|of) {_LIMIT} tokens.*?requested(?: about)? {_ASKED} tokens"
+        rf"maximum context length (?:is|of) {_LIMIT} tokens.*?requested(?: about)? {_REQUESTED} tokens"
         rf".{{0,80}}?{_ANSWER} (?:in|for) the (?:completion|output)",
         rf"maximum context length (?:is|of) {_LIMIT} tokens.*?(?:resulted in|requested|request has|contains)"
-        rf"(?: about| at least)? {_ASKED}(?: input)? tokens",
+        rf"(?: about| at least)? {_REQUESTED}(?: input)? tokens",
         rf"maximum context length (?:is|of) {_LIMIT}",
-        rf"input tokens exceed the configured limit of {_LIMIT} tokens.*?resulted in {_ASKED} tokens",
-        rf"\(length {_ASKED}\) is longer than the maximum model length of {_LIMIT}",
-        rf"input \({_ASKED} tokens\) is longer than the model'?s context length \({_LIMIT} tokens\)",
+        rf"input tokens exceed the configured limit of {_LIMIT} tokens.*?resulted in {_REQUESTED} tokens",
+        rf"\(length {_REQUESTED}\) is longer than the maximum model length of {_LIMIT}",
+        rf"input \({_REQUESTED} tokens\) is longer than the model'?s context length \({_LIMIT} tokens\)",
         # Anthropic
-        rf"prompt is too long: {_ASKED} tokens > {_LIMIT} maximum",
-        rf"exceed context limit: {_ASKED} \+ {_ANSWER} > {_LIMIT}",
+        rf"prompt is too long: {_REQUESTED} tokens > {_LIMIT} maximum",
+        rf"exceed context limit: {_REQUESTED} \+ {_ANSWER} > {_LIMIT}",
         # Google
-        rf"input token count \({_ASKED}\) exceeds the maximum number of tokens allowed \({_LIMIT}\)",
+        rf"input token count \({_REQUESTED}\) exceeds the maximum number of tokens allowed \({_LIMIT}\)",
         # Mistral
-        rf"prompt contains {_ASKED} tokens.*?too large for model with {_LIMIT} maximum context length",
+        rf"prompt contains {_REQUESTED} tokens.*?too large for model with {_LIMIT} maximum context length",
         # xAI
-        rf"maximum prompt length is {_LIMIT} but the request contains {_ASKED}",
+        rf"maximum prompt length is {_LIMIT} but the request contains {_REQUESTED}",
         # Moonshot
-        rf"exceeded model token limit: {_LIMIT} \(requested: {_ASKED}\)",
+        rf"exceeded model token limit: {_LIMIT} \(requested: {_REQUESTED}\)",
         # llama.cpp
-        rf"request \({_ASKED} tokens\) exceeds the available context size \({_LIMIT} tokens\)",
+        rf"request \({_REQUESTED} tokens\) exceeds the available context size \({_LIMIT} tokens\)",
         # the same and others without numbers
         r"context[_ ]length[_ ]exceeded",
         r"exceeds the context window",
@@ -89,7 +89,7 @@ TOO_LONG: Final = tuple(
 `limit` is the most that the model takes, `asked` what the provider has counted, `answer` the room for the answer where
 that is counted apart.
 """
-OTHER_WORDS: Final = re.compile(
+OTHER_PHRASES: Final = re.compile(
     r"\b(?:context|conversation|input|messages?|prompt|request|tokens?)(?: \w+){0,4} "
     r"(?:exceed(?:s|ed)?|too (?:long|large|big|many)|longer than|larger than|more than)\b"
     r"|\b(?:exceed(?:s|ed)?|too (?:long|large|many)|longer than|larger than|more than)(?: \w+){0,4} "
@@ -97,14 +97,14 @@ OTHER_WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 """Words by which other providers refuse a request for its length, where nothing else is named."""
-_OF_SOMETHING_ELSE: Final = re.compile(
+_OTHER_SUBJECTS: Final = re.compile(
     r"\b(?:image|picture|file|document|audio|video|pdf|pages?|tools?|functions?|schema|max_(?:completion_|output_)?tokens"
     r"|completion tokens|output tokens|temperature|stop|metadata|key|quota|credits?|balance)\b",
     re.IGNORECASE,
 )
-"""Words for other things that can be too large: beside them `OTHER_WORDS` say nothing of the request's length."""
+"""Names of other things that can be too large. In a message with one, `OTHER_PHRASES` do not mean the request."""
 _MORE_THAN_A_MINUTE: Final = re.compile(
-    rf"request too large for .*?limit {_LIMIT}, requested {_ASKED}", re.IGNORECASE | re.DOTALL
+    rf"request too large for .*?limit {_LIMIT}, requested {_REQUESTED}", re.IGNORECASE | re.DOTALL
 )
 """OpenAI's and Groq's words for a request of more tokens than an account may send in a minute: waiting is no help."""
 _RATE_LIMIT: Final = re.compile(r"tokens per (?:min|day|hour)|rate[_ ]limit|\bTPM\b", re.IGNORECASE)
@@ -130,51 +130,51 @@ def check_complete(response: ModelResponse) -> None:
 
 def translate(model: str, error: Exception) -> ModelError:
     """Convert a provider's error to ours. The message names the model and quotes the provider."""
-    said = _sentence(_provider_message(error))
+    message = _sentence(_provider_message(error))
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
-    too_long = _too_long(model, error, status, said)
+    too_long = _too_long(model, error, status, message)
     if too_long is not None:
         return too_long
     if _refuses(error):
         of_content = isinstance(error, ModelHTTPError) and _refuses_content(error.status_code)
-        return ModelRefused(f"{model} refused the request{status}: {said}", of_content=of_content)
+        return ModelRefused(f"{model} refused the request{status}: {message}", of_content=of_content)
     retry_after = error.retry_after if isinstance(error, ModelAPIError) else None
     host = None if status else _host(error)
     where = f" at {host}" if host else ""
-    return ModelUnavailable(f"{model} is unavailable{status}{where}: {said}", retry_after)
+    return ModelUnavailable(f"{model} is unavailable{status}{where}: {message}", retry_after)
 
 
-def _too_long(model: str, error: Exception, status: str, said: str) -> ContextTooLong | None:
+def _too_long(model: str, error: Exception, status: str, message: str) -> ContextTooLong | None:
     """Return the error as `ContextTooLong`, or None if it has another cause, such as a rate limit."""
     if not isinstance(error, ModelAPIError):
         return None
     text = " ".join(_texts(error))[:_LONGEST_BODY]
-    found = _MORE_THAN_A_MINUTE.search(text)
-    if found is None:
+    match = _MORE_THAN_A_MINUTE.search(text)
+    if match is None:
         if isinstance(error, ModelRateLimitError | ModelQuotaExceededError) or _RATE_LIMIT.search(text):
             return None
-        found = _words_for_too_long(error, text)
+        match = _too_long_match(error, text)
         is_named = isinstance(error, ModelContextWindowExceededError)
-        if found is None and not is_named and getattr(error, "status_code", None) != _TOO_LARGE:
+        if match is None and not is_named and getattr(error, "status_code", None) != _TOO_LARGE:
             return None
-    limit, asked, answer = _counts(error.body, found)
-    return ContextTooLong(f"The request is too long for {model}{status}: {said}", limit, asked, answer)
+    limit, requested, answer = _counts(error.body, match)
+    return ContextTooLong(f"The request is too long for {model}{status}: {message}", limit, requested, answer)
 
 
-def _words_for_too_long(error: ModelAPIError, text: str) -> re.Match[str] | None:
+def _too_long_match(error: ModelAPIError, text: str) -> re.Match[str] | None:
     """Return the match in the error's text for a request that is too long, or None."""
     status = error.status_code if isinstance(error, ModelHTTPError) else None
     if status is not None and not _refuses_content(status) and status != _INTERNAL:  # llama.cpp's of old
         return None
-    found = next((match for pattern in TOO_LONG if (match := pattern.search(text)) is not None), None)
+    first_match = next((match for pattern in TOO_LONG if (match := pattern.search(text)) is not None), None)
     if (
-        found is None
+        first_match is None
         and status is not None
         and _refuses_content(status)
-        and not _OF_SOMETHING_ELSE.search(text)
+        and not _OTHER_SUBJECTS.search(text)
     ):
-        return OTHER_WORDS.search(text)
-    return found
+        return OTHER_PHRASES.search(text)
+    return first_match
 
 
 def _refuses_content(status: int) -> bool:
@@ -184,32 +184,34 @@ def _refuses_content(status: int) -> bool:
 
 def _texts(error: ModelAPIError) -> Iterator[str]:
     """Yield the provider's messages, codes and types, but nothing of the request that an error can quote."""
-    yield from (said for said in (error.provider_error_code, error.provider_error_type) if said)
+    yield from (each for each in (error.provider_error_code, error.provider_error_type) if each)
     if isinstance(error.body, str):
         yield error.body
     for fields in _objects(error.body):
-        yield from (said for key, said in fields.items() if key in _SAYING and isinstance(said, str))
+        yield from (each for key, each in fields.items() if key in _SAYING and isinstance(each, str))
     if not isinstance(error, ModelHTTPError):
         yield str(error)
 
 
-def _counts(body: object, found: re.Match[str] | None) -> tuple[int | None, int | None, int | None]:
+def _counts(body: object, match: re.Match[str] | None) -> tuple[int | None, int | None, int | None]:
     """Return the limit, the tokens that the provider counted, and the room for the answer, a part of both.
 
     Each is None if the provider does not say.
     """
-    said = {} if found is None else found.groupdict()
-    limit, asked, answer = [_tokens(said.get(name)) for name in ("limit", "asked", "answer")]
+    groups = {} if match is None else match.groupdict()
+    limit, requested, answer = [_tokens(groups.get(name)) for name in ("limit", "asked", "answer")]
     for fields in _objects(body):  # llama.cpp's
         limit = limit or _tokens(fields.get("n_ctx"))
-        asked = asked or _tokens(fields.get("n_prompt_tokens"))
-    if found is not None and asked is not None and answer is not None and " + " in found[0]:  # Anthropic's
-        asked += answer
-    return limit, asked, answer
+        requested = requested or _tokens(fields.get("n_prompt_tokens"))
+    if (
+        match is not None and requested is not None and answer is not None and " + " in match[0]
+    ):  # Anthropic's
+        requested += answer
+    return limit, requested, answer
 
 
-def _tokens(said: object) -> int | None:
-    digits = said.replace(",", "") if isinstance(said, str) else said
+def _tokens(number: object) -> int | None:
+    digits = number.replace(",", "") if isinstance(number, str) else number
     if isinstance(digits, str):
         return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else None
     return digits if isinstance(digits, int) and not isinstance(digits, bool) and digits > 0 else None
@@ -249,10 +251,10 @@ def _refuses(error: Exception) -> bool:
 
 
 def _provider_message(error: Exception) -> str:
-    found = _message_in(error.body) if isinstance(error, ModelAPIError) else None
-    if found is None and isinstance(error, ModelHTTPError):
+    message = _message_in(error.body) if isinstance(error, ModelAPIError) else None
+    if message is None and isinstance(error, ModelHTTPError):
         return f"HTTP {error.status_code}"
-    return found or str(error) or type(error).__name__
+    return message or str(error) or type(error).__name__
 
 
 def _message_in(body: object) -> str | None:
@@ -264,7 +266,7 @@ def _message_in(body: object) -> str | None:
     # a provider's JSON: what it holds is looked at here
     fields = dict[object, object](body)  # pyright: ignore[reportUnknownArgumentType]
     names = ("error", "Error", "message", "Message")
-    return next((found for name in names if (found := _message_in(fields.get(name)))), None)
+    return next((message for name in names if (message := _message_in(fields.get(name)))), None)
 
 
 def _sentence(text: str) -> str:

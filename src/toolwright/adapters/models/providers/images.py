@@ -7,14 +7,14 @@ from toolwright.core.model import ModelRequest
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.threads.message import Message
 
-SEEN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _BEGINNINGS: Mapping[str, tuple[bytes, ...]] = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
     "image/jpeg": (b"\xff\xd8\xff",),
     "image/gif": (b"GIF87a", b"GIF89a"),
 }
 LARGEST = 5 * 1024 * 1024  # bytes of one image that every provider takes
-KEPT = 64 * 1024 * 1024  # bytes kept from request to request
+CACHE_BYTES = 64 * 1024 * 1024  # bytes kept from request to request
 
 
 class Pictures:
@@ -26,7 +26,7 @@ class Pictures:
 
     async def load(self, request: ModelRequest) -> Mapping[str, bytes]:
         """Return the bytes of all images that can be shown; one whose bytes are gone, or are none, is left out."""
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         for ref in _images(request.messages):
             assert ref.digest is not None, "checked by _images"
             picture = self._cache.pop(ref.digest, None)
@@ -34,15 +34,15 @@ class Pictures:
                 picture = await _loaded(request, ref)
                 self._size += len(picture or b"")
             if picture is not None:
-                found[ref.digest] = self._cache[ref.digest] = picture
-        while self._size > KEPT:
+                contents[ref.digest] = self._cache[ref.digest] = picture
+        while self._size > CACHE_BYTES:
             self._size -= len(self._cache.popitem(last=False)[1])
-        return found
+        return contents
 
 
 def can_be_seen(ref: AttachmentRef) -> bool:
     """Return whether the file is an image that providers take."""
-    return ref.digest is not None and ref.mime_type in SEEN and ref.size <= LARGEST
+    return ref.digest is not None and ref.mime_type in IMAGE_TYPES and ref.size <= LARGEST
 
 
 async def _loaded(request: ModelRequest, ref: AttachmentRef) -> bytes | None:

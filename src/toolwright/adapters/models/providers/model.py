@@ -15,13 +15,13 @@ from pydantic_ai.tools import ToolDefinition as NativeTool
 
 from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response
 from toolwright.adapters.models.providers.errors import (
-    PROVIDER_FAULTS,
+    PROVIDER_ERRORS,
     check_complete,
     pause_before,
     translate,
 )
 from toolwright.adapters.models.providers.images import Pictures
-from toolwright.adapters.models.providers.provider import Aliases, model_named
+from toolwright.adapters.models.providers.provider import Aliases, provider_model
 from toolwright.adapters.models.providers.schemas import (
     AnswerForm,
     answer_form,
@@ -33,7 +33,7 @@ from toolwright.adapters.models.providers.schemas import (
     read_final,
 )
 from toolwright.adapters.models.providers.tools import MOST_REFUSED, ToolOffer, ToolOffers, unchanged_settings
-from toolwright.adapters.models.providers.transcript import NOTHING_SEEN, PromptCache, Recent, Transcript
+from toolwright.adapters.models.providers.transcript import NO_PICTURES, PromptCache, Recent, Transcript
 from toolwright.adapters.models.resolve import check_provider
 from toolwright.core.env.logs import internal_errors, logger
 from toolwright.core.errors import ModelError, ModelUnavailable
@@ -46,22 +46,22 @@ from toolwright.core.model import (
     ModelSettings,
     ToolDefinition,
 )
-from toolwright.core.schemas.provider_forms import ToolFault
+from toolwright.core.schemas.provider_forms import ToolError
 from toolwright.core.text import error_text
 
 log = logger("toolwright.models")
 
 MAX_ATTEMPTS = 3
 ANTHROPIC_MAX_TOKENS = 16_384
-KEPT_ANSWERS = 64
+CACHED_ANSWERS = 64
 _READING = "reading the model's answer"
 _OFFLINE = frozenset({"function", "test"})
-"""The doubles of pydantic-ai, which ask nobody."""
+"""The test models of pydantic-ai, which send no requests."""
 _FLAGS_ERRORS = frozenset({"anthropic", "bedrock"})
 
 
 class PydanticAIModel:
-    """A model by name (`openai:gpt-5`, `anthropic:…`) or a pydantic-ai model, behind our seam.
+    """A model by name (`openai:gpt-5`, `anthropic:…`) or a pydantic-ai model, as our `Model` port.
 
     A passing fault (rate limit, overload, network, a stream that breaks off) is tried again, `max_attempts`
     in all; `AttemptStarted` then says that the answer begins again. A model by name imports its provider's SDK
@@ -78,7 +78,7 @@ class PydanticAIModel:
         random: Callable[[], float] = chances.random,
     ) -> None:
         self._owned = isinstance(model, str)
-        self._model = leaving_schemas(model_named(model) if isinstance(model, str) else model)
+        self._model = leaving_schemas(provider_model(model) if isinstance(model, str) else model)
         self._name = name or (model if isinstance(model, str) else self._model.model_id)
         self._max_attempts = max_attempts
         self._sleep = sleep
@@ -93,13 +93,13 @@ class PydanticAIModel:
             self._aliases, self._offers.names, flags_errors=self._model.system in _FLAGS_ERRORS
         )
         self._forms: Recent[AnswerSchema, AnswerForm] = Recent(
-            partial(answer_form, self._model), KEPT_ANSWERS
+            partial(answer_form, self._model), CACHED_ANSWERS
         )
         self._forms_beside_tools = self._forms
         if not is_native_beside_tools(self._model):
-            self._forms_beside_tools = Recent(partial(final_tool_form, self._model), KEPT_ANSWERS)
+            self._forms_beside_tools = Recent(partial(final_tool_form, self._model), CACHED_ANSWERS)
         self._prompted: Recent[AnswerSchema, AnswerForm] = Recent(
-            partial(prompted_form, self._model), KEPT_ANSWERS
+            partial(prompted_form, self._model), CACHED_ANSWERS
         )
 
     @property
@@ -133,19 +133,19 @@ class PydanticAIModel:
                     async for event in events:
                         yield event
                 return
-            except PROVIDER_FAULTS as error:
+            except PROVIDER_ERRORS as error:
                 offer = await self._offers.get(request.tools)
                 if withheld < MOST_REFUSED and self._offers.withhold(error, offer, request.tools):
                     withheld += 1
                     continue
-                fault = translate(self._name, error)
-                if not self._worth_another(fault, number):
-                    raise fault from error
+                translated = translate(self._name, error)
+                if not self._worth_another(translated, number):
+                    raise translated from error
             number += 1
-            await self._sleep(pause_before(number, _retry_after(fault), self._random()))
+            await self._sleep(pause_before(number, _retry_after(translated), self._random()))
             yield AttemptStarted(number=number)
 
-    def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolFault]:
+    def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
         """Return which of these tools the model is not offered, and why; also what its provider has refused so far."""
         return self._offers.faults(tools)
 
@@ -156,12 +156,12 @@ class PydanticAIModel:
                 pass
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        with internal_errors("writing a request to the model", *PROVIDER_FAULTS):
+        with internal_errors("writing a request to the model", *PROVIDER_ERRORS):
             offer = await self._offers.get(request.tools)
             form = self._form(request)
             reader = Reader(self._aliases, None if form is None else form.tool)
-            seen = await self._pictures.load(request) if self._sees else NOTHING_SEEN
-            messages = self._transcript.convert(request.messages, seen)
+            pictures = await self._pictures.load(request) if self._sees else NO_PICTURES
+            messages = self._transcript.convert(request.messages, pictures)
             changing = without_surrogates(request.changing_system)
             if changing:
                 messages = self._cache.with_state(messages, changing)

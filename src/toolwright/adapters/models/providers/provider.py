@@ -18,7 +18,7 @@ PROVIDERS = (
 _OUR_EXTRAS = ("openai", "anthropic")
 
 
-def model_named(name: str) -> Model:
+def provider_model(name: str) -> Model:
     """Return the model `provider:model`. The first of a provider imports its SDK, which takes a second or more.
 
     Raises:
@@ -41,8 +41,8 @@ def model_named(name: str) -> Model:
 
 def missing_sdk(name: str, error: ImportError) -> MissingExtra:
     """Return the error with the package to install for the model `name`."""
-    found = re.search(r"pydantic-ai-slim\[([\w-]+)\]", str(error))
-    group = found.group(1) if found else name.partition(":")[0]
+    match = re.search(r"pydantic-ai-slim\[([\w-]+)\]", str(error))
+    group = match.group(1) if match else name.partition(":")[0]
     package = f"pydantic-ai-slim[{group}]"
     command = install(group) if group in _OUR_EXTRAS else f"pip install '{package}'"
     return MissingExtra(f"The model {name!r} needs {package}, which is not installed: {command}.")
@@ -76,9 +76,9 @@ class Aliases:
 
     def wire(self, name: str) -> str:
         """Return the name towards the provider."""
-        known = self._wire.get(name)
-        if known is not None:
-            return known
+        cached = self._wire.get(name)
+        if cached is not None:
+            return cached
         alias = alias_of(name)
         if alias != name:
             self._wire[name] = alias

@@ -37,13 +37,13 @@ _Takes: TypeAlias = Callable[[str, JSON], bool]
 """Whether a provider takes a keyword with that value."""
 
 _TEXTS = ("title", "description")
-_OF_NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
-_OF_TYPE: Mapping[str, frozenset[str]] = {
+_NUMBER_KEYWORDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_KEYWORDS_BY_TYPE: Mapping[str, frozenset[str]] = {
     "object": frozenset({"properties", "required", "additionalProperties"}),
     "array": frozenset({"items", "minItems", "maxItems"}),
     "string": frozenset({"format", "pattern"}),
-    "integer": _OF_NUMBERS,
-    "number": _OF_NUMBERS,
+    "integer": _NUMBER_KEYWORDS,
+    "number": _NUMBER_KEYWORDS,
 }
 _ANYWHERE = frozenset({"type", "enum", "const", "anyOf", "$ref", "$defs", *_TEXTS})
 _SILENT = frozenset({"$schema", "$id", "$anchor", "$comment", "definitions", "discriminator"})
@@ -93,7 +93,7 @@ def _openai_takes(keyword: str, value: JSON) -> bool:
         case "minItems" | "maxItems":
             return True
         case _:
-            return keyword in _OF_NUMBERS or _is_shape(keyword)
+            return keyword in _NUMBER_KEYWORDS or _is_shape(keyword)
 
 
 def _anthropic_takes(keyword: str, value: JSON) -> bool:
@@ -107,7 +107,7 @@ def _anthropic_takes(keyword: str, value: JSON) -> bool:
 
 
 def _is_shape(keyword: str) -> bool:
-    return keyword in _ANYWHERE or keyword in _OF_TYPE["object"] or keyword == "items"
+    return keyword in _ANYWHERE or keyword in _KEYWORDS_BY_TYPE["object"] or keyword == "items"
 
 
 def _rendered(part: JSON, takes: _Takes) -> JSON:
@@ -115,11 +115,11 @@ def _rendered(part: JSON, takes: _Takes) -> JSON:
 
 
 def _rendered_object(schema: JSONObject, takes: _Takes) -> JSONObject:
-    said = {key: each for key, each in schema.items() if takes(key, each)}
-    told = {key: each for key, each in schema.items() if key not in said and key not in _SILENT}
-    copy = with_parts(said, (), lambda part, _: _rendered(part, takes))
-    if told:
-        notes = ", ".join(f"{key}: {dumps_unescaped(each)}" for key, each in told.items())
+    supported = {key: each for key, each in schema.items() if takes(key, each)}
+    unsupported = {key: each for key, each in schema.items() if key not in supported and key not in _SILENT}
+    copy = with_parts(supported, (), lambda part, _: _rendered(part, takes))
+    if unsupported:
+        notes = ", ".join(f"{key}: {dumps_unescaped(each)}" for key, each in unsupported.items())
         described = copy.get("description")
         copy["description"] = f"{described} ({notes})" if described else notes
     if "$ref" in copy:
@@ -164,8 +164,8 @@ def _one_type_each(schema: JSONObject) -> JSONObject:
     around = {key: each for key, each in schema.items() if key in _TEXTS}
     branches: list[JSON] = []
     for kind in map(str, kinds):
-        own = _OF_TYPE.get(kind, frozenset())
-        branches.append({"type": kind, **{key: each for key, each in schema.items() if key in own}})
+        keywords = _KEYWORDS_BY_TYPE.get(kind, frozenset())
+        branches.append({"type": kind, **{key: each for key, each in schema.items() if key in keywords}})
     return {**around, "anyOf": branches}
 
 
@@ -201,8 +201,8 @@ def _length(value: JSON) -> int:
     return len(value) if isinstance(value, dict | list) else 0
 
 
-_TAKE_ANY = frozenset({"openai", "anthropic"})
-"""Providers that take JSON Schema as it is."""
+_ACCEPT_ANY = frozenset({"openai", "anthropic"})
+"""Providers that accept JSON Schema unchanged."""
 _CLOSED = frozenset({"anthropic", "bedrock"})
 """Providers that take closed schemas only."""
 _ANY_JSON = (
@@ -214,7 +214,7 @@ def leaving_schemas(model: Model) -> Model:
     """Return the model, or a copy of it that changes no schema of a tool. One that its user has fitted stays fitted."""
     fitted = model.profile.get("json_schema_transformer")
     if (
-        model.system not in _TAKE_ANY
+        model.system not in _ACCEPT_ANY
         or fitted is None
         or fitted.__module__.partition(".")[0] != "pydantic_ai"
     ):
@@ -275,8 +275,8 @@ def final_tool_form(model: Model, answer: AnswerSchema) -> AnswerForm:
 def prompted_form(model: Model, answer: AnswerSchema) -> AnswerForm:
     """Return the form by instructions, for models without any other method."""
     if not _is_object(answer):  # JSON modes are for objects
-        words = f"{_ANY_JSON}\n\n{dumps_unescaped(answer.schema)}"
-        return AnswerForm(mode="text", instructions=(InstructionPart(content=words),))
+        instruction = f"{_ANY_JSON}\n\n{dumps_unescaped(answer.schema)}"
+        return AnswerForm(mode="text", instructions=(InstructionPart(content=instruction),))
     return AnswerForm(mode="prompted", output=_output(answer, answer.schema, strictness(model)))
 
 

@@ -18,14 +18,14 @@ from toolwright.core.env.logs import logger
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ToolDefinition
 from toolwright.core.schemas.property_names import PropertyNames
-from toolwright.core.schemas.provider_forms import ToolFault, provider_form
+from toolwright.core.schemas.provider_forms import ToolError, provider_form
 from toolwright.core.schemas.provider_rules import MOST_TOOLS, Provider
 from toolwright.core.text import brief
 from toolwright.core.value import value
 
 log = logger("toolwright.models")
 
-KEPT_TOOLSETS = 64
+CACHED_TOOLSETS = 64
 MOST_REFUSED = 10
 """Tools that are withheld for one answer: an error that names one each time might mean something else."""
 MANY = 100  # tools, from which on a list is made in a thread
@@ -35,7 +35,7 @@ _SENT_WHOLE = frozenset({"OpenAIChatModel", "OpenAIResponsesModel"})
 _REFUSING = frozenset({400, 422})
 _ABOUT_A_TOOL = re.compile(r"schema|parameters|properties|tools\b|tool name", re.IGNORECASE)
 _PLACE = re.compile(r"tools[.\[](\d+)")
-_NAMED = re.compile(r"(?:function|tool|tool name)[:\s]+['\"`]([a-zA-Z0-9_-]{1,64})['\"`]", re.IGNORECASE)
+_TOOL_NAME = re.compile(r"(?:function|tool|tool name)[:\s]+['\"`]([a-zA-Z0-9_-]{1,64})['\"`]", re.IGNORECASE)
 
 
 def provider_of(model: Model) -> Provider:
@@ -56,7 +56,7 @@ class ToolOffer:
     wire: Mapping[str, ToolDefinition]
     body: Sequence[JSONObject] | None
     names: Mapping[str, PropertyNames]
-    faults: Sequence[ToolFault]
+    faults: Sequence[ToolError]
 
 
 class ToolOffers:
@@ -68,8 +68,8 @@ class ToolOffers:
         self._name = name
         self._aliases = aliases
         self._provider: Provider = provider_of(model)
-        self._refused: dict[str, tuple[ToolDefinition, ToolFault]] = {}
-        self._offers: Recent[tuple[ToolDefinition, ...], ToolOffer] = Recent(self._make, KEPT_TOOLSETS)
+        self._refused: dict[str, tuple[ToolDefinition, ToolError]] = {}
+        self._offers: Recent[tuple[ToolDefinition, ...], ToolOffer] = Recent(self._make, CACHED_TOOLSETS)
 
     async def get(self, tools: tuple[ToolDefinition, ...]) -> ToolOffer:
         """Return the offer of these tools: the same object for the same list."""
@@ -88,7 +88,7 @@ class ToolOffers:
         self.names.update(offer.names)
         return offer
 
-    def faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolFault]:
+    def faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
         """Return which of these tools the model is not offered, as far as is known, and why."""
         return self._make(tools).faults
 
@@ -96,16 +96,16 @@ class ToolOffers:
         """Withhold the tool that the provider refuses by this error; return whether the error names one."""
         if not isinstance(error, ModelHTTPError) or error.status_code not in _REFUSING:
             return False
-        tool = _named(f"{error.body}", offer)
+        tool = _tool_in_error(f"{error.body}", offer)
         if tool is None:
             return False
-        said = brief(translate(self._name, error).message, 500)
-        self._refused[tool.name] = (tool, ToolFault(tool=tool.name, message=said))
+        message = brief(translate(self._name, error).message, 500)
+        self._refused[tool.name] = (tool, ToolError(tool=tool.name, message=message))
         self._offers.forget(tools)
         return True
 
     def native(self, tool: NativeTool) -> JSONObject:
-        """Return one tool as it is sent to OpenAI."""
+        """Return a tool in OpenAI's form."""
         function: JSONObject = {
             "name": tool.name,
             "description": tool.description or "",
@@ -120,14 +120,14 @@ class ToolOffers:
         natives: list[NativeTool] = []
         wire: dict[str, ToolDefinition] = {}
         names: dict[str, PropertyNames] = {}
-        errors: list[ToolFault] = []
+        errors: list[ToolError] = []
         for tool in tools:
             refused = self._refused.get(tool.name)
             if refused is not None and refused[0] == tool:
                 errors.append(refused[1])
                 continue
             form = provider_form(tool, self._provider)
-            if isinstance(form, ToolFault):
+            if isinstance(form, ToolError):
                 errors.append(form)
                 continue
             sent = form.definition
@@ -144,7 +144,7 @@ class ToolOffers:
         most = MOST_TOOLS.get(self._provider)
         if most is not None and len(natives) > most:
             many = f"There are {len(natives)} tools. Its provider documents at most {most} in one request."
-            errors.append(ToolFault(tool=None, message=many))
+            errors.append(ToolError(tool=None, message=many))
         body = None
         if len(natives) > 1 and type(self._model).__name__ in _SENT_WHOLE:
             body = [self.native(each) for each in natives]
@@ -160,13 +160,13 @@ def unchanged_settings(
     """
     if offer.body is None or settings.get("openai_native_tools") or settings.get("openai_builtin_tools"):
         return None
-    own: Any = settings.get("extra_body") or {}  # whatever the user has put there
-    if not isinstance(own, Mapping) or "tools" in own:
+    extra_body: Any = settings.get("extra_body") or {}  # whatever the user has put there
+    if not isinstance(extra_body, Mapping) or "tools" in extra_body:
         return None
-    return {**settings, "extra_body": {**own, "tools": [*offer.body, *map(offers.native, others)]}}
+    return {**settings, "extra_body": {**extra_body, "tools": [*offer.body, *map(offers.native, others)]}}
 
 
-def _named(text: str, offer: ToolOffer) -> ToolDefinition | None:
+def _tool_in_error(text: str, offer: ToolOffer) -> ToolDefinition | None:
     """Return the tool that a provider's error names, by its place in the list or by its name."""
     if _ABOUT_A_TOOL.search(text) is None:
         return None
@@ -174,7 +174,7 @@ def _named(text: str, offer: ToolOffer) -> ToolDefinition | None:
     for match in _PLACE.finditer(text):
         if int(match[1]) < len(places):
             return places[int(match[1])]
-    for match in _NAMED.finditer(text):
+    for match in _TOOL_NAME.finditer(text):
         if match[1] in offer.wire:
             return offer.wire[match[1]]
     return None

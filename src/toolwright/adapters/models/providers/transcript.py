@@ -45,35 +45,35 @@ from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.value import changed
 
 Source = TypeVar("Source")
-Made = TypeVar("Made")
+Converted = TypeVar("Converted")
 
 
-class Recent(Generic[Source, Made]):
+class Recent(Generic[Source, Converted]):
     """Calls `make` once for each source, known by identity; the `size` sources asked for last are kept."""
 
-    def __init__(self, make: Callable[[Source], Made], size: int) -> None:
+    def __init__(self, make: Callable[[Source], Converted], size: int) -> None:
         self._make = make
         self._size = size
-        self._cache: OrderedDict[int, tuple[Source, Made]] = OrderedDict()
+        self._cache: OrderedDict[int, tuple[Source, Converted]] = OrderedDict()
 
-    def get(self, source: Source) -> Made:
+    def get(self, source: Source) -> Converted:
         """Return the result of `make` for this very object (which is kept alive, so its id stays its own)."""
         key = id(source)
         entry = self._cache.get(key)
         if entry is not None:
             self._cache.move_to_end(key)
             return entry[1]
-        made = self._make(source)
-        self.put(source, made)
-        return made
+        converted = self._make(source)
+        self.put(source, converted)
+        return converted
 
     def has(self, source: Source) -> bool:
         """Return whether the result for this very object is kept."""
         return id(source) in self._cache
 
-    def put(self, source: Source, made: Made) -> None:
+    def put(self, source: Source, converted: Converted) -> None:
         """Keep a result that was made elsewhere."""
-        self._cache[id(source)] = (source, made)
+        self._cache[id(source)] = (source, converted)
         if len(self._cache) > self._size:
             self._cache.popitem(last=False)
 
@@ -82,9 +82,9 @@ class Recent(Generic[Source, Made]):
         self._cache.pop(id(source), None)
 
 
-KEPT_MESSAGES = 4096
-LONGEST_KEPT = 16_384
-NOTHING_SEEN: Mapping[str, bytes] = {}
+CACHED_MESSAGES = 4096
+LONGEST_CACHED = 16_384
+NO_PICTURES: Mapping[str, bytes] = {}
 _NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata", "failed_attempts"}
 
 
@@ -101,10 +101,12 @@ class Transcript:
         self._aliases = aliases
         self._names: Mapping[str, PropertyNames] = {} if names is None else names
         self._flags_errors = flags_errors
-        self._pieces: Recent[Message, ModelRequestPart | ModelResponse] = Recent(self._convert, KEPT_MESSAGES)
+        self._pieces: Recent[Message, ModelRequestPart | ModelResponse] = Recent(
+            self._convert, CACHED_MESSAGES
+        )
 
     def convert(
-        self, messages: Iterable[Message], seen: Mapping[str, bytes] | None = None
+        self, messages: Iterable[Message], pictures: Mapping[str, bytes] | None = None
     ) -> list[ModelMessage]:
         """Return the conversation. All messages between two answers form one request, tool results first.
 
@@ -114,7 +116,7 @@ class Transcript:
         results: list[ModelRequestPart] = []
         prompts: list[ModelRequestPart] = []
         for message in messages:
-            piece = self._convert(message, seen or {}) if message.attachments else self._piece(message)
+            piece = self._convert(message, pictures or {}) if message.attachments else self._piece(message)
             if not isinstance(piece, ModelResponse):
                 (results if message.role == "tool" else prompts).append(piece)
                 continue
@@ -132,21 +134,21 @@ class Transcript:
             name in self._names for name in (message.tool_name, *[c.name for c in message.calls])
         ):
             return self._convert(message)
-        keep = message.role == "assistant" or len(message.content) <= LONGEST_KEPT
+        keep = message.role == "assistant" or len(message.content) <= LONGEST_CACHED
         return self._pieces.get(message) if keep else self._convert(message)
 
     def _convert(
-        self, message: Message, seen: Mapping[str, bytes] = NOTHING_SEEN
+        self, message: Message, pictures: Mapping[str, bytes] = NO_PICTURES
     ) -> ModelRequestPart | ModelResponse:
         match message.role:
             case "tool":
-                return self._result(message, seen)
+                return self._result(message, pictures)
             case "user":
-                return UserPromptPart(_content(message, seen), timestamp=message.created_at)
+                return UserPromptPart(_content(message, pictures), timestamp=message.created_at)
             case "assistant":
                 return self._answer(message)
 
-    def _result(self, message: Message, seen: Mapping[str, bytes]) -> ModelRequestPart:
+    def _result(self, message: Message, pictures: Mapping[str, bytes]) -> ModelRequestPart:
         """Return a tool's result as text, with its images."""
         failed = self._flags_errors and message.status == "error"
         names = self._names.get(message.tool_name or "")
@@ -154,7 +156,7 @@ class Transcript:
             message = changed(message, content=names.with_model_names(message.content))
         return ToolReturnPart(
             tool_name=self._aliases.wire(message.tool_name or "tool"),
-            content=_content(message, seen),
+            content=_content(message, pictures),
             tool_call_id=message.model_call_id or message.call_id or message.id,
             timestamp=message.created_at,
             outcome="failed" if failed else "success",
@@ -179,19 +181,19 @@ class Transcript:
         return call if names is None else changed(call, arguments=names.wire(call.arguments))
 
 
-def _content(message: Message, seen: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
+def _content(message: Message, pictures: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
     """Return the message's text, the names of its files, and those files that can be shown."""
     content = without_surrogates(message.content)
     if not message.attachments:
         return content
-    named = "\n".join(
+    file_notes = "\n".join(
         f"[File {ref.path} ({ref.mime_type}, {quantity(ref.size, 'byte')})]" for ref in message.attachments
     )
-    text = f"{content}\n{named}" if content else named
+    text = f"{content}\n{file_notes}" if content else file_notes
     images = [
-        BinaryContent(seen[ref.digest], media_type=ref.mime_type)
+        BinaryContent(pictures[ref.digest], media_type=ref.mime_type)
         for ref in message.attachments
-        if ref.digest is not None and ref.digest in seen and can_be_seen(ref)
+        if ref.digest is not None and ref.digest in pictures and can_be_seen(ref)
     ]
     return [text, *images] if images else text
 
@@ -252,8 +254,8 @@ def _replay_native(message: Message, aliases: Aliases) -> ModelResponse | None:
         return None
     if not isinstance(response, ModelResponse) or len(response.tool_calls) != len(message.calls):
         return None
-    told = _reads_as(response.text or "", message.content)
-    parts = response.parts if told else _retold(response, message)
+    replayed = _reads_as(response.text or "", message.content)
+    parts = response.parts if replayed else _retold(response, message)
     return changed(response, parts=_recalled(parts, message.calls, aliases))
 
 
@@ -266,8 +268,10 @@ def _is_plain(part: ModelResponsePart) -> bool:
 def _recalled(
     parts: Sequence[ModelResponsePart], calls: Sequence[MessageCall], aliases: Aliases
 ) -> list[ModelResponsePart]:
-    left = iter(calls)
-    return [_recall(part, next(left), aliases) if isinstance(part, ToolCallPart) else part for part in parts]
+    remaining = iter(calls)
+    return [
+        _recall(part, next(remaining), aliases) if isinstance(part, ToolCallPart) else part for part in parts
+    ]
 
 
 def _recall(part: ModelResponsePart, call: MessageCall, aliases: Aliases) -> ModelResponsePart:
@@ -285,19 +289,19 @@ def _reads_as(text: str, content: str) -> bool:
     if text == content or not content.startswith(("{", "[")):
         return text == content
     try:
-        return _lacks_only_nulls(parse_json(content), parse_json(text))
+        return _omits_only_nulls(parse_json(content), parse_json(text))
     except NotJson:
         return False
 
 
-def _lacks_only_nulls(value: JSON, whole: JSON) -> bool:
+def _omits_only_nulls(value: JSON, whole: JSON) -> bool:
     if isinstance(value, dict) and isinstance(whole, dict):
         return value.keys() <= whole.keys() and all(
-            _lacks_only_nulls(value[name], each) if name in value else each is None
+            _omits_only_nulls(value[name], each) if name in value else each is None
             for name, each in whole.items()
         )
     if isinstance(value, list) and isinstance(whole, list):
-        return len(value) == len(whole) and all(map(_lacks_only_nulls, value, whole))
+        return len(value) == len(whole) and all(map(_omits_only_nulls, value, whole))
     return type(value) is type(whole) and value == whole
 
 
@@ -310,7 +314,7 @@ def _retold(response: ModelResponse, message: Message) -> list[ModelResponsePart
 
 
 STATE = (
-    "The system tells you your present state here, before each of your answers. It was not written by a user, and "
+    "The system reports your current state here before each of your answers. It was not written by a user and "
     "needs no answer."
 )
 _PARTS = ("", "_instructions", "_messages", "_tool_definitions")
@@ -319,7 +323,7 @@ _OWN_KEYS = frozenset(
     {f"{provider}_cache{part}" for provider in _PROVIDERS for part in _PARTS}
     | {"openai_prompt_cache_options", "openai_cache_instructions"}
 )
-"""Settings of one provider's cache, in the place of which pydantic-ai does not take `cache`."""
+"""Settings of one provider's cache, for which pydantic-ai does not accept `cache`."""
 
 
 class PromptCache:
@@ -329,10 +333,10 @@ class PromptCache:
     """
 
     def __init__(self, model: Model) -> None:
-        own = model.settings or NativeSettings()
-        self._is_own = "cache" in own or not _OWN_KEYS.isdisjoint(own)
+        settings = model.settings or NativeSettings()
+        self._is_own = "cache" in settings or not _OWN_KEYS.isdisjoint(settings)
         self._takes_marks = _takes_marks(model)
-        self._marks_messages = self._takes_marks and _caches_messages(own)
+        self._marks_messages = self._takes_marks and _caches_messages(settings)
         self._is_anthropic = model.system == "anthropic"
         self._is_implicit = bool(model.profile.get("openai_supports_prompt_cache_breakpoints", False))
         self._marks_messages &= not self._is_implicit or _is_openai(model)
@@ -351,12 +355,12 @@ class PromptCache:
 
     def with_state(self, messages: Sequence[ModelMessage], text: str) -> list[ModelMessage]:
         """Return the messages with the changing text at their end, which is not cached."""
-        said = f"{STATE}\n\n{text}"
+        state_text = f"{STATE}\n\n{text}"
         last = messages[-1] if messages else None
         if not isinstance(last, ModelRequest):
-            return [*messages, ModelRequest([UserPromptPart(said)])]
+            return [*messages, ModelRequest([UserPromptPart(state_text)])]
         marked = self._marks_messages and any(map(_says_something, last.parts))
-        state = UserPromptPart([CachePoint(), said] if marked else said)
+        state = UserPromptPart([CachePoint(), state_text] if marked else state_text)
         return [*messages[:-1], replace(last, parts=[*last.parts, state])]
 
 
@@ -374,12 +378,12 @@ def _is_openai(model: Model) -> bool:
     return host.endswith((".openai.com", ".azure.com"))
 
 
-def _caches_messages(own: NativeSettings) -> bool:
+def _caches_messages(settings: NativeSettings) -> bool:
     """Return whether the conversation is cached: the model's own settings ask for it or do not say."""
-    if not _OWN_KEYS.isdisjoint(own):
-        wanted = [f"{provider}_cache{part}" for provider in _PROVIDERS for part in ("", "_messages")]
-        return any(own.get(key) for key in wanted)
-    cache = own.get("cache", True)
+    if not _OWN_KEYS.isdisjoint(settings):
+        keys = [f"{provider}_cache{part}" for provider in _PROVIDERS for part in ("", "_messages")]
+        return any(settings.get(key) for key in keys)
+    cache = settings.get("cache", True)
     return cache.get("messages", True) if isinstance(cache, dict) else bool(cache)
 
 

@@ -85,20 +85,20 @@ def any_json(parsed: JSON) -> JSON:
 
 def a_text(parsed: JSON) -> str:
     """Return a text. Raises `TypeError`."""
-    return _of_kind(parsed, str)
+    return _checked(parsed, str)
 
 
 def texts(parsed: JSON) -> tuple[str, ...]:
     """Return a tuple of texts. Raises `TypeError`."""
-    return tuple([a_text(each) for each in cast("list[JSON]", _of_kind(parsed, list))])
+    return tuple([a_text(each) for each in cast("list[JSON]", _checked(parsed, list))])
 
 
 def an_object(parsed: JSON) -> JSONObject:
     """Return an object. Raises `TypeError`."""
-    return cast("JSONObject", _of_kind(parsed, dict))  # the keys of JSON are text
+    return cast("JSONObject", _checked(parsed, dict))  # the keys of JSON are text
 
 
-def _of_kind(parsed: JSON, kind: type[T]) -> T:
+def _checked(parsed: JSON, kind: type[T]) -> T:
     if not isinstance(parsed, kind):
         raise TypeError("another kind of JSON")
     return parsed

@@ -24,15 +24,15 @@ from toolwright.adapters.store.engine.codecs import (
 from toolwright.core.broken_rows import OTHER_SHAPE
 from toolwright.core.json_value import dumps
 
-metadata = MetaData()  # where all tables of the journal are told, each in the module of its noun in `tables`
-WORDS = "words"
+metadata = MetaData()  # of all tables of the journal, which the modules of `sql` define
+ALLOWED = "allowed"
 TRUTHS = frozenset({0, 1})  # SQLite has no others
 _parsed = json.JSONDecoder().decode
 
 
 def one_of(kinds: object) -> dict[str, frozenset[str]]:
     """Return the `info` of a column for the values of a `Literal`."""
-    return {WORDS: frozenset(get_args(kinds))}
+    return {ALLOWED: frozenset(get_args(kinds))}
 
 
 class Instant(BigInteger):
@@ -78,16 +78,16 @@ class Columns:
         types = tuple(map(type, row))
         for n, (column, kind) in enumerate(zip(self._columns, types, strict=False)):
             if kind not in _types(column):
-                raise UnreadableColumn(n, _fault(column, kind))
+                raise UnreadableColumn(n, _column_error(column, kind))
         self.good.add(types)
-        for n, words in self.words:
-            if row[n] not in words:
-                raise UnreadableColumn(n, _no_word(self._columns[n], words))
+        for n, allowed in self.words:
+            if row[n] not in allowed:
+                raise UnreadableColumn(n, _disallowed_value(self._columns[n], allowed))
 
     def check_values(self, row: Row) -> None:
         """Raise `UnreadableColumn` for a value that has the type of its column, and yet cannot be read."""
         for n, column in enumerate(self._columns):
-            error = None if row[n] is None else _value_fault(column.type, row[n])
+            error = None if row[n] is None else _value_error(column.type, row[n])
             if error is not None:
                 raise UnreadableColumn(n, error)
 
@@ -106,11 +106,11 @@ def is_nullable(column: ColumnElement[Any]) -> bool:  # as above
 
 def allowed_values(column: ColumnElement[Any]) -> frozenset[object]:  # as above
     """Return all values that the column may hold, none if they are not to be counted."""
-    words: frozenset[object] = (
-        column.info.get(WORDS, frozenset()) if isinstance(column, Column) else frozenset()
+    values: frozenset[object] = (
+        column.info.get(ALLOWED, frozenset()) if isinstance(column, Column) else frozenset()
     )
-    words = TRUTHS if isinstance(column.type, Boolean) else words
-    return words | {None} if words and is_nullable(column) else words
+    values = TRUTHS if isinstance(column.type, Boolean) else values
+    return values | {None} if values and is_nullable(column) else values
 
 
 def _types(column: ColumnElement[Any]) -> tuple[type, ...]:
@@ -128,7 +128,7 @@ def _types(column: ColumnElement[Any]) -> tuple[type, ...]:
             return (str, *empty)
 
 
-def _fault(column: ColumnElement[Any], kind: type) -> str:
+def _column_error(column: ColumnElement[Any], kind: type) -> str:
     if kind is type(None):
         return "is missing"
     match column.type:
@@ -144,18 +144,18 @@ def _fault(column: ColumnElement[Any], kind: type) -> str:
             return "is not text in UTF-8" if kind is bytes else "is not text"
 
 
-def _no_word(column: ColumnElement[Any], words: frozenset[object]) -> str:
+def _disallowed_value(column: ColumnElement[Any], allowed: frozenset[object]) -> str:
     if isinstance(column.type, Boolean):
         return "is neither true nor false"
-    return f"is none of {', '.join(sorted(str(word) for word in words if word is not None))}"
+    return f"is none of {', '.join(sorted(str(value) for value in allowed if value is not None))}"
 
 
-def _value_fault(kind: object, written: Any) -> str | None:  # of the column's type
+def _value_error(kind: object, written: Any) -> str | None:  # of the column's type
     try:
         if isinstance(kind, Instant):
             instant(written)
     except OverflowError:
-        return "is not an instant"
+        return "is not a timestamp"
     if not isinstance(kind, Json):
         return None
     try:

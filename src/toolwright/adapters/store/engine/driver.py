@@ -45,7 +45,7 @@ class Driver(Protocol):
 
 
 async def read_rows(
-    driver: Driver, made: Callable[[Sequence[Row]], T], statement: Statement, params: Params
+    driver: Driver, convert: Callable[[Sequence[Row]], T], statement: Statement, params: Params
 ) -> T:
     """Run one query and convert its rows by `made`: a mapping's `each`, `all` or `first`, or another function.
 
@@ -54,10 +54,10 @@ async def read_rows(
 
     def reading() -> Reading[T]:
         rows = yield Op(statement, params)
-        found = made(rows)
+        items = convert(rows)
         if isinstance(params.get("limit"), PageLimit):
-            _note_end(found, rows)
-        return found
+            _note_end(items, rows)
+        return items
 
     return await driver.read(reading)
 

@@ -12,7 +12,7 @@ from toolwright.core.spaces.space import Entity, SpaceMessage
 from toolwright.core.threads.call import Call, CallChange, timer_of
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.value import changed
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 from toolwright.wire.event import outcome_event
 from toolwright.wire.result import result_to_json, s3_result
 from toolwright.wire.space import edited_event
@@ -50,8 +50,8 @@ def without_late_results(
         if change.id in moved:
             moved[change.id] = moved[change.id].moved(change)
     over = [moved[call_id] for call_id in pending_calls(unit) if call_id in moved]
-    own = {each.message.id: each.message for each in unit.effects if isinstance(each, Post | Edit)}
-    ends = {edit.message.id: edit for edit in shown_cancelled(over, {**messages, **own})}
+    edited = {each.message.id: each.message for each in unit.effects if isinstance(each, Post | Edit)}
+    ends = {edit.message.id: edit for edit in cancelled_edits(over, {**messages, **edited})}
     posted = [_post_with_end(each, ends) for each in unit.effects]
     new = {call.id for call in (*unit.calls, *unit.nested) if call.status == "pending"}
     changes = [
@@ -79,7 +79,7 @@ def dropped_timers(calls: Iterable[Call]) -> list[DropTimer]:
     return [DropTimer(name=timer_of(call.id)) for call in calls if call.expires_at is not None]
 
 
-def shown_cancelled(
+def cancelled_edits(
     calls: Iterable[Call], messages: Mapping[str, SpaceMessage], author: Entity | None = None
 ) -> list[Edit]:
     """Return edits in the spaces that show the calls; `author` is the entity that made them, where it is there still.
@@ -88,20 +88,20 @@ def shown_cancelled(
     """
     edits: list[Edit] = []
     for call in calls:
-        message = None if call.space_id is None else messages.get(message_id_of(call.id))
+        message = None if call.space_id is None else messages.get(call_message_id(call.id))
         if message is not None:
             edits.append(_cancelled_edit(call, message, author))
     return edits
 
 
 def _cancelled_edit(call: Call, message: SpaceMessage, author: Entity | None) -> Edit:
-    rest = {name: value for name, value in message.metadata.items() if name != "timedOut"}
-    metadata: JSONObject = {**rest, "result": s3_result(CALL_CANCELLED), "status": "error"}
-    shown = changed(message, metadata=metadata, edited_at=None)
+    other_metadata = {name: value for name, value in message.metadata.items() if name != "timedOut"}
+    metadata: JSONObject = {**other_metadata, "result": s3_result(CALL_CANCELLED), "status": "error"}
+    edited = changed(message, metadata=metadata, edited_at=None)
     source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
     entity = author if author is not None and author.id == entity_id_of(call.agent or "") else None
-    told = (cancelled_event(call), edited_event(shown, entity, ()))
-    return Edit(space_id=message.space_id, source=source, message=shown, events=told, if_there=True)
+    events = (cancelled_event(call), edited_event(edited, entity, ()))
+    return Edit(space_id=message.space_id, source=source, message=edited, events=events, if_there=True)
 
 
 def _post_with_end(effect: Effect, ends: dict[str, Edit]) -> Effect:

@@ -39,13 +39,13 @@ class Reader(Generic[T]):
     def __init__(
         self,
         table: Table,
-        made: Callable[[Row], T],
+        convert: Callable[[Row], T],
         id: str = "id",
         columns: Sequence[ColumnElement[Any]] | None = None,  # of any types
     ) -> None:
         self.table = table
         self.query = select(*(table.columns if columns is None else columns))
-        self.read = made  # raises `UnreadableColumn`
+        self.read = convert  # raises `UnreadableColumn`
         self._id = id
 
     def each(self, rows: Sequence[Row]) -> Rows[T]:
@@ -108,11 +108,11 @@ class Mapping(Reader[T]):
         columns: Sequence[ColumnElement[Any]] | None = None,  # of any types
         names: Names[str, str] | None = None,
         derived: Names[str, Callable[[T], Param]] | None = None,
-        rest: str | None = None,
+        rest_field: str | None = None,
     ) -> None:
         self._kind = kind
         self._columns = tuple(table.columns if columns is None else columns)
-        self._names, self._derived, self._rest = names or {}, derived or {}, rest
+        self._names, self._derived, self._rest = names or {}, derived or {}, rest_field
         self._fields = {each.name for each in fields(cast("Any", kind))}  # a dataclass
         self._makers: dict[tuple[Statement, tuple[str, ...]], Callable[..., Values]] = {}
         super().__init__(table, self._read_first, id, columns)
@@ -131,10 +131,10 @@ class Mapping(Reader[T]):
 
         It costs a third of `params`, since no names are needed.
         """
-        made = self._makers.get((statement, given))
-        if made is None:
-            made = self._makers[statement, given] = self._maker(statement, given)
-        return made
+        maker = self._makers.get((statement, given))
+        if maker is None:
+            maker = self._makers[statement, given] = self._maker(statement, given)
+        return maker
 
     def _maker(self, statement: Statement, given: Sequence[str]) -> "Callable[..., Values]":
         space: dict[str, object] = {
@@ -171,16 +171,16 @@ class Mapping(Reader[T]):
             "kind": self._kind,
         }
         doubts = ["tuple(map(type, row)) not in good"]
-        for n, words in validator.words:
-            space[f"words_{n}"] = words
+        for n, allowed in validator.words:
+            space[f"words_{n}"] = allowed
             doubts.append(f"row[{n}] not in words_{n}")
-        made = [self._read(n, column, space) for n, column in enumerate(self._columns)]
+        expressions = [self._read(n, column, space) for n, column in enumerate(self._columns)]
         text = [
             "def read(row):",
             f" if {' or '.join(doubts)}:",
             "  check(row)",
             " try:",
-            f"  return kind({', '.join(field for field in made if field)})",
+            f"  return kind({', '.join(field for field in expressions if field)})",
             " except UNREADABLE:",
             "  check_values(row)",
             "  raise",
@@ -207,7 +207,7 @@ class Mapping(Reader[T]):
         return f"None if {absent} else {write}(value.{field})"
 
     def _read(self, n: int, column: ColumnElement[Any], space: dict[str, object]) -> str:  # as above
-        """Return the code that makes the field of a column, empty if there is none."""
+        """Return the code that sets the field of a column, or an empty string if it has no field."""
         name, kind, lies = str(column.key), column.type, f"row[{n}]"
         field = self._names.get(name, name)
         if isinstance(kind, Json):
@@ -218,17 +218,17 @@ class Mapping(Reader[T]):
             return ""
         match kind:
             case Instant():
-                made = f"EPOCH + timedelta(0, 0, {lies})"
+                expression = f"EPOCH + timedelta(0, 0, {lies})"
             case Json():
-                made = f"read_{name}({lies})"
+                expression = f"read_{name}({lies})"
             case Boolean():
                 return f"{field}={lies} == 1"
             case _:
                 return f"{field}={lies}"
         if not is_nullable(column):
-            return f"{field}={made}"
+            return f"{field}={expression}"
         absent = kind.absent if isinstance(kind, Json) else None
-        return f"{field}={absent!r} if {lies} is None else {made}"
+        return f"{field}={absent!r} if {lies} is None else {expression}"
 
 
 def plain(table: Table, id: str = "id") -> Reader[Row]:

@@ -46,7 +46,7 @@ class Op(NamedTuple):  # a step makes a dozen of them, and a tuple is the cheape
 
 @value
 class StatementBatch:
-    """All ops of a program at once. It is sent one row of each, an empty one where there is none."""
+    """All ops of a program at once. It receives the first row of each, or an empty one."""
 
     ops: Sequence[Op]
 

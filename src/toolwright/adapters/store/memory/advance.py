@@ -62,17 +62,17 @@ def advance(unit: Advance, tables: Tables) -> UnitResult:
         tables.calls_in[call.thread_id].append(call.id)
     if unit.step is not None:
         tables.steps[unit.step.run_id].append(unit.step)
-    left = unit.leaving is None or tables.leave(unit.thread_id, unit.leaving)
+    is_released = unit.leaving is None or tables.leave(unit.thread_id, unit.leaving)
     posted = thread.posted
     done = spaces.perform(unit.effects, unit, tables) if unit.effects else NOTHING
     cancel = stored.cancel_requested_at is not None
     if done is NOTHING:
         return UnitResult(
-            Committed(run_id=stored.id, posted=posted, cancel_requested=cancel, left=left), events
+            Committed(run_id=stored.id, posted=posted, cancel_requested=cancel, left=is_released), events
         )
     runs = tuple(done.runs)
     answer = Committed(
-        run_id=stored.id, posted=posted, cancel_requested=cancel, left=left, seq=done.seq, runs=runs
+        run_id=stored.id, posted=posted, cancel_requested=cancel, left=is_released, seq=done.seq, runs=runs
     )
     return UnitResult(answer, (*events, *done.events) if done.events else events)
 
@@ -138,27 +138,27 @@ def _move_calls(unit: Advance, tables: Tables) -> Moved:
 def _check_new(calls: Sequence[Call], step: Step | None, tables: Tables) -> None:
     for call in calls:
         if call.id in tables.calls:
-            raise Unwritable("The journal cannot hold this: a call with this id is there already.")
+            raise Unwritable("The journal cannot hold this: a call with this id already exists.")
     steps = None if step is None else tables.steps.get(step.run_id)
     if step is not None and steps and steps[-1].number >= step.number:
-        raise Unwritable("The journal cannot hold this: this step is there already.")
+        raise Unwritable("The journal cannot hold this: this step already exists.")
 
 
 def _check_inbox(unit: Advance, thread: ThreadRow, stored: Run) -> None:
     if any(event_id not in thread.unread for event_id in unit.read) or len({*unit.read}) < len(unit.read):
         raise GuardFailed("inbox")
-    seen = {*unit.read}
+    read_ids = {*unit.read}
     for change in unit.inbox:
         event = thread.inbox.get(change.event_id)
-        if event is None or event.status != change.was or change.event_id in seen:
+        if event is None or event.status != change.was or change.event_id in read_ids:
             raise GuardFailed("inbox")
-        seen.add(change.event_id)
+        read_ids.add(change.event_id)
     if not unit.run.over:
         return
     if unit.run.status != "cancelled" and stored.cancel_requested_at is not None:
         raise GuardFailed("cancel")
     joined = [event for event in thread.unread.values() if event.run_id == unit.run.id]
-    if any(event.event_id not in seen for event in joined):
+    if any(event.event_id not in read_ids for event in joined):
         raise GuardFailed("unread")
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from toolwright.adapters.store.engine.late_results import (
     RESULT,
+    cancelled_edits,
     cancelled_event,
     dropped_timers,
-    shown_cancelled,
 )
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, numbered
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
@@ -15,12 +15,13 @@ from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
     CancelChildren,
+    CheckRequest,
     ChildEffect,
     ChildLimit,
     Close,
     CloseRequest,
+    FulfillRequest,
     HandOff,
-    HoldRequest,
     Notify,
     OpenRequest,
     Report,
@@ -28,7 +29,6 @@ from toolwright.core.journal.child_effects import (
     Spawn,
     Speak,
     Stop,
-    TakeRequest,
     Terminate,
 )
 from toolwright.core.journal.effects import Edit
@@ -89,13 +89,13 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectR
             row = tables.thread(effect.thread_id)
             row.state = "terminated"
             _stop([row, *tables.below(effect.thread_id)], unit, tables)
-            _give_up(row, unit, tables, done)
+            _abandon_calls(row, unit, tables, done)
         case CancelChildren():
             _stop(tables.below(effect.thread_id), unit, tables)
         case Stop():
             row = tables.thread(effect.thread_id)
             _stop([row, *tables.below(effect.thread_id)], unit, tables)
-            _give_up(row, unit, tables, done)
+            _abandon_calls(row, unit, tables, done)
         case HandOff():
             row = tables.thread(effect.thread_id)
             row.active_agent, row.activated = effect.agent, ()
@@ -114,11 +114,11 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectR
             ours = [row for row in tables.children(effect.thread_id) if row.born.agent == effect.agent]
             if len([row for row in ours if not row.is_over]) >= effect.most:
                 raise GuardFailed("child_limit")
-        case HoldRequest():
+        case CheckRequest():
             request = tables.requests.get(effect.id)
             if request is None or tables.threads[request.thread_id].is_over:
                 raise GuardFailed("request")
-        case TakeRequest():
+        case FulfillRequest():
             if tables.requests.pop(effect.id, None) is None:
                 raise GuardFailed("request")
         case OpenRequest(request=request):
@@ -160,11 +160,11 @@ def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: EffectResult
 
 def _report(effect: Report, unit: Unit, tables: Tables, done: EffectResult) -> None:
     child, parent = tables.thread(effect.thread_id), tables.thread(effect.parent.id)
-    seen = child.report == effect.report and not child.is_over
-    child.report = None if seen or child.run_id is None else child.report
+    is_reported = child.report == effect.report and not child.is_over
+    child.report = None if is_reported or child.run_id is None else child.report
     child.state = child.state if child.is_over else effect.state
-    if not seen:
-        _give_up(child, unit, tables, done)
+    if not is_reported:
+        _abandon_calls(child, unit, tables, done)
         return
     _write_new(effect.files, parent)
     if effect.report is not None:
@@ -225,7 +225,7 @@ def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
         tables.wake(row.born.id, unit.at)
 
 
-def _give_up(row: ThreadRow, unit: Unit, tables: Tables, done: EffectResult) -> None:
+def _abandon_calls(row: ThreadRow, unit: Unit, tables: Tables, done: EffectResult) -> None:
     """Cancel the late results of an ended thread's calls, and discard its unread events."""
     if not row.is_over:
         return
@@ -244,7 +244,7 @@ def cancel_late_calls(
         _notify_parent(row.born.id, (cancelled_event(call),), call.run_id, unit, tables, done)
     for timer in dropped_timers(calls):
         tables.wakes.pop(timer.name, None)
-    return shown_cancelled(calls, tables.space_messages, author)
+    return cancelled_edits(calls, tables.space_messages, author)
 
 
 def _write_new(changes: Sequence[FileChange], row: ThreadRow) -> None:

@@ -4,7 +4,7 @@ from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, 
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.journal.mcp_effects import (
     AcceptMcpTool,
-    AskBelow,
+    AddNestedCall,
     DropMcpTask,
     HoldMcpTool,
     McpEffect,
@@ -27,7 +27,7 @@ def perform_mcp(effect: McpEffect, unit: Unit, tables: Tables, done: EffectResul
         case PinMcpTool(definition=definition):
             key = (definition.agent_id, definition.server, definition.tool)
             tables.mcp_definitions.setdefault(key, definition)
-        case AskBelow():
+        case AddNestedCall():
             _ask(effect, unit, tables, done)
         case _:
             _change_definition(effect, tables)
@@ -54,7 +54,7 @@ def _change_definition(effect: HoldMcpTool | AcceptMcpTool | UnholdMcpTool, tabl
     tables.mcp_definitions[key] = new
 
 
-def _ask(effect: AskBelow, unit: Unit, tables: Tables, done: EffectResult) -> None:
+def _ask(effect: AddNestedCall, unit: Unit, tables: Tables, done: EffectResult) -> None:
     call, thread = effect.call, tables.thread(effect.call.thread_id)
     parent = None if call.parent_id is None else tables.calls.get(call.parent_id)
     if parent is None or parent.thread_id != call.thread_id or is_over(parent.status):

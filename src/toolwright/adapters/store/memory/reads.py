@@ -29,15 +29,15 @@ class MemoryAgents:
     async def agent(self, agent_id: str, revision: int | None = None) -> ConfiguredAgent | None:
         if revision is None:
             return self._tables.agents.get(agent_id)
-        found = self._tables.revisions.get((agent_id, revision))
-        return None if found is None else changed(found, created_at=found.updated_at)
+        rows = self._tables.revisions.get((agent_id, revision))
+        return None if rows is None else changed(rows, created_at=rows.updated_at)
 
     async def named(self, name: str) -> ConfiguredAgent | None:
         return next((one for one in self._tables.agents.values() if one.name == name), None)
 
     async def agents(self, *, limit: int = 50, offset: int = 0) -> Sequence[ConfiguredAgent]:
-        found = sorted(self._tables.agents.values(), key=lambda one: (micros(one.created_at), one.id))
-        return found[offset : offset + limit]
+        rows = sorted(self._tables.agents.values(), key=lambda one: (micros(one.created_at), one.id))
+        return rows[offset : offset + limit]
 
     async def orphans(self, *, limit: int = 100) -> Sequence[str]:
         gone = {agent_id for agent_id, _ in self._tables.revisions} - {*self._tables.agents}
@@ -55,20 +55,20 @@ class MemoryAgents:
 
     def _keepers(self) -> list[str]:
         tables = self._tables
-        kept = (tables.goals, tables.memories, tables.plans, tables.blocks, tables.passages)
-        return sorted({key[0] for each in kept for key in each if user_of_keeper(key[0]) is not None})
+        by_keeper = (tables.goals, tables.memories, tables.plans, tables.blocks, tables.passages)
+        return sorted({key[0] for each in by_keeper for key in each if user_of_keeper(key[0]) is not None})
 
     async def goals(self, agent_id: str) -> Sequence[Goal]:
-        found = [one for one in self._tables.goals.values() if one.agent_id == agent_id]
-        return sorted(found, key=lambda one: (micros(one.created_at), one.id))
+        rows = [one for one in self._tables.goals.values() if one.agent_id == agent_id]
+        return sorted(rows, key=lambda one: (micros(one.created_at), one.id))
 
     async def memories(self, agent_id: str) -> Sequence[Memory]:
-        found = [one for one in self._tables.memories.values() if one.agent_id == agent_id]
-        return sorted(found, key=lambda one: one.key)
+        rows = [one for one in self._tables.memories.values() if one.agent_id == agent_id]
+        return sorted(rows, key=lambda one: one.key)
 
     async def plans(self, agent_id: str) -> Sequence[Plan]:
-        found = [one for one in self._tables.plans.values() if one.agent_id == agent_id]
-        return sorted(found, key=lambda one: (micros(one.next_run_at), one.id))
+        rows = [one for one in self._tables.plans.values() if one.agent_id == agent_id]
+        return sorted(rows, key=lambda one: (micros(one.next_run_at), one.id))
 
     async def plan(self, agent_id: str, plan_id: str) -> Plan | None:
         return self._tables.plans.get((agent_id, plan_id))
@@ -77,9 +77,9 @@ class MemoryAgents:
         links = [*self._tables.block_links]
         linked = {(owner_id, label) for owner_id, label, reader_id in links if reader_id == agent_id}
         shared = {(owner_id, label) for owner_id, label, _ in links}
-        seen = [key for key in self._tables.blocks if key[0] == agent_id or key in linked]
-        found = [changed(self._tables.blocks[key], is_shared=key in shared) for key in seen]
-        return sorted(found, key=lambda one: (one.label, one.agent_id))
+        keys = [key for key in self._tables.blocks if key[0] == agent_id or key in linked]
+        rows = [changed(self._tables.blocks[key], is_shared=key in shared) for key in keys]
+        return sorted(rows, key=lambda one: (one.label, one.agent_id))
 
     async def passage(self, agent_id: str, passage_id: str) -> Passage | None:
         return next((one for one in self._newest(agent_id) if one.id == passage_id), None)
@@ -140,30 +140,30 @@ class MemoryChildren:
         return any(row.report == call_id and row.run_id is not None for row in rows)
 
     async def nested(self, call_id: str) -> Sequence[Call]:
-        found = [call for call in self._tables.calls.values() if call.parent_id == call_id]
-        return sorted(found, key=lambda call: (call.step, call.position))
+        rows = [call for call in self._tables.calls.values() if call.parent_id == call_id]
+        return sorted(rows, key=lambda call: (call.step, call.position))
 
     async def within(self, call_id: str) -> Sequence[Message]:
         parent = self._tables.calls.get(call_id)
-        said = [] if parent is None else self._tables.threads[parent.thread_id].messages
-        return [message for message in said if message.within == call_id]
+        messages = [] if parent is None else self._tables.threads[parent.thread_id].messages
+        return [message for message in messages if message.within == call_id]
 
     async def request(self, request_id: str) -> VariablesRequest | None:
         return self._tables.requests.get(request_id)
 
     async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
-        found = [each for each in self._tables.requests.values() if each.thread_id == thread_id]
-        return sorted(found, key=lambda each: (each.created_at, each.id))
+        rows = [each for each in self._tables.requests.values() if each.thread_id == thread_id]
+        return sorted(rows, key=lambda each: (each.created_at, each.id))
 
     async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
         timed = [(each.expires_at, each) for each in self._tables.requests.values() if each.expires_at]
         over = [(until, each) for until, each in timed if until <= at]
         return [each for _, each in sorted(over, key=lambda one: (one[0], one[1].id))[:limit]]
 
-    async def asked(self) -> Sequence[str]:
+    async def requested_variables(self) -> Sequence[str]:
         return sorted({each.name for request in self._parked() for each in request.required})
 
-    async def askers(self, name: str) -> Sequence[str]:
+    async def waiting_threads(self, name: str) -> Sequence[str]:
         asking = [each for each in self._parked() if name in {one.name for one in each.required}]
         return sorted({each.thread_id for each in asking})
 
@@ -189,8 +189,8 @@ class MemoryFrontEnds:
     async def front_ends(
         self, *, entity_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[FrontEnd]:
-        found = [one for one in self._tables.front_ends.values() if entity_id in (None, one.entity_id)]
-        return sorted(found, key=lambda one: (micros(one.created_at), one.id))[offset : offset + limit]
+        rows = [one for one in self._tables.front_ends.values() if entity_id in (None, one.entity_id)]
+        return sorted(rows, key=lambda one: (micros(one.created_at), one.id))[offset : offset + limit]
 
     async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
         ended = self._tables.sign_outs
@@ -207,12 +207,12 @@ class MemoryMcp:
         return self._tables.mcp_tasks.get(call_id)
 
     async def tasks(self, thread_id: str) -> Sequence[McpTask]:
-        found = [one for one in self._tables.mcp_tasks.values() if one.thread_id == thread_id]
-        return sorted(found, key=lambda one: (micros(one.created_at), one.call_id))
+        rows = [one for one in self._tables.mcp_tasks.values() if one.thread_id == thread_id]
+        return sorted(rows, key=lambda one: (micros(one.created_at), one.call_id))
 
     async def definitions(self, agent_id: str) -> Sequence[McpDefinition]:
-        found = [one for one in self._tables.mcp_definitions.values() if one.agent_id == agent_id]
-        return sorted(found, key=lambda one: (one.server, one.tool))
+        rows = [one for one in self._tables.mcp_definitions.values() if one.agent_id == agent_id]
+        return sorted(rows, key=lambda one: (one.server, one.tool))
 
 
 class MemoryOffers:
@@ -221,7 +221,7 @@ class MemoryOffers:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def begun(
+    async def claimable(
         self,
         at: datetime,
         *,
@@ -230,7 +230,7 @@ class MemoryOffers:
         names: Sequence[str] | None = None,
         limit: int = 100,
     ) -> Sequence[Offer]:
-        found = [
+        rows = [
             (call.started_at, call.id, call)
             for call in self._tables.calls.values()
             if call.started_at is not None
@@ -239,17 +239,17 @@ class MemoryOffers:
             and (not names or call.name in names)
             and self._free(call, at)
         ]
-        found.sort(key=lambda each: each[:2])
-        return [self._offer(call) for _, _, call in found[:limit]]
+        rows.sort(key=lambda each: each[:2])
+        return [self._offer(call) for _, _, call in rows[:limit]]
 
-    async def lapsed(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
-        found = [
+    async def expired_leases(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
+        rows = [
             (call.leased_until, call)
             for call in self._tables.calls.values()
             if call.leased_until is not None and since <= call.leased_until and self._free(call, at)
         ]
-        found.sort(key=lambda each: each[0])
-        return [self._offer(call) for _, call in found[:limit]]
+        rows.sort(key=lambda each: each[0])
+        return [self._offer(call) for _, call in rows[:limit]]
 
     def _free(self, call: Call, at: datetime) -> bool:
         return call.kind == "external" and call.status in OPEN and call.free_for("", at)
@@ -271,40 +271,38 @@ class MemorySpaces:
     async def spaces(
         self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[Space]:
-        found = [
+        rows = [
             space
             for space in self._tables.spaces.values()
             if seen_by is None or space.kind == "public" or (space.id, seen_by) in self._tables.members
         ]
-        found.sort(key=lambda space: (micros(space.created_at), space.id))
-        return found[offset : offset + limit]
+        rows.sort(key=lambda space: (micros(space.created_at), space.id))
+        return rows[offset : offset + limit]
 
     async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
         both = {entity_id, entity_id if with_id is None else with_id}
-        found = [
+        rows = [
             each
             for each in self._tables.spaces.values()
             if all((each.id, one) in self._tables.members for one in both)
         ]
-        return sorted(found, key=lambda space: (micros(space.created_at), space.id))[:limit]
+        return sorted(rows, key=lambda space: (micros(space.created_at), space.id))[:limit]
 
     async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
-        known = self._tables.members
-        found = [each for each in known.values() if (each.space_id, entity_id) in known]
-        found.sort(key=lambda each: (each.space_id, micros(each.joined_at), each.entity_id))
+        members = self._tables.members
+        rows = [each for each in members.values() if (each.space_id, entity_id) in members]
+        rows.sort(key=lambda each: (each.space_id, micros(each.joined_at), each.entity_id))
         people = self._tables.entities
-        names = {each.entity_id: people.get(each.entity_id) for each in found}
-        return [
-            (each, one.display_name if (one := names[each.entity_id]) else None) for each in found[:limit]
-        ]
+        names = {each.entity_id: people.get(each.entity_id) for each in rows}
+        return [(each, one.display_name if (one := names[each.entity_id]) else None) for each in rows[:limit]]
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
-        found = [member for member in self._tables.members.values() if member.entity_id == entity_id]
-        return sorted(found, key=lambda member: member.space_id)
+        rows = [member for member in self._tables.members.values() if member.entity_id == entity_id]
+        return sorted(rows, key=lambda member: member.space_id)
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        found = [member for member in self._tables.members.values() if member.space_id == space_id]
-        return sorted(found, key=lambda member: (micros(member.joined_at), member.entity_id))
+        rows = [member for member in self._tables.members.values() if member.space_id == space_id]
+        return sorted(rows, key=lambda member: (micros(member.joined_at), member.entity_id))
 
     async def member(self, space_id: str, entity_id: str) -> Member | None:
         return self._tables.members.get((space_id, entity_id))
@@ -312,33 +310,33 @@ class MemorySpaces:
     async def messages(
         self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[SpaceMessage]:
-        found = self._messages(space_id)
+        rows = self._messages(space_id)
         if after is not None:
-            return [each for each in found if (each.seq or 0) > after][:limit]
+            return [each for each in rows if (each.seq or 0) > after][:limit]
         if before is not None:
-            found = [each for each in found if (each.seq or 0) < before]
-        return found[-limit:] if limit else []
+            rows = [each for each in rows if (each.seq or 0) < before]
+        return rows[-limit:] if limit else []
 
     async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
-        found = self._messages(space_id)
-        end = max(0, len(found) - offset)
-        return found[max(0, end - limit) : end]
+        rows = self._messages(space_id)
+        end = max(0, len(rows) - offset)
+        return rows[max(0, end - limit) : end]
 
     async def answers(self, message_id: str, limit: int) -> Sequence[SpaceMessage]:
         rows = self._tables.space_messages.values()
-        found = [each for each in rows if message_id in (each.id, each.parent_id)]
-        return sorted(found, key=lambda each: each.seq or 0)[-limit:] if limit else []
+        replies = [each for each in rows if message_id in (each.id, each.parent_id)]
+        return sorted(replies, key=lambda each: each.seq or 0)[-limit:] if limit else []
 
     def _messages(self, space_id: str) -> list[SpaceMessage]:
-        found = [each for each in self._tables.space_messages.values() if each.space_id == space_id]
-        return sorted(found, key=lambda each: each.seq or 0)
+        rows = [each for each in self._tables.space_messages.values() if each.space_id == space_id]
+        return sorted(rows, key=lambda each: each.seq or 0)
 
     async def message(self, message_id: str) -> SpaceMessage | None:
         return self._tables.space_messages.get(message_id)
 
     async def reactions(self, message_ids: Sequence[str]) -> Sequence[Reaction]:
-        found = [each for each in self._tables.reactions.values() if each.message_id in message_ids]
-        return sorted(found, key=lambda each: (micros(each.created_at), each.entity_id, each.emoji))
+        rows = [each for each in self._tables.reactions.values() if each.message_id in message_ids]
+        return sorted(rows, key=lambda each: (micros(each.created_at), each.entity_id, each.emoji))
 
     async def caused(self, run_id: str, author: str) -> bool:
         run = self._tables.runs.get(run_id)

@@ -54,7 +54,7 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> EffectResu
     done = EffectResult()
     for delivery in deliveries_of(effects):
         deliver(delivery, unit, tables, done)
-    told = _space_events(effects, unit, tables, done)
+    events = _space_events(effects, unit, tables, done)
     for effect in effects:
         if isinstance(effect, ChildEffect):
             perform_child(effect, unit, tables, done)
@@ -66,11 +66,11 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> EffectResu
             _context(effect, tables)
         else:
             _apply_other(effect, tables)
-    told += _space_events(done.shown, unit, tables, done)
-    if told:
+    events += _space_events(done.shown, unit, tables, done)
+    if events:
         first = tables.counters.get(SPACE_EVENTS, 0) + 1
-        tables.counters[SPACE_EVENTS] = first + len(told) - 1
-        numbered = [changed(event, n=n) for n, event in enumerate(told, first)]
+        tables.counters[SPACE_EVENTS] = first + len(events) - 1
+        numbered = [changed(event, n=n) for n, event in enumerate(events, first)]
         tables.space_events += numbered
         done.events += numbered
     return done
@@ -112,11 +112,11 @@ def _pin(effect: Pin, tables: Tables) -> None:
 
 
 def _space_events(effects: Sequence[Effect], unit: Unit, tables: Tables, done: EffectResult) -> list[Event]:
-    """Perform effects on spaces and return their events."""
-    told: list[Event] = []
+    """Perform effects on spaces and returns their events."""
+    events: list[Event] = []
     for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
-        told += placed(effect, _space(effect, tables, done), unit.at)
-    return told
+        events += placed(effect, _space(effect, tables, done), unit.at)
+    return events
 
 
 def _in_spaces(effects: Sequence[Effect]) -> list[SpaceEffect]:
@@ -139,16 +139,18 @@ def _space(effect: SpaceEffect, tables: Tables, done: EffectResult) -> int | Non
                 raise GuardFailed("space")
             tables.revise(effect.space_id)
             key = (effect.space_id, effect.member.entity_id)
-            known = tables.members.get(key)
-            tables.members[key] = effect.member if known is None else changed(known, role=effect.member.role)
+            stored = tables.members.get(key)
+            tables.members[key] = (
+                effect.member if stored is None else changed(stored, role=effect.member.role)
+            )
         case DropMember():
             tables.revise(effect.space_id)
             _member(effect, tables)
             del tables.members[effect.space_id, effect.entity_id]
         case MarkRead():
-            known = _member(effect, tables)
-            read_seq = max(known.read_seq, effect.seq)
-            tables.members[effect.space_id, effect.entity_id] = changed(known, read_seq=read_seq)
+            stored = _member(effect, tables)
+            read_seq = max(stored.read_seq, effect.seq)
+            tables.members[effect.space_id, effect.entity_id] = changed(stored, read_seq=read_seq)
         case _:
             place = _message(effect, tables)
     done.count += place != -1
@@ -196,23 +198,23 @@ def _save_space(effect: SaveSpace, tables: Tables) -> None:
 def _message(effect: SpaceEffect, tables: Tables) -> int | None:
     match effect:
         case Edit(message=new, if_there=if_there):
-            known = tables.space_messages.get(new.id)
-            if known is None or known.space_id != effect.space_id:
+            stored = tables.space_messages.get(new.id)
+            if stored is None or stored.space_id != effect.space_id:
                 if not if_there:
                     raise GuardFailed("message")
                 return -1
             tables.space_messages[new.id] = changed(
-                known, content=new.content, metadata=new.metadata, edited_at=new.edited_at
+                stored, content=new.content, metadata=new.metadata, edited_at=new.edited_at
             )
-            return known.seq
+            return stored.seq
         case Erase():
-            known = tables.space_messages.get(effect.message_id)
-            if known is None or known.space_id != effect.space_id:
+            stored = tables.space_messages.get(effect.message_id)
+            if stored is None or stored.space_id != effect.space_id:
                 raise GuardFailed("message")
             tables.drop_message(effect.message_id)
         case React(reaction=new):
-            known = tables.space_messages.get(new.message_id)
-            if known is None or known.space_id != effect.space_id:
+            stored = tables.space_messages.get(new.message_id)
+            if stored is None or stored.space_id != effect.space_id:
                 raise GuardFailed("message")
             key = (new.message_id, new.entity_id, new.emoji)
             if key in tables.reactions:
@@ -244,8 +246,8 @@ def _apply_other(effect: Effect, tables: Tables) -> None:
 def _mind(effect: Effect, tables: Tables) -> None:
     match effect:
         case SetGoal(goal=goal):
-            known = tables.goals.get((goal.agent_id, goal.id), goal)
-            tables.goals[goal.agent_id, goal.id] = changed(goal, created_at=known.created_at)
+            current = tables.goals.get((goal.agent_id, goal.id), goal)
+            tables.goals[goal.agent_id, goal.id] = changed(goal, created_at=current.created_at)
         case DropGoal():
             tables.goals.pop((effect.agent_id, effect.id), None)
         case SetMemory(memory=memory):

@@ -36,13 +36,13 @@ from toolwright.core.journal.units import Advance, Committed, Conflict, Node, Un
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.spaces.space import Entity
 from toolwright.core.threads.call import OPEN, Call, CallStatus
-from toolwright.core.threads.compaction import Compaction, SentText, in_force, in_view
+from toolwright.core.threads.compaction import Compaction, SentText, in_force, messages_in_view
 from toolwright.core.threads.event import Event, RunEvents, Topic
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 
 T = TypeVar("T")
 _LAST = attrgetter("last")
@@ -81,8 +81,8 @@ class MemoryStore:
         return written.answer
 
     async def thread(self, thread_id: str) -> Thread | None:
-        found = self._tables.threads.get(thread_id)
-        return None if found is None else found.value()
+        row = self._tables.threads.get(thread_id)
+        return None if row is None else row.value()
 
     async def threads(
         self,
@@ -110,7 +110,7 @@ class MemoryStore:
         return ThreadView(
             thread=row.value(),
             run=run,
-            messages=tuple(in_view(row.messages, compactions, row.cut, row.run_id)),
+            messages=tuple(messages_in_view(row.messages, compactions, row.cut, row.run_id)),
             calls=() if run is None else self._step_calls(run.id, run.step_count),
             inbox=tuple(row.unread.values()),
             wake=self._tables.wakes.get(thread_id),
@@ -123,15 +123,15 @@ class MemoryStore:
         if not self._tables.env:
             return []
         user_id = row.born.user_id
-        known = None if user_id is None else self._tables.entities.get(user_id)
-        person = known or (None if user_id is None else self._tables.entity_named(user_id))
+        entity = None if user_id is None else self._tables.entities.get(user_id)
+        person = entity or (None if user_id is None else self._tables.entity_by_external_id(user_id))
         above = [each.born.id for each in self._tables.lineage(row.born.id)]
         return self._tables.env_of(row.born.id, *above, None if person is None else person.id)
 
     async def message(self, thread_id: str, message_id: str) -> Message | None:
         row = self._tables.threads.get(thread_id)
-        said = () if row is None else row.messages
-        return next((each for each in said if each.id == message_id and each.within is None), None)
+        messages = () if row is None else row.messages
+        return next((each for each in messages if each.id == message_id and each.within is None), None)
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
         row = self._tables.threads.get(thread_id)
@@ -140,16 +140,16 @@ class MemoryStore:
     async def compactions(
         self, thread_id: str, within: str | None = None, limit: int = ALL_ROWS, offset: int = 0
     ) -> Sequence[Compaction]:
-        found = self._tables.compactions_of(thread_id, within)
-        return found[offset : offset + limit] if within is None else in_force(found)
+        rows = self._tables.compactions_of(thread_id, within)
+        return rows[offset : offset + limit] if within is None else in_force(rows)
 
     async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
         row = self._tables.threads.get(thread_id)
         return () if row is None else row.versions
 
     async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
-        kept = self._tables.sent_texts
-        return [kept[whose, each] for each in digests for whose in ("", thread_id) if (whose, each) in kept]
+        texts = self._tables.sent_texts
+        return [texts[whose, each] for each in digests for whose in ("", thread_id) if (whose, each) in texts]
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
         row = self._tables.threads.get(thread_id)
@@ -181,8 +181,8 @@ class MemoryStore:
         return frozenset() if row is None else row.files.keys() & set(folded)
 
     def _step_calls(self, run_id: str, step: int) -> tuple[Call, ...]:
-        made = [self._tables.calls[call_id] for call_id in self._tables.calls_of.get((run_id, step), ())]
-        return tuple(sorted([c for c in made if c.parent_id is None], key=lambda call: call.position))
+        calls = [self._tables.calls[call_id] for call_id in self._tables.calls_of.get((run_id, step), ())]
+        return tuple(sorted([c for c in calls if c.parent_id is None], key=lambda call: call.position))
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
         row = self._tables.threads.get(thread_id)
@@ -200,19 +200,19 @@ class MemoryStore:
         self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
     ) -> Sequence[Message]:
         row = self._tables.threads.get(thread_id)
-        said = [] if row is None else [m for m in row.messages if m.within is None]
-        return _page([m for m in said if run_id in (None, m.run_id)], limit, offset)
+        visible = [] if row is None else [m for m in row.messages if m.within is None]
+        return _page([m for m in visible if run_id in (None, m.run_id)], limit, offset)
 
     async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
         row = self._tables.threads.get(thread_id)
-        said = [] if row is None else [m for m in row.messages if m.within is None]
-        found = [m for m in said if seq is None or (m.seq or 0) < seq]
-        return found[-limit:] if limit else []
+        messages = [] if row is None else [m for m in row.messages if m.within is None]
+        earlier = [m for m in messages if seq is None or (m.seq or 0) < seq]
+        return earlier[-limit:] if limit else []
 
     async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
         run = self._tables.runs.get(run_id)
-        said = [] if run is None else self._tables.threads[run.thread_id].messages
-        return [message for message in said if message.run_id == run_id][:limit]
+        messages = [] if run is None else self._tables.threads[run.thread_id].messages
+        return [message for message in messages if message.run_id == run_id][:limit]
 
     async def run(self, run_id: str) -> Run | None:
         return self._tables.runs.get(run_id)
@@ -268,8 +268,8 @@ class MemoryStore:
     def _sees(self, sees: CallVisibility, call: Call) -> bool:
         if self._tables.threads[call.thread_id].born.user_id in sees.users:
             return True
-        shown = call.visible and message_id_of(call.id) in self._tables.space_messages
-        return shown and (call.space_id, sees.entity_id) in self._tables.members
+        is_in_space = call.visible and call_message_id(call.id) in self._tables.space_messages
+        return is_in_space and (call.space_id, sees.entity_id) in self._tables.members
 
     async def events(
         self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
@@ -278,20 +278,20 @@ class MemoryStore:
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
         if topic.kind in ("space", "spaces"):
-            told = [_number(event) for event in self._told(topic)]
-            return (told[0], told[-1]) if told else (0, 0)
+            numbers = [_number(event) for event in self._events_after(topic)]
+            return (numbers[0], numbers[-1]) if numbers else (0, 0)
         units = self._units(topic)
         return (units[0].first, units[-1].last) if units else (0, 0)
 
     def _events(self, topic: Topic, after: int) -> Iterator[Event]:
         """Return the events of the topic in order, with all that have a number above `after`."""
         if topic.kind in ("space", "spaces"):
-            return self._told(topic, after)
+            return self._events_after(topic, after)
         return chain.from_iterable(self._units(topic, after))
 
-    def _told(self, topic: Topic, after: int = 0) -> Iterator[Event]:
-        told = self._tables.space_events
-        later = islice(told, bisect_right(told, after, key=_number), None)
+    def _events_after(self, topic: Topic, after: int = 0) -> Iterator[Event]:
+        events = self._tables.space_events
+        later = islice(events, bisect_right(events, after, key=_number), None)
         return (event for event in later if topic.kind == "spaces" or event.space_id == topic.id)
 
     def _units(self, topic: Topic, after: int = 0) -> list[RunEvents]:
@@ -306,14 +306,14 @@ class MemoryStore:
     async def entity(self, entity_id: str) -> Entity | None:
         return self._tables.entities.get(entity_id)
 
-    async def entity_named(self, external_id: str) -> Entity | None:
-        return self._tables.entity_named(external_id)
+    async def entity_by_external_id(self, external_id: str) -> Entity | None:
+        return self._tables.entity_by_external_id(external_id)
 
     async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
-        found = sorted(
+        rows = sorted(
             self._tables.entities.values(), key=lambda one: (micros_or_none(one.created_at), one.id)
         )
-        return _page(found, limit, offset)
+        return _page(rows, limit, offset)
 
     async def wake(self, thread_id: str) -> Wake | None:
         return self._tables.wakes.get(thread_id)
@@ -357,5 +357,5 @@ def _number(event: Event) -> int:
     return event.n or 0
 
 
-def _page(found: Iterable[T], limit: int, offset: int) -> list[T]:
-    return list(islice(found, offset, offset + limit))
+def _page(rows: Iterable[T], limit: int, offset: int) -> list[T]:
+    return list(islice(rows, offset, offset + limit))

@@ -75,7 +75,7 @@ class ThreadRow:
         return row
 
     def value(self) -> Thread:
-        """Return the thread as it is now."""
+        """Return the current thread."""
         return changed(
             self.born,
             run_id=self.run_id,
@@ -233,14 +233,14 @@ class Tables:
         return [row for key, row in sorted(self.env.items()) if key[0] in owners]
 
     def children(self, thread_id: str) -> list[ThreadRow]:
-        """Return the threads that this one has made, oldest first."""
-        found = [row for row in self.threads.values() if row.born.parent_id == thread_id]
-        return sorted(found, key=lambda row: (row.born.created_at, row.born.id))
+        """Return the children of the thread, oldest first."""
+        rows = [row for row in self.threads.values() if row.born.parent_id == thread_id]
+        return sorted(rows, key=lambda row: (row.born.created_at, row.born.id))
 
     def below(self, thread_id: str) -> list[ThreadRow]:
         """Return all descendants of the thread."""
-        made = self.children(thread_id)
-        return [*made, *[each for child in made for each in self.below(child.born.id)]]
+        children = self.children(thread_id)
+        return [*children, *[each for child in children for each in self.below(child.born.id)]]
 
     def lineage(self, thread_id: str) -> list[ThreadRow]:
         """Return the threads above that one, the nearest first."""
@@ -253,12 +253,12 @@ class Tables:
 
     def compactions_of(self, thread_id: str, within: str | None = None) -> list[Compaction]:
         """Return the thread's compactions, or those of the conversation in a call, oldest first."""
-        found = [
+        rows = [
             row
             for row in self.compactions.values()
             if row.thread_id == thread_id and within in (None, row.within)
         ]
-        return sorted(found, key=lambda row: row.number)
+        return sorted(rows, key=lambda row: row.number)
 
     def wake_askers(self, changes: Sequence[EnvChange], at: datetime) -> None:
         """Wake the threads that wait for one of these names."""
@@ -267,18 +267,18 @@ class Tables:
             if request.kind == "run" and names & {each.name for each in request.required}:
                 self.wake(request.thread_id, at)
 
-    def entity_named(self, external_id: str) -> Entity | None:
+    def entity_by_external_id(self, external_id: str) -> Entity | None:
         """Return the entity with that external id."""
         return next((one for one in self.entities.values() if one.external_id == external_id), None)
 
     def wake(self, thread_id: str, at: datetime) -> None:
         """Schedule the thread: keep the earlier due time, increment the generation."""
-        known = self.wakes.get(thread_id)
-        if known is None:
+        stored = self.wakes.get(thread_id)
+        if stored is None:
             self.wakes[thread_id] = Wake(thread_id=thread_id, due=at, gen=micros(at))
         else:
-            due = min(known.due, at)
-            self.wakes[thread_id] = changed(known, due=due, gen=known.gen + 1)
+            due = min(stored.due, at)
+            self.wakes[thread_id] = changed(stored, due=due, gen=stored.gen + 1)
 
     def leased_by(self, thread_id: str) -> str | None:
         """Return the node that has leased the thread."""
@@ -287,20 +287,20 @@ class Tables:
 
     def set_timer(self, name: str, due: datetime) -> None:
         """Set a wake-up at that time, replacing an earlier one."""
-        known = self.wakes.get(name)
-        gen = micros(due) if known is None else known.gen + 1
+        stored = self.wakes.get(name)
+        gen = micros(due) if stored is None else stored.gen + 1
         self.wakes[name] = Wake(thread_id=name, due=due, gen=gen)
 
     def set_plan(self, plan: Plan) -> None:
         """Write a plan, with its timer; it keeps the time at which it was made."""
-        known = self.plans.get((plan.agent_id, plan.id), plan)
-        self.plans[plan.agent_id, plan.id] = changed(plan, created_at=known.created_at)
+        stored = self.plans.get((plan.agent_id, plan.id), plan)
+        self.plans[plan.agent_id, plan.id] = changed(plan, created_at=stored.created_at)
         self.set_timer(plan.timer, plan.next_run_at)
 
     def move_plan(self, plan: Plan, due: datetime) -> None:
         """Set the next time of a plan that is there, and its timer."""
-        known = self.plans[plan.agent_id, plan.id]
-        self.plans[plan.agent_id, plan.id] = changed(known, next_run_at=due)
+        stored = self.plans[plan.agent_id, plan.id]
+        self.plans[plan.agent_id, plan.id] = changed(stored, next_run_at=due)
         self.set_timer(plan.timer, due)
 
     def drop_plan(self, agent_id: str, plan_id: str) -> None:
@@ -323,9 +323,9 @@ class Tables:
 
     def drop_mind(self, agent_id: str) -> None:
         """Delete an agent's whole mind."""
-        for kept in (self.goals, self.memories, self.blocks, self.passages, self.places, self.vectors):
-            for key in [key for key in kept if key[0] == agent_id]:
-                del kept[key]
+        for table in (self.goals, self.memories, self.blocks, self.passages, self.places, self.vectors):
+            for key in [key for key in table if key[0] == agent_id]:
+                del table[key]
         for tool in [key for key in self.mcp_definitions if key[0] == agent_id]:
             del self.mcp_definitions[tool]
         for key in [key for key in self.block_links if agent_id in (key[0], key[2])]:
@@ -369,11 +369,11 @@ class Tables:
 
     def leave(self, thread_id: str, leaving: Leaving) -> bool:
         """Delete or postpone the wake-up, if it still has the generation that was seen."""
-        known = self.wakes.get(thread_id)
-        if known is None or known.gen != leaving.gen:
+        stored = self.wakes.get(thread_id)
+        if stored is None or stored.gen != leaving.gen:
             return False
         if leaving.due is None:
             del self.wakes[thread_id]
         else:
-            self.wakes[thread_id] = changed(known, due=leaving.due)
+            self.wakes[thread_id] = changed(stored, due=leaving.due)
         return True

@@ -40,13 +40,13 @@ class Undo:
         self.keep(self._tables.space_events)
         try:
             return apply(unit, self._tables)
-        except BaseException:
+        except BaseException:  # also an interrupt in the middle would leave half a unit
             for back in reversed(self._back):
                 back()
             raise
 
     def add(self, back: Callable[[], object]) -> None:
-        """Add the undoing of one change."""
+        """Add a function that undoes one change."""
         self._back.append(back)
 
     def keep(self, value: object) -> None:
@@ -67,7 +67,7 @@ class Undo:
 
 
 class Recorded(MutableMapping[K, V]):
-    """A table whose changes can be taken back. What one gets of it by its key may be changed too."""
+    """A table whose changes can be undone, including changes of the rows read by key."""
 
     def __init__(self, rows: dict[K, V], undo: Undo, *, ordered: bool) -> None:
         self._rows = rows

@@ -91,11 +91,11 @@ def apply(unit: Unit, tables: Tables) -> UnitResult:
         case SaveFrontEnd() | DropFrontEnd():
             return _front_end(unit, tables)
         case SignOut() | UseOnce():
-            kept = {key: times for key, times in tables.sign_outs.items() if times[1] >= unit.at}
-            if isinstance(unit, UseOnce) and unit.key in kept:
+            current = {key: times for key, times in tables.sign_outs.items() if times[1] >= unit.at}
+            if isinstance(unit, UseOnce) and unit.key in current:
                 raise GuardFailed("duplicate")
             tables.sign_outs.clear()
-            tables.sign_outs.update({**kept, unit.key: (unit.at, unit.until)})
+            tables.sign_outs.update({**current, unit.key: (unit.at, unit.until)})
             return UnitResult(Committed())
         case DropEntity():
             return _drop_entity(unit, tables)
@@ -223,9 +223,9 @@ def _reseal(unit: Reseal, tables: Tables) -> UnitResult:
     count = 0
     for was, now in unit.rows:
         key = (was.owner, was.kind, was.name)
-        there = tables.env.get(key)
-        if there is not None and there.value == was.value:
-            tables.env[key] = changed(there, value=now.value, key=now.key)
+        stored = tables.env.get(key)
+        if stored is not None and stored.value == was.value:
+            tables.env[key] = changed(stored, value=now.value, key=now.key)
             count += 1
     return UnitResult(Committed(count=count))
 
@@ -250,7 +250,7 @@ def _settle(unit: Settle, tables: Tables) -> UnitResult:
     in_time = isinstance(unit, Submit | Refuse)
     if (in_time and late) or (isinstance(unit, Expire) and not late):
         raise GuardFailed("call")
-    if in_time and call.is_asked != isinstance(unit, Refuse):
+    if in_time and call.awaits_approval != isinstance(unit, Refuse):
         raise GuardFailed("call")
     thread.check_files(unit.files)
     route = "inbox" if call.status == "pending" else "inline"
@@ -273,7 +273,7 @@ def _settle(unit: Settle, tables: Tables) -> UnitResult:
 def _approve(unit: Approve, tables: Tables) -> UnitResult:
     thread = tables.thread(unit.thread_id)
     call = tables.calls.get(unit.call_id)
-    if call is None or call.thread_id != unit.thread_id or not call.is_asked:
+    if call is None or call.thread_id != unit.thread_id or not call.awaits_approval:
         raise GuardFailed("call")
     if call.expires_at is not None and call.expires_at <= unit.at:
         raise GuardFailed("call")
@@ -305,8 +305,8 @@ def _save_entity(unit: SaveEntity, tables: Tables) -> UnitResult:
     stored = None if was is None else tables.entities.get(was.id)
     if was is not None and (stored is None or stored.updated_at != was.updated_at):
         raise GuardFailed("entity")
-    named = None if entity.external_id is None else tables.entity_named(entity.external_id)
-    if (named is not None and named is not stored) or (stored is None and entity.id in tables.entities):
+    same_id = None if entity.external_id is None else tables.entity_by_external_id(entity.external_id)
+    if (same_id is not None and same_id is not stored) or (stored is None and entity.id in tables.entities):
         raise GuardFailed("duplicate")
     tables.entities[entity.id] = entity
     return UnitResult(Committed())
@@ -316,8 +316,8 @@ def _save_agent(unit: SaveAgent, tables: Tables) -> UnitResult:
     agent, stored = unit.agent, tables.agents.get(unit.agent.id)
     if unit.was is not None and (stored is None or stored.revision != unit.was):
         raise GuardFailed("agent")
-    named = next((one for one in tables.agents.values() if one.name == agent.name), None)
-    if (named is not None and named is not stored) or (unit.was is None and stored is not None):
+    same_name = next((one for one in tables.agents.values() if one.name == agent.name), None)
+    if (same_name is not None and same_name is not stored) or (unit.was is None and stored is not None):
         raise GuardFailed("duplicate")
     tables.agents[agent.id] = tables.revisions[agent.id, agent.revision] = agent
     tables.set_env(unit.env)
@@ -334,8 +334,8 @@ def _drop_agent(unit: DropAgent, tables: Tables) -> UnitResult:
     edits = [edit for row in hoping for edit in cancel_late_calls(row, unit, tables, done, unit.author)]
     for row in hoping:
         tables.wake(row.born.id, unit.at)
-    left = _leave_spaces(unit, tables, edits)
-    return left._replace(events=(*done.events, *left.events))
+    effects = _leave_spaces(unit, tables, edits)
+    return effects._replace(events=(*done.events, *effects.events))
 
 
 def _cancel_orphans(unit: CancelOrphans, tables: Tables) -> UnitResult:
@@ -358,10 +358,10 @@ def _drop_entity(unit: DropEntity, tables: Tables) -> UnitResult:
 
 
 def _leave_spaces(unit: DropAgent | DropEntity, tables: Tables, before: Sequence[Effect] = ()) -> UnitResult:
-    """Perform the effects in `before`, then remove the entity from its spaces."""
-    found = sorted(space_id for space_id, entity_id in tables.members if entity_id == unit.entity_id)
-    left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for one in found]
-    return UnitResult(Committed(), tuple(spaces.perform([*before, *left], unit, tables).events))
+    """Return effects that remove a participant from its spaces, preceded by `before`, which end its open work there."""
+    space_ids = sorted(space_id for space_id, entity_id in tables.members if entity_id == unit.entity_id)
+    effects = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for one in space_ids]
+    return UnitResult(Committed(), tuple(spaces.perform([*before, *effects], unit, tables).events))
 
 
 def _front_end(unit: SaveFrontEnd | DropFrontEnd, tables: Tables) -> UnitResult:
@@ -378,17 +378,17 @@ def _front_end(unit: SaveFrontEnd | DropFrontEnd, tables: Tables) -> UnitResult:
 def _prune(unit: Prune, tables: Tables) -> UnitResult:
     if unit.before is None:
         return UnitResult(Committed())
-    left, before = unit.limit, unit.before
+    remaining, before = unit.limit, unit.before
     idle = [row for row in tables.threads.values() if row.run_id is None]
     old = [(told, row) for row in idle for told in row.events if told.at < before]
     for told, row in sorted(old, key=lambda each: each[0].at):
-        if not left:
+        if not remaining:
             break
         row.events.remove(told)  # of a thread, the oldest come first
-        rest = told.without(left)
+        rest = told.without(remaining)
         if rest is not None:
             row.events.insert(0, rest)
-        left -= len(told) - (0 if rest is None else len(rest))
-    gone = [event for event in tables.space_events if event.at < before][:left]
+        remaining -= len(told) - (0 if rest is None else len(rest))
+    gone = [event for event in tables.space_events if event.at < before][:remaining]
     del tables.space_events[: len(gone)]
-    return UnitResult(Committed(count=unit.limit - left + len(gone)))
+    return UnitResult(Committed(count=unit.limit - remaining + len(gone)))

@@ -1,4 +1,4 @@
-"""The units of a drain as programs: everything that moves a thread on, behind its fence."""
+"""Programs of a worker's units: everything that advances a thread, protected by its fencing token."""
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -44,7 +44,7 @@ FENCE = 0  # the number of the fence among the ops of an advance
 
 
 class Ops(NamedTuple):  # every commit of a drain makes one
-    """The ops of an advance but for its effects, and the numbers of those that return what is asked for."""
+    """The ops of an advance without its effects, and the positions of those whose rows are used."""
 
     all: list[Op]
     run: int
@@ -120,7 +120,7 @@ def _ops(unit: Advance, sql: Statements) -> Ops:
 
 
 def is_plain(unit: Advance) -> bool:
-    """Return whether the unit is a step of a run that goes on, with nothing but its messages, calls and events."""
+    """Return whether the unit is a step of a continuing run with only messages, calls and events."""
     if type(unit) is not Result and type(unit) is not Answer:
         return False
     written = unit.effects or unit.env or unit.files or unit.nested or unit.dropped or unit.edited
@@ -138,7 +138,7 @@ def write_plain(unit: Advance, sql: Statements, run: RunOp, append: Append) -> U
         for move in _moves(unit, sql):
             run(move)
     [save] = _saves(unit, sql)
-    [(asked,)] = run(save)
+    [(cancel_requested,)] = run(save)
     if unit.calls:
         run(_new_calls(unit, sql))
     if unit.messages:
@@ -147,7 +147,7 @@ def write_plain(unit: Advance, sql: Statements, run: RunOp, append: Append) -> U
         append(sql.insert_step, [STEPS.values(sql.insert_step)(unit.step)])
     if unit.events:
         append(sql.insert_event, _event_rows(unit, sql, ev))
-    answer = Committed(run_id=unit.run.id, posted=posted, cancel_requested=asked is not None)
+    answer = Committed(run_id=unit.run.id, posted=posted, cancel_requested=cancel_requested is not None)
     return UnitResult(answer, numbered(unit.events, ev, unit, unit.thread_id, unit.run.id, unit.run.agent))
 
 
@@ -176,12 +176,12 @@ def _saves(unit: Advance, sql: Statements) -> list[Op]:
     run = unit.run
     if _opens(unit):
         return [Op(sql.insert_run, RUNS.params(run), "duplicate")]
-    here: Params = {"id": run.id, "thread_id": unit.thread_id}
+    params: Params = {"id": run.id, "thread_id": unit.thread_id}
     if run.over and run.status != "cancelled":
-        return [Op(sql.find_open_run, here, "run"), Op(sql.end_run, RUNS.params(run), "cancel")]
+        return [Op(sql.find_open_run, params, "run"), Op(sql.end_run, RUNS.params(run), "cancel")]
     columns = SAVED_COLUMNS if unit.was is None else _changed_columns(unit.was, run)
     if not columns:
-        return [Op(sql.hold_run, here, "run")]
+        return [Op(sql.hold_run, params, "run")]
     save = sql.save_run(columns)
     return [Op(save, RUNS.values(save)(run), "run")]
 

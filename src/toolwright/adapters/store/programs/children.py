@@ -20,12 +20,13 @@ from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
     CancelChildren,
+    CheckRequest,
     ChildEffect,
     ChildLimit,
     Close,
     CloseRequest,
+    FulfillRequest,
     HandOff,
-    HoldRequest,
     Notify,
     OpenRequest,
     Report,
@@ -33,7 +34,6 @@ from toolwright.core.journal.child_effects import (
     Spawn,
     Speak,
     Stop,
-    TakeRequest,
     Terminate,
 )
 from toolwright.core.journal.units import Unit
@@ -47,7 +47,7 @@ Steps: TypeAlias = Generator[Ops, list[Row], None]
 
 def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     """Perform one effect."""
-    here: Params = {"thread_id": effect.thread_id}
+    params: Params = {"thread_id": effect.thread_id}
     match effect:
         case Spawn():
             yield from _spawn(effect, unit, sql, done)
@@ -59,25 +59,25 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Effect
             yield from _files(effect.files, sql)
             yield from deliver(effect.notice, unit, sql, done)
         case Close() | Terminate():
-            yield Op(sql.children.close, here, "thread")
+            yield Op(sql.children.close, params, "thread")
             yield from _stop(sql.children.stop, effect, unit)
-            yield from _give_up(effect, unit, sql, done)
+            yield from _abandon_calls(effect, unit, sql, done)
         case CancelChildren():
             yield from _stop(sql.children.stop_below, effect, unit)
         case Stop():
-            yield Op(sql.thread_state, here, "thread")
+            yield Op(sql.thread_state, params, "thread")
             yield from _stop(sql.children.stop, effect, unit)
-            yield from _give_up(effect, unit, sql, done)
+            yield from _abandon_calls(effect, unit, sql, done)
         case HandOff():
-            yield Op(sql.children.hand_off, {**here, "agent": effect.agent}, "thread")
+            yield Op(sql.children.hand_off, {**params, "agent": effect.agent}, "thread")
             if (yield from is_deleted(effect.agent, sql)):
-                calls = yield from cancel_late_calls(sql.agents.give_up_in, here, unit, sql, done)
+                calls = yield from cancel_late_calls(sql.agents.give_up_in, params, unit, sql, done)
                 done.shown += yield from shown(calls, sql)
         case Activated():
-            yield Op(sql.children.activated, {**here, "activated": dumps([*effect.sides])}, "thread")
+            yield Op(sql.children.activated, {**params, "activated": dumps([*effect.sides])}, "thread")
         case BackOff():
             until = micros_or_none(effect.until)
-            yield Op(sql.children.back_off, {**here, "faults": effect.faults, "until": until}, "thread")
+            yield Op(sql.children.back_off, {**params, "faults": effect.faults, "until": until}, "thread")
         case SetValue():
             yield _set_value(effect, sql)
         case _:
@@ -108,7 +108,7 @@ def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> S
         yield Op(statement, params)
 
 
-def _give_up(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
+def _abandon_calls(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     """Cancel the late calls and unread events of a finished thread."""
     calls = yield from cancel_late_calls(
         sql.children.give_up, {"thread_id": effect.thread_id}, unit, sql, done
@@ -120,12 +120,12 @@ def _give_up(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResul
 def _speak(effect: Speak, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     spoken: Params = {"thread_id": effect.thread_id, "new_run": effect.run.id}
     if effect.report is not None:
-        found = yield Op(sql.children.begin, {**spoken, "report": effect.report})
+        rows = yield Op(sql.children.begin, {**spoken, "report": effect.report})
     else:
-        found = yield Op(sql.post, spoken)
-    if not found:
+        rows = yield Op(sql.post, spoken)
+    if not rows:
         yield from refused(effect.thread_id, "busy", sql)
-    [(run_id, posted, ev, _)] = found
+    [(run_id, posted, ev, _)] = rows
     if run_id == effect.run.id:
         if effect.report is None:
             yield Op(sql.children.forget_state, {"thread_id": effect.thread_id})
@@ -153,11 +153,11 @@ def _begin(
 
 
 def _report(effect: Report, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
-    here: Params = {"thread_id": effect.thread_id, "state": effect.state}
-    seen = yield Op(sql.children.report, {**here, "report": effect.report})
-    if not seen:
-        yield Op(sql.children.end_unheard, here, "thread")
-        yield from _give_up(effect, unit, sql, done)
+    params: Params = {"thread_id": effect.thread_id, "state": effect.state}
+    rows = yield Op(sql.children.report, {**params, "report": effect.report})
+    if not rows:
+        yield Op(sql.children.end_unheard, params, "thread")
+        yield from _abandon_calls(effect, unit, sql, done)
         return
     yield from _files(effect.files, sql)
     if effect.report is not None:
@@ -179,10 +179,10 @@ def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Eff
         "result": result,
         "at": micros(unit.at),
     }
-    found = yield Op(sql.settle, settled)
-    if not found or not found[0]:
+    rows = yield Op(sql.settle, settled)
+    if not rows or not rows[0]:
         return
-    route, run_id = found[0]
+    route, run_id = rows[0]
     if route == "inbox" and effect.late is not None:
         [(posted,)] = yield Op(sql.count_posted, parent, "thread")
         yield Op(sql.insert_inbox, INBOX.params(effect.late, n=posted), "duplicate")
@@ -213,20 +213,20 @@ def _request(effect: ChildEffect, sql: Statements) -> Steps:
             yield Op(sql.children.open_request, REQUESTS.params(request))
             if request.kind == "run":
                 for each in request.required:
-                    named: Params = {
+                    params: Params = {
                         "name": each.name,
                         "request_id": request.id,
                         "thread_id": request.thread_id,
                     }
-                    yield Op(sql.children.ask, named)
+                    yield Op(sql.children.ask, params)
         case CloseRequest():
             yield Op(sql.children.close_request, {"id": effect.id})
             yield Op(sql.children.drop_asked, {"id": effect.id})
         case ChildLimit():
             yield Op(sql.children.room, _child_limit(effect), "child_limit")
-        case HoldRequest():
+        case CheckRequest():
             yield Op(sql.children.hold_request, {"id": effect.id}, "request")
-        case TakeRequest():
+        case FulfillRequest():
             yield Op(sql.children.take_request, {"id": effect.id}, "request")
             yield Op(sql.children.drop_asked, {"id": effect.id})
         case _:

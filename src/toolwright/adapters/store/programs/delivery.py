@@ -33,12 +33,12 @@ def deliver(
     thread, run = delivery.thread, delivery.run
     if not delivery.existing:
         yield Op(sql.spaces.insert_home, THREADS.params(thread))
-    found = yield Op(sql.spaces.deliver, {"thread_id": thread.id, "new_run": run.id})
-    if not found and delivery.required:
+    rows = yield Op(sql.spaces.deliver, {"thread_id": thread.id, "new_run": run.id})
+    if not rows and delivery.required:
         raise GuardFailed("terminated")
-    if not found:
+    if not rows:
         return None
-    [(run_id, posted, ev)] = found
+    [(run_id, posted, ev)] = rows
     event = changed(delivery.event, promised=run_id)
     yield Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")
     if run_id == run.id:

@@ -1,4 +1,4 @@
-"""Late results that nobody will read, as programs: whose they are, and how their calls end (see `engine`)."""
+"""Programs that cancel calls whose late results no agent will read (see `engine`)."""
 
 from collections.abc import Generator, Iterable, Sequence
 from itertools import groupby
@@ -7,11 +7,11 @@ from typing import TypeAlias
 from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros
 from toolwright.adapters.store.engine.late_results import (
     RESULT,
+    cancelled_edits,
     cancelled_event,
     dropped_timers,
     handed_to,
     pending_calls,
-    shown_cancelled,
     without_late_results,
 )
 from toolwright.adapters.store.engine.outcome import EffectResult, numbered
@@ -24,7 +24,7 @@ from toolwright.core.journal.effects import Edit
 from toolwright.core.journal.units import Advance, Unit
 from toolwright.core.spaces.space import Entity, SpaceMessage
 from toolwright.core.threads.call import Call
-from toolwright.wire.call import message_id_of
+from toolwright.wire.call import call_message_id
 
 Verdict: TypeAlias = Generator[Ops, list[Row], bool]
 
@@ -34,8 +34,8 @@ def is_deleted(agent_id: str, sql: Statements) -> Verdict:
     configured = yield Op(sql.agents.hold_agent, {"agent_id": agent_id})
     if not configured:
         return False  # if there is such an agent, the app declares it
-    found = yield Op(sql.agents.find_agent, {"agent_id": agent_id})
-    return not found
+    rows = yield Op(sql.agents.find_agent, {"agent_id": agent_id})
+    return not rows
 
 
 def is_orphan(thread_id: str, sql: Statements) -> Verdict:
@@ -65,8 +65,8 @@ def cancel_late_calls(
     Their timers go; what spaces see of them is to be done later (`shown`).
     """
     result = long_text_or_none(RESULT)
-    found = yield Op(statement, {**params, "result": result, "at": micros(unit.at)})
-    calls = sorted(CALLS.each(found), key=lambda each: (each.thread_id, each.created_at, each.id))
+    rows = yield Op(statement, {**params, "result": result, "at": micros(unit.at)})
+    calls = sorted(CALLS.each(rows), key=lambda each: (each.thread_id, each.created_at, each.id))
     for thread_id, some in groupby(calls, lambda each: each.thread_id):
         its = list(some)
         [(last, agent)] = yield Op(sql.touch, {"thread_id": thread_id, "more": len(its)}, "thread")
@@ -82,7 +82,7 @@ def shown(
 ) -> Generator[Ops, list[Row], list[Edit]]:
     """Edits of the spaces that show these calls."""
     places = [(call.id, call.space_id) for call in calls if call.space_id is not None]
-    return shown_cancelled(calls, (yield from _messages(places, sql)), author)
+    return cancelled_edits(calls, (yield from _messages(places, sql)), author)
 
 
 def _placed(unit: Advance, stored: Iterable[Call]) -> list[tuple[str, str]]:
@@ -96,7 +96,7 @@ def _messages(
     places: Iterable[tuple[str, str]], sql: Statements
 ) -> Generator[Ops, list[Row], dict[str, SpaceMessage]]:
     ops = [
-        Op(sql.spaces.find_message, {"id": message_id_of(call_id), "space_id": space_id})
+        Op(sql.spaces.find_message, {"id": call_message_id(call_id), "space_id": space_id})
         for call_id, space_id in places
     ]
     rows: list[Row] = (yield ops) if ops else []

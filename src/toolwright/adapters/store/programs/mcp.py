@@ -9,7 +9,7 @@ from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS, MCP_TASKS
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.journal.mcp_effects import (
     AcceptMcpTool,
-    AskBelow,
+    AddNestedCall,
     DropMcpTask,
     HoldMcpTool,
     McpEffect,
@@ -31,22 +31,22 @@ def perform_mcp(effect: McpEffect, unit: Unit, sql: Statements, done: EffectResu
         case PinMcpTool(definition=definition):
             yield Op(sql.mcp.pin, MCP_DEFINITIONS.params(definition))
         case HoldMcpTool():
-            said = long_text_or_none(effect.definition)
-            yield Op(sql.mcp.hold, {**_tool_params(effect), "offered": effect.held, "said": said})
+            text = long_text_or_none(effect.definition)
+            yield Op(sql.mcp.hold, {**_tool_params(effect), "offered": effect.held, "said": text})
         case AcceptMcpTool():
             yield Op(sql.mcp.accept, {**_tool_params(effect), "offered": effect.held}, "mcp_tool")
         case UnholdMcpTool():
             yield Op(sql.mcp.unhold, _tool_params(effect))
-        case AskBelow():
+        case AddNestedCall():
             yield from _ask(effect, unit, sql, done)
 
 
 def _tool_params(effect: McpToolEffect) -> Params:
-    named: Params = {"server": text_or_none(effect.server), "tool": text_or_none(effect.tool)}
-    return {**named, "agent_id": effect.agent_id, "at": micros(effect.at)}
+    params: Params = {"server": text_or_none(effect.server), "tool": text_or_none(effect.tool)}
+    return {**params, "agent_id": effect.agent_id, "at": micros(effect.at)}
 
 
-def _ask(effect: AskBelow, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
+def _ask(effect: AddNestedCall, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     """Create a nested call. The thread's row is the lock, which a unit that ends the parent takes too."""
     call = effect.call
     touched: Params = {"thread_id": call.thread_id, "more": len(effect.events)}

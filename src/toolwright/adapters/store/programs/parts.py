@@ -22,7 +22,7 @@ from toolwright.core.journal.child_effects import (
     Terminate,
 )
 from toolwright.core.journal.effects import Effect, deliveries_of
-from toolwright.core.journal.mcp_effects import AskBelow
+from toolwright.core.journal.mcp_effects import AddNestedCall
 from toolwright.core.journal.units import Leaving, Unit
 from toolwright.core.threads.event import Event
 
@@ -30,23 +30,23 @@ Steps: TypeAlias = Generator[Ops, list[Row], None]
 TOGETHER = 50  # threads locked by one statement
 
 
-def lock(effects: Sequence[Effect], own: str, sql: Statements) -> Steps:
+def lock(effects: Sequence[Effect], own_thread: str, sql: Statements) -> Steps:
     """Lock all threads that a unit writes before its `own`; nothing, if it writes no other."""
-    found = {own, *spoken_to(effects)}
+    thread_ids = {own_thread, *spoken_to(effects)}
     for effect in effects:
         if not isinstance(effect, ChildEffect):
             continue
-        found |= _written(effect)
+        thread_ids |= _written(effect)
         if isinstance(effect, CancelChildren | Close | Stop | Terminate):
             below = yield Op(sql.children.below, {"thread_id": effect.thread_id})
-            found |= {str(thread_id) for (thread_id,) in below}
-    if len(found) > 1:
-        yield from lock_threads(found, sql)
+            thread_ids |= {str(thread_id) for (thread_id,) in below}
+    if len(thread_ids) > 1:
+        yield from lock_threads(thread_ids, sql)
 
 
 def spoken_to(effects: Sequence[Effect]) -> set[str]:
     """Return the threads to which deliveries are addressed, and those in which questions are asked."""
-    asking = [each.call.thread_id for each in effects if isinstance(each, AskBelow)]
+    asking = [each.call.thread_id for each in effects if isinstance(each, AddNestedCall)]
     return {*asking, *[each.thread.id for each in deliveries_of(effects)]}
 
 
@@ -73,10 +73,10 @@ def _written(effect: ChildEffect) -> set[str]:
 
 def leaving(thread_id: str, leaving: Leaving, sql: Statements) -> Op:
     """Return the op of a drain that leaves its thread, if the wake is the one that it saw."""
-    seen: Params = {"thread_id": thread_id, "gen": leaving.gen}
+    params: Params = {"thread_id": thread_id, "gen": leaving.gen}
     if leaving.due is None:
-        return Op(sql.drop_wake, seen)
-    return Op(sql.delay_wake, {**seen, "due": micros(leaving.due)})
+        return Op(sql.drop_wake, params)
+    return Op(sql.delay_wake, {**params, "due": micros(leaving.due)})
 
 
 def wake(unit: Unit, thread_id: str, sql: Statements) -> Op:
@@ -92,7 +92,7 @@ def new_files(changes: Sequence[FileChange], sql: Statements) -> list[Op]:
 
 
 def write_files(thread_id: str, changes: Sequence[FileChange], sql: Statements) -> list[Op]:
-    """Return the ops that overwrite or delete files."""
+    """Return ops that write or delete files."""
     ops: list[Op] = []
     for change in changes:
         if change.file is None:
@@ -103,7 +103,7 @@ def write_files(thread_id: str, changes: Sequence[FileChange], sql: Statements) 
 
 
 def write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
-    """Return the ops that set or delete values."""
+    """Return ops that set or delete values."""
     ops: list[Op] = []
     for change in changes:
         if change.row is None:

@@ -16,75 +16,75 @@ from toolwright.core.mcp.records import task_timer
 
 def drop_thread(unit: DropThread, sql: Statements) -> Program:
     """Delete a thread tree. Conflict: `busy`, also while a request's answer is creating a child in it."""
-    here: Params = {"thread_id": unit.thread_id}
-    yield Op(sql.thread_state, here, "thread")
-    below = yield Op(sql.children.below, here)
+    params: Params = {"thread_id": unit.thread_id}
+    yield Op(sql.thread_state, params, "thread")
+    below = yield Op(sql.children.below, params)
     family = {unit.thread_id, *[str(thread_id) for (thread_id,) in below]}
     yield from lock_threads(family, sql)
-    yield Op(sql.thread_state, here, "thread")  # it may have gone while the locks were waited for
+    yield Op(sql.thread_state, params, "thread")  # it may have gone while the locks were waited for
     yield from _may_go(unit, sql)
-    asking = yield Op(sql.retention.drop_requests, here)
+    asking = yield Op(sql.retention.drop_requests, params)
     yield [Op(sql.children.drop_asked, {"id": request_id}) for (request_id,) in asking]
-    below = yield Op(sql.children.below, here)
+    below = yield Op(sql.children.below, params)
     if not family.issuperset(str(thread_id) for (thread_id,) in below):
         raise GuardFailed("busy")
-    hoping = yield Op(sql.retention.hoping, here)
+    hoping = yield Op(sql.retention.hoping, params)
     cancelled, edits = EffectResult(), list[Effect]()
     for thread_id in sorted(str(each) for (each,) in hoping):
         calls = yield from cancel_late_calls(
             sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled
         )
         edits += yield from shown(calls, sql)
-    yield Op(sql.retention.note_threads, {**here, "at": micros(unit.at)})
-    tasks = yield Op(sql.retention.drop_tasks, here)
+    yield Op(sql.retention.note_threads, {**params, "at": micros(unit.at)})
+    tasks = yield Op(sql.retention.drop_tasks, params)
     yield [Op(sql.spaces.drop_timer, {"name": task_timer(call_id)}) for (call_id,) in tasks]
-    yield Op(sql.retention.drop_wakes, here)
-    gone = yield Op(sql.retention.drop_threads, here)
+    yield Op(sql.retention.drop_wakes, params)
+    gone = yield Op(sql.retention.drop_threads, params)
     done = yield from perform(edits, unit, sql)
     return UnitResult(Committed(count=len(gone)), (*cancelled.events, *done.events))
 
 
 def _may_go(unit: DropThread, sql: Statements) -> Steps:
-    here: Params = {"thread_id": unit.thread_id}
-    if (yield Op(sql.retention.at_work, here)):
+    key: Params = {"thread_id": unit.thread_id}
+    if (yield Op(sql.retention.at_work, key)):
         raise GuardFailed("busy")
     if unit.idle_since is None:
         return
-    if (yield Op(sql.retention.hoping, here)):
+    if (yield Op(sql.retention.hoping, key)):
         raise GuardFailed("busy")
     before = micros(unit.idle_since)
     for reason in sql.retention.reasons_to_stay:
-        params = {**here, "before": before} if "before" in reason.order else here
+        params = {**key, "before": before} if "before" in reason.order else key
         if (yield Op(reason, params)):
             raise GuardFailed("busy")
 
 
 def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
-    """Delete rows of deleted objects, and the note of an object once none of its rows is left."""
-    found = yield Op(sql.retention.next_dropped, {})
-    if not found:
+    """Return rows of what was deleted first; the note of it goes when it has none left."""
+    rows = yield Op(sql.retention.next_dropped, {})
+    if not rows:
         return UnitResult(Committed())
-    note, left = str(found[0][0]), unit.limit
+    note, remaining = str(rows[0][0]), unit.limit
     id = note.removeprefix(SPACE).removeprefix(AGENT)
     sweeps = sql.retention.sweeps_of_space if note.startswith(SPACE) else sql.retention.sweeps_of_agent
     if id == note:
         sweeps = sql.retention.sweeps
-        digests = yield Op(sql.retention.sweep_bytes, {"thread_id": id, "limit": left})
+        digests = yield Op(sql.retention.sweep_bytes, {"thread_id": id, "limit": remaining})
         at = micros(unit.at)
         yield [Op(sql.retention.drop_bytes, {"digest": digest, "at": at}) for (digest,) in digests]
-        left -= len(digests)
+        remaining -= len(digests)
     for sweep in sweeps:
-        if not left:
+        if not remaining:
             break
-        swept = yield Op(sweep, {"thread_id": id, "limit": left})
-        left -= len(swept)
-    if left:
+        swept = yield Op(sweep, {"thread_id": id, "limit": remaining})
+        remaining -= len(swept)
+    if remaining:
         yield Op(sql.retention.forget_thread, {"thread_id": note})
-    return UnitResult(Committed(count=max(unit.limit - left, 1)))
+    return UnitResult(Committed(count=max(unit.limit - remaining, 1)))
 
 
 def forget_bytes(unit: ForgetBytes, sql: Statements) -> Program:
     """Delete the records of these bytes."""
-    seen: list[Params] = [{"digest": each.digest, "seen": micros(each.at)} for each in unit.dropped]
-    yield [Op(sql.retention.forget_bytes, params) for params in seen]
-    return UnitResult(Committed(count=len(seen)))
+    dropped: list[Params] = [{"digest": each.digest, "seen": micros(each.at)} for each in unit.dropped]
+    yield [Op(sql.retention.forget_bytes, params) for params in dropped]
+    return UnitResult(Committed(count=len(dropped)))

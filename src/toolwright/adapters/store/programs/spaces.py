@@ -73,7 +73,7 @@ def perform(
     done = EffectResult()
     for delivery in deliveries_of(effects):
         yield from deliver(delivery, unit, sql, done)
-    told = yield from _in_spaces(effects, unit, sql, done)
+    events = yield from _in_spaces(effects, unit, sql, done)
     for effect in effects:
         if isinstance(effect, CheckMind):
             yield from _check_mind(effect, sql)
@@ -87,17 +87,17 @@ def perform(
             yield _context_ops(effect, sql)
         else:
             yield _other_ops(effect, unit, sql)
-    told += yield from _in_spaces(done.shown, unit, sql, done)
-    if told and sql.spaces.numbers_later:
-        params = [SPACE_EVENTS.params(event, unit=unit.token, i=i) for i, event in enumerate(told)]
+    events += yield from _in_spaces(done.shown, unit, sql, done)
+    if events and sql.spaces.numbers_later:
+        params = [SPACE_EVENTS.params(event, unit=unit.token, i=i) for i, event in enumerate(events)]
         yield Op(sql.spaces.insert_unnumbered, params[0], more=params[1:])
-    elif told:
-        [(last,)] = yield Op(sql.spaces.count_events, {"more": len(told)})
-        first = last - len(told) + 1
-        told = [changed(event, n=n) for n, event in enumerate(told, first)]
-        params = [SPACE_EVENTS.params(event) for event in told]
+    elif events:
+        [(last,)] = yield Op(sql.spaces.count_events, {"more": len(events)})
+        first = last - len(events) + 1
+        events = [changed(event, n=n) for n, event in enumerate(events, first)]
+        params = [SPACE_EVENTS.params(event) for event in events]
         yield Op(sql.spaces.insert_event, params[0], more=params[1:])
-    done.events += told
+    done.events += events
     return done
 
 
@@ -122,11 +122,11 @@ def _in_spaces(
 ) -> Generator[Ops, list[Row], list[Event]]:
     """Perform the effects on spaces, and return their events."""
     in_spaces = [each for each in effects if isinstance(each, SpaceEffect)]
-    told: list[Event] = []
+    events: list[Event] = []
     for effect in sorted(in_spaces, key=lambda each: each.space_id):
         seq = yield from _space(effect, unit.at, sql, done)
-        told += placed(effect, seq, unit.at)
-    return told
+        events += placed(effect, seq, unit.at)
+    return events
 
 
 def _space(
@@ -140,19 +140,19 @@ def _space(
             return done.seq
         case SaveSpace() | DropSpace():
             yield from _save_space(effect, at, sql)
-            found: list[Row] = [()]
+            rows: list[Row] = [()]
         case SaveMember() | DropMember() | MarkRead():
             yield from _member(effect, sql)
-            found = [()]
+            rows = [()]
         case Edit() | Erase() | React() | Unreact():
-            found = yield from _message(effect, sql)
+            rows = yield from _message(effect, sql)
         case _:
             assert isinstance(effect, Announce), "every other effect is listed"
-            found = [()]
-    done.count += bool(found)
-    if isinstance(effect, Edit) and found:
-        return int(found[0][0])
-    return None if found else -1
+            rows = [()]
+    done.count += bool(rows)
+    if isinstance(effect, Edit) and rows:
+        return int(rows[0][0])
+    return None if rows else -1
 
 
 def _post(effect: Post, sql: Statements) -> Generator[Ops, list[Row], int]:
@@ -171,11 +171,11 @@ def _post(effect: Post, sql: Statements) -> Generator[Ops, list[Row], int]:
 
 
 def _save_space(effect: SaveSpace | DropSpace, at: datetime, sql: Statements) -> Steps:
-    here = {"space_id": effect.space_id}
+    key = {"space_id": effect.space_id}
     if isinstance(effect, DropSpace):
-        yield Op(sql.spaces.drop_space, {**here}, "space")
+        yield Op(sql.spaces.drop_space, {**key}, "space")
         yield Op(sql.retention.note, {"thread_id": space_note(effect.space_id), "at": micros(at)})
-        yield Op(sql.spaces.drop_members_of_space, {**here})
+        yield Op(sql.spaces.drop_members_of_space, {**key})
         return
     params = SPACES.params(effect.space)
     if effect.was is None:
@@ -183,36 +183,36 @@ def _save_space(effect: SaveSpace | DropSpace, at: datetime, sql: Statements) ->
         if (yield Op(sql.retention.find_note, {"thread_id": space_note(effect.space_id)})):
             raise GuardFailed("duplicate")  # rows of a deleted space of that id are not swept up yet
     else:
-        seen = micros(effect.was.updated_at)
-        yield Op(sql.spaces.save_space, {**params, **here, "seen": seen}, "space")
+        was_updated_at = micros(effect.was.updated_at)
+        yield Op(sql.spaces.save_space, {**params, **key, "seen": was_updated_at}, "space")
 
 
 def _member(effect: SaveMember | DropMember | MarkRead, sql: Statements) -> Steps:
-    here = {"space_id": effect.space_id}
+    key = {"space_id": effect.space_id}
     match effect:
         case SaveMember():
-            yield Op(sql.spaces.revise_seen, {**here, "revision": effect.revision}, "space")
+            yield Op(sql.spaces.revise_seen, {**key, "revision": effect.revision}, "space")
             yield Op(sql.spaces.put_member, MEMBERS.params(effect.member))
         case DropMember():
-            yield Op(sql.spaces.revise, {**here}, "space")
-            yield Op(sql.spaces.drop_member, {**here, "entity_id": effect.entity_id}, "member")
+            yield Op(sql.spaces.revise, {**key}, "space")
+            yield Op(sql.spaces.drop_member, {**key, "entity_id": effect.entity_id}, "member")
         case MarkRead():
             params = {"entity_id": effect.entity_id, "seq": effect.seq}
-            yield Op(sql.spaces.mark_read, {**here, **params}, "member")
+            yield Op(sql.spaces.mark_read, {**key, **params}, "member")
 
 
 def _message(effect: Edit | Erase | React | Unreact, sql: Statements) -> Generator[Ops, list[Row], list[Row]]:
-    here = {"space_id": effect.space_id}
+    key = {"space_id": effect.space_id}
     match effect:
         case Edit():
             guard = None if effect.if_there else "message"
             return (yield Op(sql.spaces.edit_message, SPACE_MESSAGES.params(effect.message), guard))
         case Erase():
-            found = yield Op(sql.spaces.drop_message, {**here, "id": effect.message_id}, "message")
+            rows = yield Op(sql.spaces.drop_message, {**key, "id": effect.message_id}, "message")
             yield Op(sql.spaces.drop_reactions, {"id": effect.message_id})
-            return found
+            return rows
         case React():
-            yield Op(sql.spaces.lock_message, {**here, "id": effect.reaction.message_id}, "message")
+            yield Op(sql.spaces.lock_message, {**key, "id": effect.reaction.message_id}, "message")
             return (yield Op(sql.spaces.insert_reaction, REACTIONS.params(effect.reaction)))
         case Unreact():
             this = {"message_id": effect.message_id, "entity_id": effect.entity_id, "emoji": effect.emoji}
@@ -299,12 +299,12 @@ def drop_mind(agent_id: str, sql: Statements) -> list[Op]:
 
 def _fire(effect: FirePlan, unit: Unit, sql: Statements) -> list[Op]:
     plan = effect.plan
-    seen: Params = {"agent_id": plan.agent_id, "id": plan.id, "seen": micros(plan.next_run_at)}
+    params: Params = {"agent_id": plan.agent_id, "id": plan.id, "seen": micros(plan.next_run_at)}
     if effect.then is None:
-        gone = Op(sql.agents.drop_plan_seen, seen, "plan")
+        gone = Op(sql.agents.drop_plan_seen, params, "plan")
         return [gone, Op(sql.spaces.drop_timer, {"name": plan.timer})]
     due = effect.then.next_run_at
-    moved = Op(sql.agents.move_plan, {**seen, "next_run_at": micros(due)}, "plan")
+    moved = Op(sql.agents.move_plan, {**params, "next_run_at": micros(due)}, "plan")
     return [moved, _set_timer(plan.timer, due, unit, sql)]
 
 

@@ -44,7 +44,7 @@ from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sql.threads import RUNS, THREADS
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropMember, Effect
-from toolwright.core.journal.mcp_effects import AskBelow
+from toolwright.core.journal.mcp_effects import AddNestedCall
 from toolwright.core.journal.retention import DropThread, ForgetBytes, Prune, SweepThreads
 from toolwright.core.journal.units import (
     Advance,
@@ -151,17 +151,17 @@ def _create_thread(unit: CreateThread, sql: Statements) -> Program:
 
 
 def _rename_thread(unit: RenameThread, sql: Statements) -> Program:
-    named: Params = {"thread_id": unit.thread_id, "name": text_or_none(unit.name)}
-    yield StatementBatch(ops=[Op(sql.rename_thread, named, "thread")])
+    params: Params = {"thread_id": unit.thread_id, "name": text_or_none(unit.name)}
+    yield StatementBatch(ops=[Op(sql.rename_thread, params, "thread")])
     return UnitResult(Committed())
 
 
 def _post(unit: PostMessage, sql: Statements) -> Program:
     thread_id, run = unit.event.thread_id, unit.run
-    found = yield Op(sql.post, {"thread_id": thread_id, "new_run": run.id})
-    if not found:
+    rows = yield Op(sql.post, {"thread_id": thread_id, "new_run": run.id})
+    if not rows:
         yield from refused(thread_id, "thread", sql)
-    [(run_id, posted, ev, agent)] = found
+    [(run_id, posted, ev, agent)] = rows
     events: Sequence[Event] = ()
     event = changed(unit.event, run_id=run_id)
     inserts = [Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")]
@@ -179,17 +179,17 @@ def _post(unit: PostMessage, sql: Statements) -> Program:
 
 def _post_call(unit: PostCall, sql: Statements) -> Program:
     thread_id, run = unit.event.thread_id, unit.run
-    found = yield Op(sql.post, {"thread_id": thread_id, "new_run": run.id})
-    if not found:
+    rows = yield Op(sql.post, {"thread_id": thread_id, "new_run": run.id})
+    if not rows:
         yield from refused(thread_id, "thread", sql)
-    [(run_id, posted, ev, agent)] = found
+    [(run_id, posted, ev, agent)] = rows
     if run_id != run.id:
         raise GuardFailed("busy")
-    named: Params = {"id": run.id, "thread_id": thread_id}
-    opened = yield Op(sql.reopen_run, named)
+    params: Params = {"id": run.id, "thread_id": thread_id}
+    opened = yield Op(sql.reopen_run, params)
     if opened:
         yield Op(sql.begin, {"thread_id": thread_id})
-    joins = [] if opened else (yield Op(sql.find_open_run, named))
+    joins = [] if opened else (yield Op(sql.find_open_run, params))
     if not opened and not joins:
         yield Op(sql.insert_run, RUNS.params(run), "run")
     events = () if joins else numbered((unit.queued,), ev, unit, thread_id, run_id, agent)
@@ -200,12 +200,12 @@ def _post_call(unit: PostCall, sql: Statements) -> Program:
 
 
 def _retry_run(unit: RetryRun, sql: Statements) -> Program:
-    named: Params = {"id": unit.run_id, "thread_id": unit.thread_id}
+    params: Params = {"id": unit.run_id, "thread_id": unit.thread_id}
     opened = yield Op(sql.open_idle, {"thread_id": unit.thread_id, "run_id": unit.run_id})
     if not opened:
         yield from refused(unit.thread_id, "busy", sql)
     [(ev, agent)] = opened
-    yield Op(sql.retry_run, named, "run")
+    yield Op(sql.retry_run, params, "run")
     events = numbered((unit.queued,), ev, unit, unit.thread_id, unit.run_id, agent)
     yield [*insert_events(events, sql), wake(unit, unit.thread_id, sql)]
     return UnitResult(Committed(run_id=unit.run_id), events)
@@ -213,8 +213,8 @@ def _retry_run(unit: RetryRun, sql: Statements) -> Program:
 
 def _request_cancel(unit: RequestCancel, sql: Statements) -> Program:
     at = micros(unit.at)
-    asked = Op(sql.request_cancel, {"thread_id": unit.thread_id, "run_id": unit.run_id, "at": at}, "run")
-    yield StatementBatch(ops=[asked, wake(unit, unit.thread_id, sql)])
+    request = Op(sql.request_cancel, {"thread_id": unit.thread_id, "run_id": unit.run_id, "at": at}, "run")
+    yield StatementBatch(ops=[request, wake(unit, unit.thread_id, sql)])
     return UnitResult(Committed(run_id=unit.run_id))
 
 
@@ -233,9 +233,9 @@ def _set_env(unit: SetEnv, sql: Statements) -> Program:
 def _reseal(unit: Reseal, sql: Statements) -> Program:
     count = 0
     for was, now in unit.rows:
-        here: Params = {"owner": was.owner, "kind": was.kind, "name": was.name}
-        found = yield Op(sql.reseal, {**here, "was": was.value, "now": now.value, "by": now.key})
-        count += len(found)
+        key: Params = {"owner": was.owner, "kind": was.kind, "name": was.name}
+        rows = yield Op(sql.reseal, {**key, "was": was.value, "now": now.value, "by": now.key})
+        count += len(rows)
     return UnitResult(Committed(count=count))
 
 
@@ -247,13 +247,13 @@ def _retry_event(unit: RetryEvent, sql: Statements) -> Program:
 
 
 def _settle(unit: Settle, sql: Statements) -> Program:
-    here: Params = {"thread_id": unit.thread_id}
+    params: Params = {"thread_id": unit.thread_id}
     yield from lock(unit.effects, unit.thread_id, sql)
-    [(ev, agent)] = yield Op(sql.touch, {**here, "more": 1}, "thread")
+    [(ev, agent)] = yield Op(sql.touch, {**params, "more": 1}, "thread")
     [(route, run_id)] = yield Op(
         _settling(unit, sql),
         {
-            **here,
+            **params,
             "call_id": unit.call_id,
             "now": unit.outcome,
             "result": long_text_or_none(unit.result),
@@ -262,7 +262,7 @@ def _settle(unit: Settle, sql: Statements) -> Program:
         "call",
     )
     if route == "inbox":
-        [(posted,)] = yield Op(sql.count_posted, here, "thread")
+        [(posted,)] = yield Op(sql.count_posted, params, "thread")
         yield Op(sql.insert_inbox, INBOX.params(unit.notice, n=posted), "duplicate")
     if unit.files:
         yield new_files(unit.files, sql)
@@ -285,11 +285,11 @@ def _settling(unit: Settle, sql: Statements) -> Statement:
 
 
 def _approve(unit: Approve, sql: Statements) -> Program:
-    here: Params = {"thread_id": unit.thread_id}
+    params: Params = {"thread_id": unit.thread_id}
     yield from lock(unit.effects, unit.thread_id, sql)
-    [(ev, agent)] = yield Op(sql.touch, {**here, "more": 1}, "thread")
+    [(ev, agent)] = yield Op(sql.touch, {**params, "more": 1}, "thread")
     approved: Params = {
-        **here,
+        **params,
         "call_id": unit.call_id,
         "approval": "approved" if unit.arguments is None else "edited",
         "arguments": long_text_or_none(unit.arguments),
@@ -309,7 +309,7 @@ def _lease_call(unit: LeaseCall, sql: Statements) -> Program:
 
 
 def _apply(unit: Apply, sql: Statements) -> Program:
-    if any(isinstance(each, AskBelow) for each in unit.effects):
+    if any(isinstance(each, AddNestedCall) for each in unit.effects):
         yield from lock_threads(spoken_to(unit.effects), sql)
     done = yield from perform(unit.effects, unit, sql)
     answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
@@ -317,8 +317,8 @@ def _apply(unit: Apply, sql: Statements) -> Program:
 
 
 def _leave(unit: Leave, sql: Statements) -> Program:
-    [left] = yield StatementBatch(ops=[leaving(unit.thread_id, unit.leaving, sql)])
-    return UnitResult(Committed(left=bool(left)))
+    [rows] = yield StatementBatch(ops=[leaving(unit.thread_id, unit.leaving, sql)])
+    return UnitResult(Committed(left=bool(rows)))
 
 
 def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
@@ -327,8 +327,8 @@ def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
     An update deletes and inserts the row, so that an existing external id fails a precondition, not a constraint.
     """
     if unit.was is not None:
-        seen: Params = {"entity_id": unit.was.id, "seen": micros_or_none(unit.was.updated_at)}
-        yield Op(sql.drop_entity_seen, seen, "entity")
+        params: Params = {"entity_id": unit.was.id, "seen": micros_or_none(unit.was.updated_at)}
+        yield Op(sql.drop_entity_seen, params, "entity")
     yield Op(sql.insert_entity, ENTITIES.params(unit.entity), "duplicate")
     return UnitResult(Committed())
 
@@ -357,8 +357,8 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     edits = yield from shown(calls, sql, unit.author)
     yield [*drop_mind(unit.agent_id, sql), Op(sql.mcp.drop_definitions, {"agent_id": unit.agent_id})]
     yield Op(sql.retention.note, {"thread_id": agent_note(unit.agent_id), "at": micros(unit.at)})
-    left = yield from _leave_spaces(unit, sql, edits)
-    return left._replace(events=(*done.events, *left.events))
+    effects = yield from _leave_spaces(unit, sql, edits)
+    return effects._replace(events=(*done.events, *effects.events))
 
 
 def _cancel_orphans(unit: CancelOrphans, sql: Statements) -> Program:
@@ -385,10 +385,10 @@ def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
 
 
 def _leave_spaces(unit: DropAgent | DropEntity, sql: Statements, before: Sequence[Effect] = ()) -> Program:
-    """Perform the effects in `before`, then remove the entity from its spaces."""
-    found = yield Op(sql.spaces.memberships, {"entity_id": unit.entity_id})
-    left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for (one,) in found]
-    done = yield from perform([*before, *left], unit, sql)
+    """Return effects that remove a participant from its spaces, preceded by `before`, which end its open work there."""
+    rows = yield Op(sql.spaces.memberships, {"entity_id": unit.entity_id})
+    effects = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for (one,) in rows]
+    done = yield from perform([*before, *effects], unit, sql)
     return UnitResult(Committed(), tuple(done.events))
 
 
@@ -412,16 +412,16 @@ def _sign_out(unit: SignOut | UseOnce, sql: Statements) -> Program:
 
 
 def _prune(unit: Prune, sql: Statements) -> Program:
-    left = unit.limit
+    remaining = unit.limit
     yield []  # a program has a first step
     for prune, before in (
         (sql.prune_events, unit.before),
         (sql.prune_space_events, unit.before),
         (sql.prune_commits, unit.tokens_before),
     ):
-        if before is not None and left:
-            left -= len((yield Op(prune, {"before": micros(before), "limit": left})))
-    return UnitResult(Committed(count=unit.limit - left))
+        if before is not None and remaining:
+            remaining -= len((yield Op(prune, {"before": micros(before), "limit": remaining})))
+    return UnitResult(Committed(count=unit.limit - remaining))
 
 
 def _probe(unit: Probe, sql: Statements) -> Program:
@@ -430,8 +430,8 @@ def _probe(unit: Probe, sql: Statements) -> Program:
     The text is one that no database can make shorter.
     """
     first, second = PROBES
-    found = yield Op(sql.probes, {"first": first, "second": second})
-    new, old = (second, first) if [row[0] for row in found] == [first] else (first, second)
+    rows = yield Op(sql.probes, {"first": first, "second": second})
+    new, old = (second, first) if [row[0] for row in rows] == [first] else (first, second)
     text = shake_256(unit.token.encode()).hexdigest(ROOM // 2)
     yield Op(sql.probe, {"token": new, "answer": text, "at": micros(unit.at)})
     yield Op(sql.drop_commit, {"token": old})

@@ -58,7 +58,7 @@ from toolwright.adapters.store.sql.memory import (
     blocks,
     passage_keepers,
     passages,
-    seen_blocks,
+    readable_blocks,
 )
 from toolwright.adapters.store.sql.threads import threads
 from toolwright.core.agents.agent import keeper_of
@@ -189,10 +189,13 @@ class AgentStatements:
         self.drop_memory = self._drop(memories, "key")
         self.drop_plan = self._drop(plans, "id")
         this = (plans.c.agent_id == string("agent_id"), plans.c.id == string("id"))
-        seen = plans.c.next_run_at == number("seen")
-        self.drop_plan_seen = compiled(delete(plans).where(*this, seen).returning(plans.c.id))
+        is_unchanged = plans.c.next_run_at == number("seen")
+        self.drop_plan_seen = compiled(delete(plans).where(*this, is_unchanged).returning(plans.c.id))
         self.move_plan = compiled(
-            update(plans).where(*this, seen).values(next_run_at=number("next_run_at")).returning(plans.c.id)
+            update(plans)
+            .where(*this, is_unchanged)
+            .values(next_run_at=number("next_run_at"))
+            .returning(plans.c.id)
         )
 
         relative = plans.c.relative.is_(True)
@@ -219,7 +222,7 @@ class AgentStatements:
         self._late_result_statements(answering, compiled)
 
     def _late_result_statements(self, answering: ColumnElement[str], compiled: Compiler) -> None:
-        """Statements for threads with pending calls, and to cancel calls that nobody hopes for."""
+        """Statements for threads with pending calls, and to cancel calls whose results are not needed."""
         pending, mine = text(IS_PENDING), string("agent_id")
         hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
         self.hoping = compiled(hoping.where(pending, answering == mine))
@@ -235,11 +238,11 @@ class AgentStatements:
         self.find_call = compiled(select(calls).where(calls.c.id == string("call_id")))
         its_agent = select(answering).where(threads.c.id == string("thread_id")).scalar_subquery()
         held = select(agents.c.id).where(agents.c.id == its_agent).with_for_update(read=True).cte("held")
-        known = exists().where(agent_revisions.c.agent_id == its_agent)
+        agent_exists = exists().where(agent_revisions.c.agent_id == its_agent)
         self.answered = compiled(
-            select(literal(1, BigInteger)).where(or_(exists().where(held.c.id.is_not(None)), ~known))
+            select(literal(1, BigInteger)).where(or_(exists().where(held.c.id.is_not(None)), ~agent_exists))
         )
-        self.answering = compiled(select(its_agent, select(held.c.id).scalar_subquery(), known))
+        self.answering = compiled(select(its_agent, select(held.c.id).scalar_subquery(), agent_exists))
 
     def _put(self, table: Table, *key: str) -> Statement:
         """Insert a row, or write it again; it keeps the time at which it was made."""
@@ -252,25 +255,25 @@ class AgentStatements:
         )
 
     def _drop(self, table: Table, key: str) -> Statement:
-        here = (table.c.agent_id == string("agent_id"), table.c[key] == string(key))
-        return self._compiled(delete(table).where(*here))
+        by_key = (table.c.agent_id == string("agent_id"), table.c[key] == string(key))
+        return self._compiled(delete(table).where(*by_key))
 
 
 _LENGTH = bindparam("length", type_=Integer)  # an integer is what Postgres takes for a place in a text
 _ROWS = [select(each.c.agent_id) for each in (goals, memories, plans, blocks)]
 _WITH_PASSAGES = exists().where(passages.c.agent_id == passage_keepers.c.agent_id)
-_KEPT = union(*_ROWS, select(passage_keepers.c.agent_id)).subquery("kept")
+_ALL_KEEPERS = union(*_ROWS, select(passage_keepers.c.agent_id)).subquery("kept")
 _IN_USE = union(*_ROWS, select(passage_keepers.c.agent_id).where(_WITH_PASSAGES)).subquery("in_use")
 
 
-def _of_agent(kept: Subquery) -> Rows:
-    return _keepers(kept, func.substr(kept.c.agent_id, 1, _LENGTH))
+def _of_agent(keepers: Subquery) -> Rows:
+    return _keepers(keepers, func.substr(keepers.c.agent_id, 1, _LENGTH))
 
 
-def _keepers(kept: Subquery, part: ColumnElement[str]) -> Rows:
-    """Return the ids under which something is kept of which a part is the given text."""
-    found = select(kept.c.agent_id).where(part == string("part"))
-    return found.order_by(kept.c.agent_id).limit(number("limit"))
+def _keepers(keepers: Subquery, part: ColumnElement[str]) -> Rows:
+    """Return the ids of owners that contain the given text."""
+    query = select(keepers.c.agent_id).where(part == string("part"))
+    return query.order_by(keepers.c.agent_id).limit(number("limit"))
 
 
 class AgentQueries:
@@ -297,10 +300,10 @@ class AgentQueries:
         hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
         gone = and_(exists().where(of.agent_id == answering), ~exists().where(agents.c.id == answering))
         self.orphans = compiled(hoping.where(text(IS_PENDING), gone).limit(number("limit")))
-        self.keepers_of_agent = compiled(_of_agent(_KEPT))
+        self.keepers_of_agent = compiled(_of_agent(_ALL_KEEPERS))
         self.keepers_in_use = compiled(_of_agent(_IN_USE))
-        ending = func.length(_KEPT.c.agent_id) - _LENGTH + 1
-        self.keepers_of_user = compiled(_keepers(_KEPT, func.substr(_KEPT.c.agent_id, ending)))
+        ending = func.length(_ALL_KEEPERS.c.agent_id) - _LENGTH + 1
+        self.keepers_of_user = compiled(_keepers(_ALL_KEEPERS, func.substr(_ALL_KEEPERS.c.agent_id, ending)))
         mine = string("agent_id")
         self.goals = compiled(
             select(goals).where(goals.c.agent_id == mine).order_by(goals.c.created_at, goals.c.id)
@@ -346,8 +349,8 @@ class SqlAgents:
         return await self._keepers(self._sql.keepers_of_user, keeper_of("", user_id), limit)
 
     async def _keepers(self, statement: Statement, part: str, limit: int) -> Sequence[str]:
-        asked: Params = {"part": part, "length": len(part), "limit": limit}
-        return sorted(await read_rows(self._driver, _ids, statement, asked))
+        params: Params = {"part": part, "length": len(part), "limit": limit}
+        return sorted(await read_rows(self._driver, _ids, statement, params))
 
     async def goals(self, agent_id: str) -> Sequence[Goal]:
         return await read_rows(self._driver, GOALS.each, self._sql.goals, {"agent_id": agent_id})
@@ -363,7 +366,7 @@ class SqlAgents:
         return await read_rows(self._driver, PLANS.first, self._sql.plan, this)
 
     async def blocks(self, agent_id: str) -> Sequence[Block]:
-        return await self._driver.snapshot(lambda: seen_blocks(agent_id, self._memory))
+        return await self._driver.snapshot(lambda: readable_blocks(agent_id, self._memory))
 
     async def passage(self, agent_id: str, passage_id: str) -> Passage | None:
         this: Params = {"agent_id": agent_id, "id": passage_id}
@@ -374,9 +377,9 @@ class SqlAgents:
         return await read_rows(self._driver, PASSAGES.each, self._memory.passages, page)
 
     async def matches(self, agent_id: str, query: Query, *, limit: int) -> Sequence[Passage]:
-        found, params = self._memory.search(agent_id, query)
+        statement, params = self._memory.search(agent_id, query)
         this: Params = {**params, "agent_id": agent_id, "limit": limit}
-        return await read_rows(self._driver, PASSAGES.each, found, this)
+        return await read_rows(self._driver, PASSAGES.each, statement, this)
 
     async def passages_of(self, agent_id: str, ids: Sequence[str]) -> Sequence[Passage]:
         if not ids:
@@ -400,7 +403,7 @@ class SqlAgents:
 
 
 def _placed(rows: Sequence[Row]) -> list[tuple[int, Passage]]:
-    """Return passages with their places, which stand first; broken ones are left out."""
+    """Return passages with their place, which is the first column. Broken ones are skipped."""
     return [(int(row[0]), passage) for row in rows for passage in PASSAGES.each([row])]
 
 
@@ -423,7 +426,7 @@ class FrontEndStatements:
         in_order = select(clients).order_by(clients.c.created_at, clients.c.id)
         page = in_order.limit(number("limit")).offset(number("offset"))
         self.all = compiled(page)
-        self.all_of = compiled(page.where(clients.c.entity_id == string("entity_id")))
+        self.all_rows = compiled(page.where(clients.c.entity_id == string("entity_id")))
         signed_out = insert(sign_outs).values(key=string("key"), at=number("at"), until=number("until"))
         latest = {"at": signed_out.excluded["at"], "until": signed_out.excluded["until"]}
         self.sign_out = compiled(signed_out.on_conflict_do_update(index_elements=["key"], set_=latest))
@@ -447,13 +450,13 @@ class SqlFrontEnds:
     async def front_ends(
         self, *, entity_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[FrontEnd]:
-        asked: Params = {"limit": limit, "offset": offset}
+        params: Params = {"limit": limit, "offset": offset}
         if entity_id is None:
-            return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all, asked)
-        asked["entity_id"] = entity_id
-        return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all_of, asked)
+            return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all, params)
+        params["entity_id"] = entity_id
+        return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all_rows, params)
 
     async def signed_out(self, session: str, caller: str) -> dict[str, datetime]:
-        asked: Params = {"session": session, "caller": caller}
-        rows = await read_rows(self._driver, list, self._sql.signed_out, asked)
+        params: Params = {"session": session, "caller": caller}
+        rows = await read_rows(self._driver, list, self._sql.signed_out, params)
         return {str(key): instant(at) for key, at in rows}

@@ -26,7 +26,7 @@ from toolwright.core.threads.call import OPEN, Call, CallStatus, Route
 from toolwright.core.tools.tool import Kind
 
 ON_OFFER = "kind = 'external' AND completed_at IS NULL"
-"""Among which calls those are that outside workers may claim: a query that is to use the indexes says it so."""
+"""Condition of calls that external workers may claim. A query must repeat it exactly to use the indexes."""
 
 IN_PASSING: frozenset[CallStatus] = frozenset({"created", "running", "done"})
 BY_STATUS = "status NOT IN ('created', 'running', 'done')"
@@ -115,8 +115,8 @@ class OfferQueries:
         free = or_(calls.c.worker.is_(None), again)
         self._begun = offered.where(free, behind, start < number("before")).order_by(start, calls.c.id)
         self.begun = cache(self._begun_of)
-        lapsed = offered.where(again, calls.c.leased_until >= number("since"))
-        self.lapsed = compiled(lapsed.order_by(calls.c.leased_until))
+        expired_leases = offered.where(again, calls.c.leased_until >= number("since"))
+        self.expired_leases = compiled(expired_leases.order_by(calls.c.leased_until))
 
     def _begun_of(self, count: int) -> Statement:
         if not count:
@@ -133,7 +133,7 @@ class SqlOffers:
         self._driver = driver
         self._sql = statements(OfferQueries, driver.dialect)
 
-    async def begun(
+    async def claimable(
         self,
         at: datetime,
         *,
@@ -142,13 +142,15 @@ class SqlOffers:
         names: Sequence[str] | None = None,
         limit: int = 100,
     ) -> Sequence[Offer]:
-        asked: Params = {"at": micros(at), "before": micros(before), "limit": limit}
-        asked |= {"after": micros(after[0]), "after_id": after[1]}
-        asked |= {f"name_{i}": dumps(name) for i, name in enumerate(names or ())}
-        return await self._all(self._sql.begun(len(names or ())), asked)
+        params: Params = {"at": micros(at), "before": micros(before), "limit": limit}
+        params |= {"after": micros(after[0]), "after_id": after[1]}
+        params |= {f"name_{i}": dumps(name) for i, name in enumerate(names or ())}
+        return await self._all(self._sql.begun(len(names or ())), params)
 
-    async def lapsed(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
-        return await self._all(self._sql.lapsed, {"at": micros(at), "since": micros(since), "limit": limit})
+    async def expired_leases(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
+        return await self._all(
+            self._sql.expired_leases, {"at": micros(at), "since": micros(since), "limit": limit}
+        )
 
     async def _all(self, statement: Statement, params: Params) -> list[Offer]:
         return await read_rows(self._driver, _offers, statement, params)

@@ -138,12 +138,12 @@ class ChildStatements:
         self.drop_value = compiled(delete(thread_values).where(this))
 
     def _thread_statements(self, compiled: Compiler) -> None:
-        here = threads.c.id == string("thread_id")
-        changed = update(threads).where(here)
+        by_id = threads.c.id == string("thread_id")
+        changed = update(threads).where(by_id)
         self.forget_state = compiled(changed.values(report=null(), state=null()))
-        begun = {"run_id": string("new_run"), "report": string("report"), "state": null()}
+        new_run = {"run_id": string("new_run"), "report": string("report"), "state": null()}
         counted = {"posted": threads.c.posted + 1, "ev": threads.c.ev + 1}
-        idle = changed.where(threads.c.run_id.is_(None), NOT_OVER).values(**begun, **counted)
+        idle = changed.where(threads.c.run_id.is_(None), NOT_OVER).values(**new_run, **counted)
         self.begin = compiled(
             idle.returning(threads.c.run_id, threads.c.posted, threads.c.ev, threads.c.agent)
         )
@@ -173,16 +173,16 @@ class ChildStatements:
         self.hurry = compiled(changed.values(not_before=null()))
 
     def _cancel_statements(self, compiled: Compiler) -> None:
-        here = string("thread_id")
-        children = select(threads.c.id).where(threads.c.parent_id == here)
+        thread_id = string("thread_id")
+        children = select(threads.c.id).where(threads.c.parent_id == thread_id)
         self.stop_below = self._stopping(children, compiled)
-        self.stop = self._stopping(select(threads.c.id).where(threads.c.id == here), compiled)
-        over = select(threads.c.id).where(threads.c.id == here, not_(NOT_OVER))
-        own = calls.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == here))
-        hopes = update(calls).where(own, PENDING, over.exists())
+        self.stop = self._stopping(select(threads.c.id).where(threads.c.id == thread_id), compiled)
+        over = select(threads.c.id).where(threads.c.id == thread_id, not_(NOT_OVER))
+        is_own = calls.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == thread_id))
+        hopes = update(calls).where(is_own, PENDING, over.exists())
         cancelled = {"status": "cancelled", "result": string("result"), "completed_at": number("at")}
         self.give_up = compiled(hopes.values(**cancelled).returning(*calls.c))
-        unread = update(inbox).where(inbox.c.thread_id == here, inbox.c.status == "pending")
+        unread = update(inbox).where(inbox.c.thread_id == thread_id, inbox.c.status == "pending")
         unread = unread.where(over.where(threads.c.run_id.is_(None)).exists())
         self.set_aside = compiled(unread.values(status="failed").returning(inbox.c.event_id))
         self.below = compiled(select(family_of(children).c.id))
@@ -248,10 +248,10 @@ class ChildQueries:
         below = select(threads).where(threads.c.parent_id == string("thread_id"))
         in_order = below.order_by(threads.c.created_at, threads.c.id)
         self.children = compiled(in_order.limit(number("limit")).offset(number("offset")))
-        made = threads.c.parent_id == string("thread_id")
-        alive = select(threads.c.agent, func.count()).where(made, NOT_OVER)
+        is_child = threads.c.parent_id == string("thread_id")
+        alive = select(threads.c.agent, func.count()).where(is_child, NOT_OVER)
         self.living = compiled(alive.group_by(threads.c.agent))
-        at_work = select(threads.c.id).where(made, threads.c.run_id.is_not(None))
+        at_work = select(threads.c.id).where(is_child, threads.c.run_id.is_not(None))
         self.awaited = compiled(at_work.where(threads.c.report == string("call_id")).limit(1))
         nested = select(calls).where(calls.c.parent_id == string("call_id"))
         self.nested = compiled(nested.order_by(calls.c.step, calls.c.position))
@@ -264,10 +264,12 @@ class ChildQueries:
         self.expired = compiled(over.order_by(requests.c.expires_at, requests.c.id).limit(number("limit")))
         self.asked = compiled(select(asked.c.name).distinct().order_by(asked.c.name))
         asking = select(asked.c.thread_id).where(asked.c.name == string("name")).distinct()
-        self.askers = compiled(asking.order_by(asked.c.thread_id))
-        own = thread_values.c.thread_id == string("thread_id")
-        self.value = compiled(select(thread_values.c.value).where(own, thread_values.c.key == string("key")))
-        self.values = compiled(select(thread_values.c.key, thread_values.c.value).where(own))
+        self.waiting_threads = compiled(asking.order_by(asked.c.thread_id))
+        is_own = thread_values.c.thread_id == string("thread_id")
+        self.value = compiled(
+            select(thread_values.c.value).where(is_own, thread_values.c.key == string("key"))
+        )
+        self.values = compiled(select(thread_values.c.key, thread_values.c.value).where(is_own))
 
 
 class SqlChildren:
@@ -278,16 +280,16 @@ class SqlChildren:
         self._sql = statements(ChildQueries, driver.dialect)
 
     async def lineage(self, thread_id: str) -> Sequence[Thread]:
-        here: Params = {"thread_id": thread_id}
-        return await read_rows(self._driver, THREADS.all, self._sql.lineage, here)
+        params: Params = {"thread_id": thread_id}
+        return await read_rows(self._driver, THREADS.all, self._sql.lineage, params)
 
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
         page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
         return await read_rows(self._driver, THREADS.each, self._sql.children, page)
 
     async def living(self, thread_id: str) -> dict[str, int]:
-        here: Params = {"thread_id": thread_id}
-        return await read_rows(self._driver, _counts, self._sql.living, here)
+        params: Params = {"thread_id": thread_id}
+        return await read_rows(self._driver, _counts, self._sql.living, params)
 
     async def awaited(self, thread_id: str, call_id: str) -> bool:
         this: Params = {"thread_id": thread_id, "call_id": call_id}
@@ -304,18 +306,18 @@ class SqlChildren:
         return await read_rows(self._driver, REQUESTS.first, self._sql.request, one)
 
     async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
-        here: Params = {"thread_id": thread_id}
-        return await read_rows(self._driver, REQUESTS.all, self._sql.requests, here)
+        params: Params = {"thread_id": thread_id}
+        return await read_rows(self._driver, REQUESTS.all, self._sql.requests, params)
 
     async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
         page: Params = {"at": micros(at), "limit": limit}
         return await read_rows(self._driver, REQUESTS.all, self._sql.expired, page)
 
-    async def asked(self) -> Sequence[str]:
+    async def requested_variables(self) -> Sequence[str]:
         return await read_rows(self._driver, _values, self._sql.asked, {})
 
-    async def askers(self, name: str) -> Sequence[str]:
-        return await read_rows(self._driver, _values, self._sql.askers, {"name": name})
+    async def waiting_threads(self, name: str) -> Sequence[str]:
+        return await read_rows(self._driver, _values, self._sql.waiting_threads, {"name": name})
 
     async def value(self, thread_id: str, key: str) -> str | None:
         this: Params = {"thread_id": thread_id, "key": dumps(key)}

@@ -21,7 +21,7 @@ from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent, InboxStatus, InboxType
 
 IS_UNREAD = "status = 'pending'"
-"""The condition of events that nobody has read: a query that is to use the index says it so."""
+"""Condition of unread events. A query must repeat it exactly to use the index."""
 IS_FREE, IS_LEASED = "node IS NULL", "node IS NOT NULL"
 """The conditions of wakes that no node of a cluster has taken, and of those that one has."""
 

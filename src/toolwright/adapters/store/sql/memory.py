@@ -53,7 +53,7 @@ PASSAGES_EACH = 2**32
 """Places of one keeper."""
 
 passage_index = table("passage_index", column("rowid"), column("coded"), column("passage_index"))
-"""The index on SQLite, which is a column of itself; whoever deletes a passage takes its row away by a trigger."""
+"""The index on SQLite, which is a column of itself. A trigger deletes its row with the passage."""
 
 blocks = Table(
     "blocks",
@@ -175,9 +175,9 @@ class MemoryStatements:
         self.index_passage = compiled(insert(passage_index).values(indexed))
         this = (passages.c.agent_id == string("agent_id"), passages.c.id == string("id"))
         self.drop_passage = compiled(delete(passages).where(*this).returning(passages.c.id))
-        named = (passages.c.agent_id == string("agent_id"), passages.c.id == string("passage_id"))
+        by_id = (passages.c.agent_id == string("agent_id"), passages.c.id == string("passage_id"))
         vector = {"embedder": string("embedder"), "floats": bindparam("floats", type_=LargeBinary)}
-        self.set_vector = compiled(update(passages).where(*named).values(vector))
+        self.set_vector = compiled(update(passages).where(*by_id).values(vector))
 
 
 _reader = block_links.c.reader_id
@@ -213,7 +213,7 @@ class MemoryQueries:
 
     def search(self, agent_id: str, query: Query) -> tuple[Statement, Params]:
         """Return the statement that finds the newest matches of a query, and its keywords as parameters."""
-        words = list(dict.fromkeys(query.words))
+        words = list(dict.fromkeys(query.keywords))
         short = [word for word in words if len(word) < TRIGRAM]
         long = [word for word in words if len(word) >= TRIGRAM]
         params: Params = {f"short_{n}": word for n, word in enumerate(short)}
@@ -268,10 +268,10 @@ def _literal(word: str) -> str:
     return word
 
 
-def seen_blocks(agent_id: str, sql: MemoryQueries) -> Reading[Found[Block]]:
+def readable_blocks(agent_id: str, sql: MemoryQueries) -> Reading[Found[Block]]:
     """Return the blocks that an agent reads, by label, then by owner."""
-    own = yield Op(sql.own_blocks, {"agent_id": agent_id})
+    own_rows = yield Op(sql.own_blocks, {"agent_id": agent_id})
     linked = yield Op(sql.linked_blocks, {"agent_id": agent_id})
-    seen = BLOCKS.each([*own, *linked])
-    seen.sort(key=lambda block: (block.label, block.agent_id))
-    return seen
+    rows = BLOCKS.each([*own_rows, *linked])
+    rows.sort(key=lambda block: (block.label, block.agent_id))
+    return rows

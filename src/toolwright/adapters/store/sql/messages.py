@@ -152,5 +152,5 @@ message_versions = Table(
     PrimaryKeyConstraint("thread_id", "seq", "until"),
 )
 
-MESSAGES = Mapping(messages, Message, rest="body")
-MESSAGE_VERSIONS = Mapping(message_versions, MessageVersion, "seq", rest="body")
+MESSAGES = Mapping(messages, Message, rest_field="body")
+MESSAGE_VERSIONS = Mapping(message_versions, MessageVersion, "seq", rest_field="body")

@@ -94,7 +94,7 @@ READERS: tuple[Reader[Any], ...] = (  # of whatever lies in each
 
 
 def each_event(reader: Reader[Event], rows: Sequence[Row]) -> list[Event]:
-    """Return events in order, none left out: a broken one is blank where it is broken, with a payload that says so."""
+    """Return all events in order. A broken one has blank fields and a payload that reports the error."""
     return [_event(reader, row) for row in rows]
 
 

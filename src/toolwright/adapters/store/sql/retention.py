@@ -120,34 +120,34 @@ class RetentionStatements:
         self.drop_bytes = compiled(
             noted.on_conflict_do_update(index_elements=["digest"], set_={"at": noted.excluded.at})
         )
-        seen = and_(dropped_bytes.c.digest == string("digest"), dropped_bytes.c.at == number("seen"))
-        self.forget_bytes = compiled(delete(dropped_bytes).where(seen))
+        is_unchanged = and_(dropped_bytes.c.digest == string("digest"), dropped_bytes.c.at == number("seen"))
+        self.forget_bytes = compiled(delete(dropped_bytes).where(is_unchanged))
 
-    def _of_family(self, column: ColumnElement[str]) -> ColumnElement[bool]:
+    def _in_family(self, column: ColumnElement[str]) -> ColumnElement[bool]:
         return column.in_(self._family)
 
     def _guards(self, compiled: Compiler) -> None:
         """Compile the queries that return a row if the thread tree must be kept."""
         before = number("before")
         at_work = threads.c.run_id.is_not(None)
-        self.at_work = compiled(select(threads.c.id).where(self._of_family(threads.c.id), at_work).limit(1))
-        young = and_(self._of_family(threads.c.id), threads.c.created_at >= before)
+        self.at_work = compiled(select(threads.c.id).where(self._in_family(threads.c.id), at_work).limit(1))
+        young = and_(self._in_family(threads.c.id), threads.c.created_at >= before)
         ended = or_(runs.c.completed_at >= before, runs.c.completed_at.is_(None))
         self.reasons_to_stay = [
             compiled(select(threads.c.id).where(young).limit(1)),
-            compiled(select(runs.c.id).where(self._of_family(runs.c.thread_id), ended).limit(1)),
-            compiled(select(requests.c.id).where(self._of_family(requests.c.thread_id)).limit(1)),
-            compiled(select(wakes.c.thread_id).where(self._of_family(wakes.c.thread_id)).limit(1)),
+            compiled(select(runs.c.id).where(self._in_family(runs.c.thread_id), ended).limit(1)),
+            compiled(select(requests.c.id).where(self._in_family(requests.c.thread_id)).limit(1)),
+            compiled(select(wakes.c.thread_id).where(self._in_family(wakes.c.thread_id)).limit(1)),
         ]
-        its = select(runs.c.id).where(self._of_family(runs.c.thread_id))
+        its = select(runs.c.id).where(self._in_family(runs.c.thread_id))
         self.hoping = compiled(select(calls.c.thread_id).distinct().where(calls.c.run_id.in_(its), PENDING))
 
     def _drops(self, compiled: Compiler) -> None:
         """All return something, so that they are executed in their order."""
-        gone = select(threads.c.id, number("at")).where(self._of_family(threads.c.id))
+        gone = select(threads.c.id, number("at")).where(self._in_family(threads.c.id))
         noted = self._insert(dropped_threads).from_select(["thread_id", "at"], gone).on_conflict_do_nothing()
         self.note_threads = compiled(noted.returning(dropped_threads.c.thread_id))
-        of_family = self._of_family
+        of_family = self._in_family
         self.drop_requests = compiled(
             delete(requests).where(of_family(requests.c.thread_id)).returning(requests.c.id)
         )
@@ -164,61 +164,61 @@ class RetentionStatements:
         self.next_dropped = compiled(oldest.with_for_update(skip_locked=True))
         note = self._insert(dropped_threads).values(row_params(dropped_threads)).on_conflict_do_nothing()
         self.note = compiled(note.returning(dropped_threads.c.thread_id))
-        here = string("thread_id")
-        noted = select(dropped_threads.c.thread_id).where(dropped_threads.c.thread_id == here)
+        thread_id = string("thread_id")
+        noted = select(dropped_threads.c.thread_id).where(dropped_threads.c.thread_id == thread_id)
         self.find_note = compiled(noted)
-        its_messages = select(space_messages.c.id).where(space_messages.c.space_id == here)
+        its_messages = select(space_messages.c.id).where(space_messages.c.space_id == thread_id)
         of_messages = reactions.c.message_id.in_(its_messages)
         self.sweeps_of_space = [
             self._piece(
                 reactions, of_messages, reactions.c.message_id, reactions.c.entity_id, reactions.c.emoji
             ),
-            self._piece(space_messages, space_messages.c.space_id == here, space_messages.c.id),
+            self._piece(space_messages, space_messages.c.space_id == thread_id, space_messages.c.id),
         ]
         """In this order: reactions are found by their messages."""
-        keepers = passage_keepers.c.agent_id == here
+        keepers = passage_keepers.c.agent_id == thread_id
         self.sweeps_of_agent = [
-            self._piece(passages, passages.c.agent_id == here, passages.c.place),
+            self._piece(passages, passages.c.agent_id == thread_id, passages.c.place),
             self._piece(passage_keepers, keepers, passage_keepers.c.number),
         ]
-        its_runs = select(runs.c.id).where(runs.c.thread_id == here)
+        its_runs = select(runs.c.id).where(runs.c.thread_id == thread_id)
         self.sweep_bytes = self._piece(
-            kept_bytes, kept_bytes.c.thread_id == here, kept_bytes.c.digest, kept_bytes.c.thread_id
+            kept_bytes, kept_bytes.c.thread_id == thread_id, kept_bytes.c.digest, kept_bytes.c.thread_id
         )
         self.sweeps = [
-            self._piece(messages, messages.c.thread_id == here, messages.c.thread_id, messages.c.seq),
-            self._piece(inbox, inbox.c.thread_id == here, inbox.c.thread_id, inbox.c.event_id),
-            self._piece(events, events.c.thread_id == here, events.c.thread_id, events.c.n),
-            self._piece(files, files.c.thread_id == here, files.c.thread_id, files.c.folded),
-            self._piece(env, env.c.owner == here, env.c.owner, env.c.kind, env.c.name),
+            self._piece(messages, messages.c.thread_id == thread_id, messages.c.thread_id, messages.c.seq),
+            self._piece(inbox, inbox.c.thread_id == thread_id, inbox.c.thread_id, inbox.c.event_id),
+            self._piece(events, events.c.thread_id == thread_id, events.c.thread_id, events.c.n),
+            self._piece(files, files.c.thread_id == thread_id, files.c.thread_id, files.c.folded),
+            self._piece(env, env.c.owner == thread_id, env.c.owner, env.c.kind, env.c.name),
             self._piece(
                 thread_values,
-                thread_values.c.thread_id == here,
+                thread_values.c.thread_id == thread_id,
                 thread_values.c.thread_id,
                 thread_values.c.key,
             ),
             self._piece(
                 compactions,
-                compactions.c.thread_id == here,
+                compactions.c.thread_id == thread_id,
                 compactions.c.thread_id,
                 compactions.c.number,
             ),
             self._piece(
                 message_versions,
-                message_versions.c.thread_id == here,
+                message_versions.c.thread_id == thread_id,
                 message_versions.c.thread_id,
                 message_versions.c.seq,
                 message_versions.c.until,
             ),
             self._piece(
-                sent_texts, sent_texts.c.thread_id == here, sent_texts.c.thread_id, sent_texts.c.digest
+                sent_texts, sent_texts.c.thread_id == thread_id, sent_texts.c.thread_id, sent_texts.c.digest
             ),
             self._piece(calls, calls.c.run_id.in_(its_runs), calls.c.id),
             self._piece(steps, steps.c.run_id.in_(its_runs), steps.c.run_id, steps.c.number),
-            self._piece(runs, runs.c.thread_id == here, runs.c.id),
+            self._piece(runs, runs.c.thread_id == thread_id, runs.c.id),
         ]
         """In this order: calls and steps are found by their runs."""
-        last = delete(dropped_threads).where(dropped_threads.c.thread_id == here)
+        last = delete(dropped_threads).where(dropped_threads.c.thread_id == thread_id)
         self.forget_thread = compiled(last)
 
     def _piece(self, table: Table, where: ColumnElement[bool], *key: ColumnElement[Any]) -> Statement:

@@ -168,7 +168,7 @@ class SpaceStatements:
         self._event_statements(compiled)
 
     def _space_statements(self, compiled: Compiler) -> None:
-        here = spaces.c.id == string("space_id")
+        by_id = spaces.c.id == string("space_id")
         once = self._insert(spaces).values(row_params(spaces)).on_conflict_do_nothing()
         self.insert_space = compiled(once.returning(spaces.c.id))
         changed = {
@@ -176,23 +176,23 @@ class SpaceStatements:
         }
         self.save_space = compiled(
             update(spaces)
-            .where(here, spaces.c.updated_at == number("seen"))
+            .where(by_id, spaces.c.updated_at == number("seen"))
             .values(**changed, updated_at=number("updated_at"))
             .returning(spaces.c.id)
         )
-        self.drop_space = compiled(delete(spaces).where(here).returning(spaces.c.id))
+        self.drop_space = compiled(delete(spaces).where(by_id).returning(spaces.c.id))
         self.drop_members_of_space = compiled(delete(members).where(members.c.space_id == string("space_id")))
-        count = update(spaces).where(here).values(seq=spaces.c.seq + 1).returning(spaces.c.seq)
+        count = update(spaces).where(by_id).values(seq=spaces.c.seq + 1).returning(spaces.c.seq)
         self.count_message = compiled(count)
         self.count_message_for = compiled(count.where(spaces.c.revision == number("revision")))
         revise = (
-            update(spaces).where(here).values(revision=spaces.c.revision + 1).returning(spaces.c.revision)
+            update(spaces).where(by_id).values(revision=spaces.c.revision + 1).returning(spaces.c.revision)
         )
         self.revise = compiled(revise)
         self.revise_seen = compiled(revise.where(spaces.c.revision == number("revision")))
 
     def _member_statements(self, compiled: Compiler) -> None:
-        here = and_(members.c.space_id == string("space_id"), members.c.entity_id == string("entity_id"))
+        by_key = and_(members.c.space_id == string("space_id"), members.c.entity_id == string("entity_id"))
         put = self._insert(members).values(row_params(members))
         key = [members.c.space_id, members.c.entity_id]
         self.put_member = compiled(
@@ -201,21 +201,21 @@ class SpaceStatements:
             )
         )
         self.join = compiled(put.on_conflict_do_nothing().returning(members.c.entity_id))
-        self.drop_member = compiled(delete(members).where(here).returning(members.c.entity_id))
+        self.drop_member = compiled(delete(members).where(by_key).returning(members.c.entity_id))
         farther = case((members.c.read_seq < number("seq"), number("seq")), else_=members.c.read_seq)
         self.mark_read = compiled(
-            update(members).where(here).values(read_seq=farther).returning(members.c.read_seq)
+            update(members).where(by_key).values(read_seq=farther).returning(members.c.read_seq)
         )
         of_entity = select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
         self.memberships = compiled(of_entity.order_by(members.c.space_id))
 
     def _message_statements(self, compiled: Compiler) -> None:
-        here = and_(space_messages.c.id == string("id"), space_messages.c.space_id == string("space_id"))
+        by_id = and_(space_messages.c.id == string("id"), space_messages.c.space_id == string("space_id"))
         self.insert_message = compiled(insert(space_messages).values(row_params(space_messages)))
-        self.find_message = compiled(select(space_messages).where(here))
+        self.find_message = compiled(select(space_messages).where(by_id))
         self.edit_message = compiled(
             update(space_messages)
-            .where(here)
+            .where(by_id)
             .values(
                 content=string("content"),
                 metadata=string("metadata"),
@@ -223,8 +223,8 @@ class SpaceStatements:
             )
             .returning(space_messages.c.seq)
         )
-        self.drop_message = compiled(delete(space_messages).where(here).returning(space_messages.c.id))
-        self.lock_message = compiled(select(space_messages.c.id).where(here).with_for_update())
+        self.drop_message = compiled(delete(space_messages).where(by_id).returning(space_messages.c.id))
+        self.lock_message = compiled(select(space_messages.c.id).where(by_id).with_for_update())
         self.drop_reactions = compiled(delete(reactions).where(reactions.c.message_id == string("id")))
         once = self._insert(reactions).values(row_params(reactions)).on_conflict_do_nothing()
         self.insert_reaction = compiled(once.returning(reactions.c.emoji))
@@ -286,8 +286,8 @@ class SpaceStatements:
             .returning(counters.c.value)
         )
         self.insert_event = compiled(_inline(insert(space_events).values(row_params(space_events))))
-        made = {name: each for name, each in row_params(unnumbered_events).items() if name != "place"}
-        self.insert_unnumbered = compiled(_inline(insert(unnumbered_events).values(made)))
+        columns = {name: each for name, each in row_params(unnumbered_events).items() if name != "place"}
+        self.insert_unnumbered = compiled(_inline(insert(unnumbered_events).values(columns)))
 
 
 def _inline(statement: Insert) -> Insert:
@@ -322,10 +322,10 @@ class SpaceQueries:
         self.mine = compiled(in_time.limit(number("limit")))
         of_other = select(members.c.space_id).where(members.c.entity_id == string("with_id"))
         self.shared = compiled(in_time.where(spaces.c.id.in_(of_other)).limit(number("limit")))
-        named = select(members, entities.c.display_name).select_from(
+        with_names = select(members, entities.c.display_name).select_from(
             members.outerjoin(entities, entities.c.id == members.c.entity_id)
         )
-        with_me = named.where(members.c.space_id.in_(of_entity))
+        with_me = with_names.where(members.c.space_id.in_(of_entity))
         self.company = compiled(
             with_me.order_by(members.c.space_id, members.c.joined_at, members.c.entity_id).limit(
                 number("limit")
@@ -343,16 +343,16 @@ class SpaceQueries:
         self.memberships = compiled(select(members).where(of).order_by(members.c.space_id))
 
         its_space = exists().where(spaces.c.id == space_messages.c.space_id)
-        there = select(space_messages).where(its_space)  # others are to be swept up
-        self.message = compiled(there.where(space_messages.c.id == string("id")))
+        stored = select(space_messages).where(its_space)  # others are to be swept up
+        self.message = compiled(stored.where(space_messages.c.id == string("id")))
         here, seq = space_messages.c.space_id == string("space_id"), space_messages.c.seq
-        newest = there.where(here).order_by(seq.desc()).limit(number("limit"))
+        newest = stored.where(here).order_by(seq.desc()).limit(number("limit"))
         self.newest = compiled(newest.offset(number("offset")))
         of_message = or_(space_messages.c.id == string("id"), space_messages.c.parent_id == string("id"))
-        answers = there.where(of_message).order_by(seq.desc())
+        answers = stored.where(of_message).order_by(seq.desc())
         self.answers = compiled(answers.limit(number("limit")))
         self.before = compiled(newest.where(seq < number("before")))
-        behind = there.where(here, seq > number("after")).order_by(seq)
+        behind = stored.where(here, seq > number("after")).order_by(seq)
         self.after = compiled(behind.limit(number("limit")))
         self.reactions = cache(self._reactions)
 
@@ -386,15 +386,15 @@ class SqlSpaces:
         return await read_rows(self._driver, SPACES.each, self._sql.spaces_of, {**page, "entity_id": seen_by})
 
     async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
-        asked: Params = {"entity_id": entity_id, "limit": limit}
+        params: Params = {"entity_id": entity_id, "limit": limit}
         if with_id is not None:
-            both: Params = {**asked, "with_id": with_id}
+            both: Params = {**params, "with_id": with_id}
             return await read_rows(self._driver, SPACES.all, self._sql.shared, both)
-        return await read_rows(self._driver, SPACES.all, self._sql.mine, asked)
+        return await read_rows(self._driver, SPACES.all, self._sql.mine, params)
 
     async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
-        asked: Params = {"entity_id": entity_id, "limit": limit}
-        return await read_rows(self._driver, _with_names, self._sql.company, asked)
+        params: Params = {"entity_id": entity_id, "limit": limit}
+        return await read_rows(self._driver, _with_names, self._sql.company, params)
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
         return await read_rows(self._driver, MEMBERS.all, self._sql.memberships, {"entity_id": entity_id})
@@ -403,33 +403,33 @@ class SqlSpaces:
         return await read_rows(self._driver, MEMBERS.each, self._sql.members, {"space_id": space_id})
 
     async def member(self, space_id: str, entity_id: str) -> Member | None:
-        here: Params = {"space_id": space_id, "entity_id": entity_id}
-        return await read_rows(self._driver, MEMBERS.first, self._sql.member, here)
+        params: Params = {"space_id": space_id, "entity_id": entity_id}
+        return await read_rows(self._driver, MEMBERS.first, self._sql.member, params)
 
     async def messages(
         self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[SpaceMessage]:
-        here: Params = {"space_id": space_id, "limit": limit}
+        params: Params = {"space_id": space_id, "limit": limit}
         if after is not None:
             return await read_rows(
-                self._driver, SPACE_MESSAGES.each, self._sql.after, {**here, "after": after}
+                self._driver, SPACE_MESSAGES.each, self._sql.after, {**params, "after": after}
             )
         if before is None:
             return await self.newest(space_id, limit, 0)
-        found = await read_rows(
-            self._driver, SPACE_MESSAGES.each, self._sql.before, {**here, "before": before}
+        rows = await read_rows(
+            self._driver, SPACE_MESSAGES.each, self._sql.before, {**params, "before": before}
         )
-        return found.with_rows(found[::-1])
+        return rows.with_rows(rows[::-1])
 
     async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
-        here: Params = {"space_id": space_id, "limit": limit, "offset": offset}
-        found = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.newest, here)
-        return found.with_rows(found[::-1])
+        params: Params = {"space_id": space_id, "limit": limit, "offset": offset}
+        rows = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.newest, params)
+        return rows.with_rows(rows[::-1])
 
     async def answers(self, message_id: str, limit: int) -> Sequence[SpaceMessage]:
-        asked: Params = {"id": message_id, "limit": limit}
-        found = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.answers, asked)
-        return found.with_rows(found[::-1])
+        params: Params = {"id": message_id, "limit": limit}
+        rows = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.answers, params)
+        return rows.with_rows(rows[::-1])
 
     async def message(self, message_id: str) -> SpaceMessage | None:
         return await read_rows(self._driver, SPACE_MESSAGES.first, self._sql.message, {"id": message_id})
@@ -441,5 +441,5 @@ class SqlSpaces:
         return await read_rows(self._driver, REACTIONS.each, self._sql.reactions(len(message_ids)), ids)
 
     async def caused(self, run_id: str, author: str) -> bool:
-        asked: Params = {"run_id": run_id, "author": author}
-        return bool(await read_rows(self._driver, list, self._sql.caused, asked))
+        params: Params = {"run_id": run_id, "author": author}
+        return bool(await read_rows(self._driver, list, self._sql.caused, params))

@@ -153,8 +153,8 @@ class Statements:
         }
         fence = update(threads).where(held).values(moved).returning(threads.c.ev, threads.c.posted)
         self.fence = compiled(fence)
-        following = {"run_id": threads.c.next_run_id, "next_run_id": null(), "begun": false()}
-        self.fence_and_close = compiled(fence.values(following))
+        next_run = {"run_id": threads.c.next_run_id, "next_run_id": null(), "begun": false()}
+        self.fence_and_close = compiled(fence.values(next_run))
         opened = fence.where(threads.c.run_id.is_(None), NOT_OVER).values(run_id=string("run_id"))
         self.fence_and_open = compiled(opened)
         self.post = compiled(
@@ -230,14 +230,14 @@ class Statements:
             other.c.kept,
             other.c.seq != number("seq"),
         )
-        here = (m.thread_id == string("thread_id"), m.seq == number("seq"), m.within.is_(None))
+        by_key = (m.thread_id == string("thread_id"), m.seq == number("seq"), m.within.is_(None))
         self.pin_message = compiled(
             update(messages)
-            .where(*here, m.kept, pinned.scalar_subquery() < number("most"))
+            .where(*by_key, m.kept, pinned.scalar_subquery() < number("most"))
             .values(pinned=true())
             .returning(m.seq)
         )
-        self.unpin_message = compiled(update(messages).where(*here).values(pinned=false()).returning(m.seq))
+        self.unpin_message = compiled(update(messages).where(*by_key).values(pinned=false()).returning(m.seq))
 
         self.insert_compaction = self._once(compactions, "number")
         compacted = update(threads).where(threads.c.id == string("thread_id"))
@@ -253,9 +253,9 @@ class Statements:
     def _run_statements(self, compiled: Compiler) -> None:
         self.insert_run = self._once(runs, "id")
         self.insert_step = compiled(_insert_all(steps))
-        here = and_(runs.c.id == string("id"), runs.c.thread_id == string("thread_id"), _NOT_OVER)
-        self.find_open_run = compiled(select(runs.c.id).where(here))
-        asked = select(runs.c.cancel_requested_at).where(here)
+        by_id = and_(runs.c.id == string("id"), runs.c.thread_id == string("thread_id"), _NOT_OVER)
+        self.find_open_run = compiled(select(runs.c.id).where(by_id))
+        asked = select(runs.c.cancel_requested_at).where(by_id)
         self.hold_run = compiled(asked.with_for_update(key_share=True))
         completed = and_(
             runs.c.id == string("id"), runs.c.thread_id == string("thread_id"), runs.c.status == "completed"
@@ -264,7 +264,7 @@ class Statements:
         self.reopen_run = compiled(update(runs).where(completed).values(opened).returning(runs.c.id))
         self.retry_run = compiled(_retry_run())
         self.begin = compiled(update(threads).where(threads.c.id == string("thread_id")).values(begun=true()))
-        self._save = update(runs).where(here).returning(runs.c.cancel_requested_at)
+        self._save = update(runs).where(by_id).returning(runs.c.cancel_requested_at)
         self.save_run = cache(self._save_run)
         every = {c: bindparam(c, type_=runs.c[c].type) for c in SAVED_COLUMNS}
         self.end_run = compiled(self._save.values(every).where(runs.c.cancel_requested_at.is_(None)))
@@ -282,11 +282,11 @@ class Statements:
     def _call_statements(self, compiled: Compiler) -> None:
         self.insert_call = compiled(_insert_all(calls))
         self.insert_call_once = self._once(calls, "id")
-        here = and_(calls.c.id == string("call_id"), calls.c.thread_id == string("thread_id"))
-        self.hold_call = compiled(select(calls.c.id).where(here, _CALL_NOT_OVER).with_for_update())
+        by_id = and_(calls.c.id == string("call_id"), calls.c.thread_id == string("thread_id"))
+        self.hold_call = compiled(select(calls.c.id).where(by_id, _CALL_NOT_OVER).with_for_update())
         move = (
             update(calls)
-            .where(here, calls.c.status == string("was"))
+            .where(by_id, calls.c.status == string("was"))
             .values(
                 status=string("now"),
                 result=func.coalesce(string("result"), calls.c.result),
@@ -303,7 +303,7 @@ class Statements:
         self.ask_call = compiled(move.values(approval="asked", terms=string("terms")))
         settle = (
             update(calls)
-            .where(here, _OPEN)
+            .where(by_id, _OPEN)
             .values(
                 status=string("now"),
                 route=case((calls.c.status == "pending", "inbox"), else_="inline"),
@@ -314,13 +314,13 @@ class Statements:
         )
         self.settle = compiled(settle)
         in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > number("at"))
-        asked = and_(calls.c.status == "waiting", calls.c.approval == "asked")
+        is_asked = and_(calls.c.status == "waiting", calls.c.approval == "asked")
         unasked = or_(calls.c.status == "pending", calls.c.approval.is_(None), calls.c.approval != "asked")
         self.settle_in_time = compiled(settle.where(in_time, unasked))
-        self.refuse_call = compiled(settle.where(in_time, asked))
+        self.refuse_call = compiled(settle.where(in_time, is_asked))
         self.approve_call = compiled(
             update(calls)
-            .where(here, in_time, asked)
+            .where(by_id, in_time, is_asked)
             .values(
                 status="created",
                 approval=string("approval"),
@@ -367,18 +367,18 @@ class Statements:
             .values(status="processed")
             .returning(inbox.c.n)
         )
-        here = and_(inbox.c.thread_id == string("thread_id"), inbox.c.event_id == string("event_id"))
+        by_key = and_(inbox.c.thread_id == string("thread_id"), inbox.c.event_id == string("event_id"))
         changed = {
             "status": string("now"),
             "run_id": string("run_id"),
             "attempts": number("attempts"),
         }
         self.change_inbox = compiled(
-            update(inbox).where(here, inbox.c.status == string("was")).values(changed).returning(inbox.c.n)
+            update(inbox).where(by_key, inbox.c.status == string("was")).values(changed).returning(inbox.c.n)
         )
         self.retry_event = compiled(
             update(inbox)
-            .where(here, inbox.c.status == "failed")
+            .where(by_key, inbox.c.status == "failed")
             .values(status="pending", run_id=null(), attempts=0)
             .returning(inbox.c.n)
         )
@@ -395,8 +395,8 @@ class Statements:
             inbox.c.run_id == string("run_id"),
             *(inbox.c.event_id != string(f"read_{i}") for i in range(count)),
         )
-        here = and_(threads.c.id == string("thread_id"), threads.c.posted == number("posted"))
-        return self._compiled(select(threads.c.posted).where(here, ~unread.exists()))
+        by_key = and_(threads.c.id == string("thread_id"), threads.c.posted == number("posted"))
+        return self._compiled(select(threads.c.posted).where(by_key, ~unread.exists()))
 
     def _file_statements(self, compiled: Compiler) -> None:
         self.insert_file = self._once(files, "path")
@@ -407,23 +407,23 @@ class Statements:
 
     def _env_statements(self, compiled: Compiler) -> None:
         self.put_env = self._put(env, "owner", "kind", "name")
-        here = and_(
+        by_key = and_(
             env.c.owner == string("owner"),
             env.c.kind == string("kind"),
             env.c.name == string("name"),
         )
         self.reseal = compiled(
             update(env)
-            .where(here, env.c.value == string("was"))
+            .where(by_key, env.c.value == string("was"))
             .values(value=string("now"), key=string("by"))
             .returning(env.c.name)
         )
-        self.drop_env = compiled(delete(env).where(here))
+        self.drop_env = compiled(delete(env).where(by_key))
         self.drop_env_of = compiled(delete(env).where(env.c.owner == string("owner")))
 
     def _entity_statements(self, compiled: Compiler) -> None:
-        here = select(entities.c.id).where(entities.c.id == string("entity_id"))
-        self.hold_entity = compiled(here.with_for_update(read=True))  # not deleted before this commit
+        by_id = select(entities.c.id).where(entities.c.id == string("entity_id"))
+        self.hold_entity = compiled(by_id.with_for_update(read=True))  # not deleted before this commit
         self.insert_entity = self._once(entities, "id")
         gone = delete(entities).where(entities.c.id == string("entity_id")).returning(entities.c.id)
         self.drop_entity = compiled(gone)
@@ -434,7 +434,9 @@ class Statements:
         self.wake = compiled(woken(one))
         leased = and_(wakes.c.thread_id == string("thread_id"), wakes.c.node == string("node"))
         self.hold_lease = compiled(select(wakes.c.node).where(leased).with_for_update())
-        seen = and_(wakes.c.thread_id == string("thread_id"), wakes.c.gen == number("gen"))
-        self.drop_wake = compiled(delete(wakes).where(seen).returning(wakes.c.gen))
-        self.delay_wake = compiled(update(wakes).where(seen).values(due=number("due")).returning(wakes.c.gen))
+        is_unchanged = and_(wakes.c.thread_id == string("thread_id"), wakes.c.gen == number("gen"))
+        self.drop_wake = compiled(delete(wakes).where(is_unchanged).returning(wakes.c.gen))
+        self.delay_wake = compiled(
+            update(wakes).where(is_unchanged).values(due=number("due")).returning(wakes.c.gen)
+        )
         self.prune_space_events = compiled(_oldest(space_events, (space_events.c.n,), space_events.c.at))

@@ -45,7 +45,7 @@ from toolwright.adapters.store.sql.threads import (
 from toolwright.core.journal.store import Order
 
 
-def _of_users(count: int) -> ColumnElement[bool]:
+def _owned_by(count: int) -> ColumnElement[bool]:
     return or_(false(), *[threads.c.user_id == string(f"user_{i}") for i in range(count)])
 
 
@@ -54,7 +54,7 @@ def _page(statement: Rows) -> Rows:
 
 
 MOST = 2**63 - 1
-"""The last number: on SQLite whatever is none is more than all numbers, and neither an event's place nor a time."""
+"""Largest number. On SQLite values that are not numbers sort after all numbers, and must be excluded."""
 
 OWNERS = 100
 """Threads whose owners are read by one statement."""
@@ -75,10 +75,10 @@ class Queries:
         self.thread = compiled(select(threads).where(threads.c.id == in_thread))
         self.threads = cache(self._threads)
 
-        said = select(messages).order_by(messages.c.seq)
-        here = said.where(messages.c.thread_id == in_thread, messages.c.within.is_(None))
-        self.kept_messages = compiled(here.where(messages.c.kept == bindparam("kept", type_=Boolean)))
-        self.kept_after = cache(self._kept_after)
+        all_messages = select(messages).order_by(messages.c.seq)
+        top_level = all_messages.where(messages.c.thread_id == in_thread, messages.c.within.is_(None))
+        self.kept_messages = compiled(top_level.where(messages.c.kept == bindparam("kept", type_=Boolean)))
+        self.kept_after = cache(self._messages_after_cut)
         c = compactions.c
         of_thread = select(compactions).where(c.thread_id == in_thread)
         conversation = (c.thread_id == in_thread, c.within == string("within"))
@@ -88,15 +88,15 @@ class Queries:
         self.sent_texts = cache(self._sent_texts)
         versions = select(message_versions).where(message_versions.c.thread_id == in_thread)
         self.message_versions = compiled(versions.order_by(message_versions.c.seq, message_versions.c.until))
-        self.messages = compiled(_page(here))
-        self.message = compiled(here.where(messages.c.id == string("message_id")))
-        self.pinned_messages = compiled(here.where(messages.c.pinned, messages.c.kept))
+        self.messages = compiled(_page(top_level))
+        self.message = compiled(top_level.where(messages.c.id == string("message_id")))
+        self.pinned_messages = compiled(top_level.where(messages.c.pinned, messages.c.kept))
         seq = messages.c.seq
-        last = here.where(seq < number("before")).order_by(None).order_by(seq.desc())
+        last = top_level.where(seq < number("before")).order_by(None).order_by(seq.desc())
         self.messages_before = compiled(last.limit(number("limit")))
         of_run = messages.c.run_id == string("run_id")
-        self.run_messages = compiled(said.where(of_run).limit(number("limit")))
-        self.messages_of_run = compiled(_page(here.where(of_run)))
+        self.run_messages = compiled(all_messages.where(of_run).limit(number("limit")))
+        self.messages_of_run = compiled(_page(top_level.where(of_run)))
 
         waiting = select(inbox).where(inbox.c.thread_id == in_thread).order_by(inbox.c.n)
         self.unread = compiled(waiting.where(inbox.c.status == "pending"))
@@ -129,9 +129,9 @@ class Queries:
             .order_by(wakes.c.due, wakes.c.thread_id)
         )
         self.due = compiled(due.limit(number("limit")))
-        named = threads.c.id.in_([string(f"id_{i}") for i in range(OWNERS)])
+        by_ids = threads.c.id.in_([string(f"id_{i}") for i in range(OWNERS)])
         owner = func.coalesce(func.nullif(threads.c.user_id, ""), threads.c.agent)
-        self.owners = compiled(select(threads.c.id, owner).where(named))
+        self.owners = compiled(select(threads.c.id, owner).where(by_ids))
         self.next_due = compiled(
             select(func.min(wakes.c.due)).where(
                 wakes.c.due > number("at"), wakes.c.due <= MOST, wakes.c.node.is_(None)
@@ -159,10 +159,12 @@ class Queries:
         user = select(threads.c.user_id).where(threads.c.id == string("thread_id")).scalar_subquery()
         person = select(entities.c.id).where(or_(entities.c.id == user, entities.c.external_id == user))
         by_name = select(env).order_by(env.c.owner, env.c.kind, env.c.name)
-        here = select(threads.c.id, threads.c.parent_id).where(threads.c.id == string("thread_id"))
-        up = here.cte("up", recursive=True)
-        up = up.union_all(select(threads.c.id, threads.c.parent_id).join(up, threads.c.id == up.c.parent_id))
-        theirs = env.c.owner.in_(select(up.c.id))
+        start = select(threads.c.id, threads.c.parent_id).where(threads.c.id == string("thread_id"))
+        ancestors = start.cte("up", recursive=True)
+        ancestors = ancestors.union_all(
+            select(threads.c.id, threads.c.parent_id).join(ancestors, threads.c.id == ancestors.c.parent_id)
+        )
+        theirs = env.c.owner.in_(select(ancestors.c.id))
         self.env = compiled(
             by_name.where(or_(env.c.owner == string("thread_id"), theirs, env.c.owner.in_(person)))
         )
@@ -180,7 +182,7 @@ class Queries:
         bounds = bounds.where(events.c.n <= MOST)
         n = space_events.c.n
         newer_told = _page(select(space_events).where(n > number("after"), n <= MOST).order_by(n))
-        told = select(func.coalesce(func.min(n), 0), func.coalesce(func.max(n), 0)).where(n <= MOST)
+        numbers = select(func.coalesce(func.min(n), 0), func.coalesce(func.max(n), 0)).where(n <= MOST)
         of_space = space_events.c.space_id == string("topic")
         self.events = {
             "thread": compiled(newer.where(of_thread)),
@@ -191,16 +193,18 @@ class Queries:
         self.bounds = {
             "thread": compiled(bounds.where(of_thread)),
             "run": compiled(bounds.where(of_run)),
-            "space": compiled(told.where(of_space)),
-            "spaces": compiled(told),
+            "space": compiled(numbers.where(of_space)),
+            "spaces": compiled(numbers),
         }
 
     def _entity_queries(self, compiled: Compiler) -> None:
         self.entity = compiled(select(entities).where(entities.c.id == string("entity_id")))
-        self.entity_named = compiled(select(entities).where(entities.c.external_id == string("external_id")))
+        self.entity_by_external_id = compiled(
+            select(entities).where(entities.c.external_id == string("external_id"))
+        )
         self.entities = compiled(_page(select(entities).order_by(entities.c.created_at, entities.c.id)))
 
-    def _kept_after(self, kept: int) -> Statement:
+    def _messages_after_cut(self, kept: int) -> Statement:
         """Return the messages after the cut, and some earlier ones.
 
         These are those of the open run, pinned ones and `kept` ones. Each part is found by an index: omitted texts are
@@ -208,13 +212,13 @@ class Queries:
         `+ 0` keeps SQLite from using the index of positions for pinned messages.
         """
         c = messages.c
-        here, is_left_out = c.thread_id == string("thread_id"), c.seq <= number("cut")
+        in_thread, is_left_out = c.thread_id == string("thread_id"), c.seq <= number("cut")
         stay = union(
-            select(c.seq).where(here, is_left_out, c.run_id == string("run_id")),
-            select(c.seq).where(here, c.seq + 0 <= number("cut"), c.pinned),
+            select(c.seq).where(in_thread, is_left_out, c.run_id == string("run_id")),
+            select(c.seq).where(in_thread, c.seq + 0 <= number("cut"), c.pinned),
             *[select(number(f"kept_{i}")) for i in range(kept)],
         )
-        spoken = (here, c.within.is_(None), c.kept)
+        spoken = (in_thread, c.within.is_(None), c.kept)
         newer = select(messages).where(*spoken, c.seq > number("cut"))
         older = select(messages).where(*spoken, c.seq.in_(stay))
         return self._compiled(union_all(newer, older).order_by(text("seq")))
@@ -226,13 +230,13 @@ class Queries:
 
     def _files_at(self, count: int) -> Statement:
         paths = [string(f"path_{i}") for i in range(count)]
-        there = select(files.c.folded).where(files.c.thread_id == string("thread_id"))
-        return self._compiled(there.where(files.c.folded.in_(paths)))
+        existing = select(files.c.folded).where(files.c.thread_id == string("thread_id"))
+        return self._compiled(existing.where(files.c.folded.in_(paths)))
 
     def _threads(self, users: int, filters: tuple[str, ...], order: Order) -> Statement:
         chosen = [threads.c[name] == string(name) for name in filters]
         if users:
-            chosen.append(_of_users(users))
+            chosen.append(_owned_by(users))
         by = (threads.c.created_at, threads.c.id)
         in_order = by if order == "oldest_first" else [column.desc() for column in by]
         return self._compiled(_page(select(threads).where(*chosen).order_by(*in_order)))
@@ -260,7 +264,7 @@ class Queries:
         if users is not None:
             in_space = select(members.c.space_id).where(members.c.entity_id == string("seen_by"))
             message = _SHOWING + func.substr(calls.c.id, len(_CALL) + 1)
-            shown = exists().where(space_messages.c.id == message)
-            theirs = calls.c.thread_id.in_(select(threads.c.id).where(_of_users(users)))
-            chosen.append(or_(theirs, and_(calls.c.visible, calls.c.space_id.in_(in_space), shown)))
+            is_shown = exists().where(space_messages.c.id == message)
+            theirs = calls.c.thread_id.in_(select(threads.c.id).where(_owned_by(users)))
+            chosen.append(or_(theirs, and_(calls.c.visible, calls.c.space_id.in_(in_space), is_shown)))
         return self._compiled(_page(select(calls).where(*chosen).order_by(calls.c.created_at, calls.c.id)))

@@ -46,7 +46,7 @@ def _read_usage(written: str) -> Usage:
 
 def _usage(counts: Sequence[Any]) -> Usage:  # as written by _usage_text
     if any(type(count) is not int for count in counts):
-        raise TypeError("a count is a whole number")
+        raise TypeError("a count must be a whole number")
     read, written, cache_read, cache_write = counts
     return Usage(
         input_tokens=read, output_tokens=written, cache_read_tokens=cache_read, cache_write_tokens=cache_write
@@ -56,7 +56,7 @@ def _usage(counts: Sequence[Any]) -> Usage:  # as written by _usage_text
 def _sides(parsed: JSON) -> tuple[Side, ...]:
     sides = texts(parsed)
     if not SIDES.issuperset(sides):
-        raise ValueError("a side has another name")
+        raise ValueError("the name of a side is unknown")
     return cast("tuple[Side, ...]", sides)  # as has been looked at
 
 
@@ -115,7 +115,7 @@ NOT_OVER = and_(*(threads.c.state.is_distinct_from(end) for end in ENDED))
 """The condition that a thread may be spoken to."""
 
 NOT_COMPLETED = "status <> 'completed'"
-"""The condition of the index of the statuses of runs; a query that is to use it says so word by word."""
+"""Condition of the index of run statuses. A query must repeat it exactly to use the index."""
 
 runs = Table(
     "runs",

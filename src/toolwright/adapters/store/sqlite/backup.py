@@ -13,7 +13,7 @@ from toolwright.core.text import sentence
 def copy_database(source: Path, target: Path) -> None:
     """Copy all that is committed at one moment to a new file, for its owner alone; on the disk when this returns.
 
-    In WAL mode the copy reads beside writers, and none of them waits for it.
+    In WAL mode the copy reads concurrently with writers, which do not wait for it.
     """
     os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
     try:
@@ -30,7 +30,7 @@ def copy_database(source: Path, target: Path) -> None:
 def merge_wal(path: Path) -> None:
     """Merge the write-ahead log into the file of a database that is not open, so that the file is complete.
 
-    Raises `InvalidRequest` for what is no database, `StoreError` for one that is in use.
+    Raises `InvalidRequest` for a file that is not a database, `StoreError` for one that is in use.
     """
     try:
         with closing(sqlite3.connect(path, timeout=0.0)) as connection:

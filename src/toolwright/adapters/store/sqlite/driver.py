@@ -77,13 +77,13 @@ class SqliteDriver:
         return await self._readers.snapshot(reading)
 
     async def shrink(self) -> bool:
-        """Give a piece of the free space back, between two commits of the writer; return whether there is more."""
-        asked: Shrinking = self._loop.create_future()
+        """Return some free space to the system, between two commits of the writer. Returns whether there is more."""
+        request: Shrinking = self._loop.create_future()
         if self._failed is None:
-            self._units.put(asked)
+            self._units.put(request)
         if self._failed is not None:  # before the put, or meanwhile
-            _end_shrinking(asked, False)
-        return await asked
+            _end_shrinking(request, False)
+        return await request
 
     async def close(self) -> None:
         self._hand_over()
@@ -125,7 +125,7 @@ class SqliteDriver:
             while len(group) < most:
                 turn = self._units.get_nowait()
                 if turn is None:
-                    self._units.put(None)
+                    self._units.put(None)  # back for `_write_all`, which ends after this group
                     break
                 if isinstance(turn, list):
                     group += turn
@@ -133,24 +133,24 @@ class SqliteDriver:
                     self._shrinking.append(turn)  # after these units
         return group
 
-    def _shrink(self, asked: Shrinking) -> None:
+    def _shrink(self, request: Shrinking) -> None:
         try:
             more = free_pages(self._connection)
         except sqlite3.Error as error:  # a lock of another program: it is tried again in an hour
             log.debug("Free space could not be returned to the system: %s", error)
             more = False
         with suppress(RuntimeError):  # as below
-            self._loop.call_soon_threadsafe(_end_shrinking, asked, more)
+            self._loop.call_soon_threadsafe(_end_shrinking, request, more)
 
     def _end_shrinking(self) -> None:
-        """Answer those who have asked for a piece after the last unit."""
+        """Answer pending `shrink` requests after the last unit."""
         self._waiting(maxsize)
         with suppress(RuntimeError):  # as above
-            for asked in self._shrinking:
-                self._loop.call_soon_threadsafe(_end_shrinking, asked, False)
+            for request in self._shrinking:
+                self._loop.call_soon_threadsafe(_end_shrinking, request, False)
 
     def _commit(self, units: list[Unit]) -> list[Outcome]:
-        """Return one synced commit for all; when an error has ended the transaction, each unit on its own."""
+        """Commit all units at once and return their outcomes; each on its own if an error ended the transaction."""
         try:
             self._check_file()
             execute_patiently(self._connection, self._path, "BEGIN IMMEDIATE")
@@ -169,10 +169,10 @@ class SqliteDriver:
     def _check_file(self) -> None:
         """Raise an error if the file was deleted or replaced: its commits would be lost."""
         if self._path.stat().st_ino != self._inode:
-            raise sqlite3.OperationalError("the database file was replaced under this process")
+            raise sqlite3.OperationalError("the database file was replaced while this process was using it")
 
     def _apply_all(self, units: list[Unit]) -> list[Outcome]:
-        """Return all units as one, until one of them fails in its midst: then each is kept apart from the others."""
+        """Apply all units in one transaction. If one fails after a write, apply each within a savepoint."""
         try:
             outcomes = [self._apply_one(unit) for unit in units]
             self._writing.flush()
@@ -184,7 +184,7 @@ class SqliteDriver:
     def _apply_one(self, unit: Unit) -> Outcome:
         try:
             return self._writing.apply(unit)
-        except Exception as error:
+        except Exception as error:  # only this unit is rejected, if nothing of it was written
             if not self._writing.leaves_no_trace():
                 raise
             return _refused(error)
@@ -206,12 +206,12 @@ class SqliteDriver:
                 written = self._writing.apply(unit)
                 self._writing.flush()
                 outcomes.append(written)
-            except Exception as fault:
+            except Exception as failure:
                 if not self._connection.in_transaction:
-                    raise
+                    raise  # SQLite has rolled back everything, such as on a full disk: `_commit` retries each unit
                 execute("ROLLBACK TO unit")
                 self._writing.forget()
-                outcomes.append(_refused(fault))
+                outcomes.append(_refused(failure))
             execute("RELEASE unit")
         execute("COMMIT")
         return outcomes
@@ -244,7 +244,7 @@ def _end_shrinking(asked: Shrinking, more: bool) -> None:
 
 def _answer(future: "asyncio.Future[Committed | Conflict]", outcome: Outcome) -> None:
     if future.done():
-        return
+        return  # the caller was cancelled; the unit is committed nevertheless
     match outcome:
         case UnitResult():
             future.set_result(outcome.answer)

@@ -52,8 +52,8 @@ def free_pages(connection: sqlite3.Connection) -> bool:
     if free <= RESERVE:
         return False
     connection.execute(f"PRAGMA incremental_vacuum({min(PIECE, free - RESERVE)})").fetchall()  # a row a page
-    left = _number(connection, "freelist_count")
-    if RESERVE < left < free:
+    remaining = _number(connection, "freelist_count")
+    if RESERVE < remaining < free:
         return True
     connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # which makes the file itself shorter
     return False
@@ -66,7 +66,7 @@ def is_shrinkable(path: Path) -> bool:
 
 
 def make_shrinkable(path: Path) -> None:
-    """Rewrite the file so that it gives free space back; needs as much space again, and nobody else at the file."""
+    """Rewrite the file so that it can shrink. Needs as much free space again, and exclusive access."""
     with closing(sqlite3.connect(path, timeout=NOTICE_SECONDS, isolation_level=None)) as connection:
         connection.execute(_SHRINKABLE)
         connection.execute("VACUUM")

@@ -1,4 +1,4 @@
-"""Reading an SQLite journal: a few threads with a connection each, beside the writer."""
+"""Readers of an SQLite journal: a few threads with a connection each, in addition to the writer."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,4 @@
-"""The writing of units on one SQLite connection, within a transaction that somebody else begins and ends."""
+"""Writes units on one SQLite connection, within a transaction that the caller begins and ends."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ SIZES = (64, 16, 8, 4, 3, 2, 1)
 
 
 class Writing:
-    """Runs programs; what they append to the logs is put off until it is flushed, or somebody names those tables."""
+    """Runs programs. Rows appended to logs are buffered until the flush, or until a statement uses those tables."""
 
     def __init__(self, connection: sqlite3.Connection, sql: Statements) -> None:
         self._connection = connection

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a name."""
+"""Resolves a host name to its addresses."""
 AllowsAddress: TypeAlias = Callable[[str, int, Address], bool]
 """Whether a request to that host and port may be sent to this address."""
 S = TypeVar("S")
@@ -38,7 +38,7 @@ compatible, 6to4."""
 
 
 def is_public(address: Address) -> bool:
-    """Return whether an address is public. An IPv4 address embedded in an IPv6 one counts as itself."""
+    """Return whether an address is public. The embedded IPv4 address of an IPv6 address counts."""
     address = embedded(address)
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _PRIVATE_4)
@@ -49,9 +49,9 @@ def embedded(address: Address) -> Address:
     """Return the IPv4 address embedded in an IPv6 one, or the address itself."""
     if isinstance(address, IPv4Address):
         return address
-    for network, behind in _CARRIERS:
+    for network, trailing in _CARRIERS:
         if address in network and int(address) > 1:  # the unspecified one and loopback are themselves
-            return IPv4Address(int(address) >> behind & 0xFFFF_FFFF)
+            return IPv4Address(int(address) >> trailing & 0xFFFF_FFFF)
     return IPv6Address(int(address))  # without its zone
 
 
@@ -76,7 +76,7 @@ class Allowed:
         return cls(frozenset(hosts), tuple(networks))
 
     def admits(self, host: str, port: int, address: Address) -> bool:
-        """Return whether a request to that host and port may be sent to this address, which it has resolved to."""
+        """Return whether a request to that host and port may be sent to `address`, to which the host has resolved."""
         name = _plain(host)
         if (name, port) in self.hosts or (name, None) in self.hosts:
             return True
@@ -144,6 +144,7 @@ async def connect_allowed(
         addresses = await resolve(host, port)
     except (OSError, UnicodeError) as error:
         raise unreachable("its name cannot be resolved") from error
+    # A name with any forbidden address is rejected, whichever of its addresses would answer.
     if not all(allows(host, port, ip_address(address)) for address in addresses):
         raise AddressRefused
     failed: Exception = unreachable("its name has no address")

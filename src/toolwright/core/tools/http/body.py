@@ -1,4 +1,4 @@
-"""Bodies of HTTP tools: JSON, forms, files of the thread or text; and the fields of a response that are kept."""
+"""Bodies of HTTP tools (JSON, forms, files of the thread, text), and the selected fields of a response."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
@@ -40,7 +40,7 @@ class Encoding:
 
 @value
 class FileContent:
-    """A file of the thread that is sent."""
+    """A file of the thread to be sent."""
 
     name: str
     mime_type: str
@@ -49,7 +49,7 @@ class FileContent:
 
 @value
 class Part:
-    """A part of a `multipart/form-data` body; `file_name` is None where it is no file."""
+    """A part of a `multipart/form-data` body; `file_name` is None unless it is a file."""
 
     name: str
     content: bytes
@@ -59,9 +59,9 @@ class Part:
 
 @value
 class Body:
-    """The body of a request. With `parts` it is `multipart/form-data`; `content` is then empty.
+    """The body of a request. With `parts` it is `multipart/form-data` and `content` is empty.
 
-    `content_type` is its type where the tool's headers give none.
+    `content_type` is its type if the tool's headers set none.
     """
 
     content: bytes = b""
@@ -86,7 +86,7 @@ def body_kind(content_type: str | None) -> BodyKind:
 
 @value
 class BodyForm:
-    """The kind of a tool's body, and its schema, by which some of its texts are paths of files.
+    """The kind of a tool's body, and its schema, which declares which texts are paths of files.
 
     A file is a text of the format `binary`: a field of a `multipart/form-data` body, or a `raw` body itself.
     """
@@ -95,31 +95,28 @@ class BodyForm:
     root: JSONObject
     schema: JSON
 
-    def file_paths(self, given: JSON) -> list[str]:
-        """Return the paths of the files that this body is made of."""
+    def file_paths(self, value: JSON) -> list[str]:
+        """Return the paths of the files in this body."""
         if self.kind == "raw":
-            return [*_paths(self.root, self.schema, given)]
-        if self.kind != "multipart" or not isinstance(given, dict):
+            return [*_paths(self.root, self.schema, value)]
+        if self.kind != "multipart" or not isinstance(value, dict):
             return []
-        return [path for name, each in given.items() for path in _paths(self.root, self._field(name), each)]
+        return [path for name, each in value.items() for path in _paths(self.root, self._field(name), each)]
 
-    def filled(self, given: JSON, encodings: Encodings, files: Files) -> Body:
-        """Return the body of this value, whose files are all there.
-
-        Raises `Unfillable` for a form that is not an object.
-        """
+    def filled(self, value: JSON, encodings: Encodings, files: Files) -> Body:
+        """Return the body of this value, with its loaded files. Raises `Unfillable` if a form is not an object."""
         if self.kind == "json":
-            return Body(content=dumps(given).encode())
+            return Body(content=dumps(value).encode())
         if self.kind == "raw":
-            if isinstance(given, str) and is_file_schema(self.root, self.schema):
-                return Body(content=files[given].content, content_type=files[given].mime_type)
-            return Body(content=scalar(given).encode(), content_type="text/plain; charset=utf-8")
-        if not isinstance(given, dict):
+            if isinstance(value, str) and is_file_schema(self.root, self.schema):
+                return Body(content=files[value].content, content_type=files[value].mime_type)
+            return Body(content=scalar(value).encode(), content_type="text/plain; charset=utf-8")
+        if not isinstance(value, dict):
             raise Unfillable("The body of the tool's request is a form, so it must be an object.")
         if self.kind == "urlencoded":
-            return Body(content=_urlencoded(given, encodings).encode(), content_type=URLENCODED)
+            return Body(content=_urlencoded(value, encodings).encode(), content_type=URLENCODED)
         parts: list[Part] = []
-        for name, each in given.items():
+        for name, each in value.items():
             own = {path: files[path] for path in _paths(self.root, self._field(name), each)}
             parts += _parts(name, each, encodings.get(name), own)
         return Body(content_type=MULTIPART, parts=tuple(parts))
@@ -167,11 +164,11 @@ def target(root: JSONObject, reference: JSON) -> JSON:
     return node
 
 
-def _paths(root: JSONObject, schema: JSON, given: JSON) -> Iterator[str]:
-    if isinstance(given, str) and is_file_schema(root, schema):
-        yield given
-    elif isinstance(given, list) and is_file_schema(root, _items(root, schema)):
-        yield from [each for each in given if isinstance(each, str)]
+def _paths(root: JSONObject, schema: JSON, value: JSON) -> Iterator[str]:
+    if isinstance(value, str) and is_file_schema(root, schema):
+        yield value
+    elif isinstance(value, list) and is_file_schema(root, _items(root, schema)):
+        yield from [each for each in value if isinstance(each, str)]
 
 
 def _items(root: JSONObject, schema: JSON, steps: int = _MOST_STEPS) -> JSON:
@@ -183,9 +180,9 @@ def _items(root: JSONObject, schema: JSON, steps: int = _MOST_STEPS) -> JSON:
     return next((each for each in inner if each is not None), None)
 
 
-def _urlencoded(given: JSONObject, encodings: Encodings) -> str:
+def _urlencoded(fields: JSONObject, encodings: Encodings) -> str:
     pairs: list[tuple[str, str]] = []
-    for name, each in given.items():
+    for name, each in fields.items():
         encoding = encodings.get(name)
         if encoding is None or encoding.style is None:
             pairs += [(percent(key), percent(text)) for key, text in query_of({name: each})]
@@ -194,30 +191,30 @@ def _urlencoded(given: JSONObject, encodings: Encodings) -> str:
     return "&".join(f"{name}={text}" for name, text in pairs)
 
 
-def _parts(name: str, given: JSON, encoding: Encoding | None, files: Files) -> Iterable[Part]:
-    if given is None:
+def _parts(name: str, value: JSON, encoding: Encoding | None, files: Files) -> Iterable[Part]:
+    if value is None:
         return
     if encoding is not None and encoding.style is not None:
-        for key, text in styled_pairs(name, encoding.style, encoding.explodes, given, as_it_is):
+        for key, text in styled_pairs(name, encoding.style, encoding.explodes, value, as_it_is):
             yield Part(name=key, content=text.encode())
         return
-    for each in given if isinstance(given, list) else [given]:
+    for each in value if isinstance(value, list) else [value]:
         if each is not None:
             yield _part(name, each, None if encoding is None else encoding.content_type, files)
 
 
-def _part(name: str, given: JSON, content_type: str | None, files: Files) -> Part:
-    if isinstance(given, str) and given in files:
-        file = files[given]
+def _part(name: str, value: JSON, content_type: str | None, files: Files) -> Part:
+    if isinstance(value, str) and value in files:
+        file = files[value]
         return Part(
             name=name,
             content=file.content,
             content_type=content_type or file.mime_type,
             file_name=file.name,
         )
-    if isinstance(given, list | dict):
+    if isinstance(value, list | dict):
         content_type = content_type or "application/json"
-    return Part(name=name, content=scalar(given).encode(), content_type=content_type)
+    return Part(name=name, content=scalar(value).encode(), content_type=content_type)
 
 
 Fields: TypeAlias = dict[str, "Fields"]
@@ -228,13 +225,13 @@ ANY = "*"
 
 
 def read_fields(paths: Iterable[str]) -> Fields:
-    """The tree of these paths. A dot within a name is written `\\.`; a path and its beginning keep the whole."""
+    r"""Return the tree of these paths. A dot within a name is `\.`. A path and its prefix keep the whole value."""
     tree: Fields = {}
-    whole: set[tuple[str, ...]] = set()
+    complete: set[tuple[str, ...]] = set()
     for names in sorted(map(_names, paths), key=len):
-        if any(names[:length] in whole for length in range(1, len(names))):
+        if any(names[:length] in complete for length in range(1, len(names))):
             continue
-        whole.add(names)
+        complete.add(names)
         below = tree
         for name in names:
             below = below.setdefault(name, {})
@@ -247,16 +244,16 @@ def written_path(names: Iterable[str]) -> str:
 
 
 def trimmed(part: JSON, fields: Fields) -> JSON:
-    """Return the value with these fields alone; each item of a list is trimmed as the list itself."""
+    """Return the value with only these fields. Each item of a list is trimmed by the same fields."""
     if not fields:
         return part
     if isinstance(part, list):
         return [trimmed(item, fields) for item in part]
     if not isinstance(part, dict):
         return part
-    rest = fields.get(ANY)
-    kept = ((name, item, fields.get(name, rest)) for name, item in part.items())
-    return {name: trimmed(item, below) for name, item, below in kept if below is not None}
+    default = fields.get(ANY)
+    selected = ((name, item, fields.get(name, default)) for name, item in part.items())
+    return {name: trimmed(item, below) for name, item, below in selected if below is not None}
 
 
 def _names(path: str) -> tuple[str, ...]:

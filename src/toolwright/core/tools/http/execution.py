@@ -1,4 +1,4 @@
-"""HTTP tools: URL, method and headers, and the request that a call makes of them (D13)."""
+"""HTTP tools: URL, method and headers, and the request of a call (D13)."""
 
 import re
 from base64 import b64encode
@@ -73,9 +73,9 @@ class HttpExecution:
     fields: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for path, error in execution_faults(self.url, self.method, self.headers):
+        for path, error in execution_errors(self.url, self.method, self.headers):
             raise DefinitionError(f"An HTTP tool's {path} {error}.")
-        for path, error in [*self._parameter_faults(), *self._basic_faults()]:
+        for path, error in [*self._parameter_errors(), *self._basic_errors()]:
             raise DefinitionError(f"An HTTP tool's {path} {error}.")
 
     @property
@@ -97,7 +97,7 @@ class HttpExecution:
         return self.method not in IN_QUERY if self.body is None else self.body is not False
 
     def error_with(self, schema: JSONObject) -> str | None:
-        """Return the error of the URL, the parameters or the body for arguments of this schema."""
+        """Return the error of the URL, the parameters or the body for arguments of this schema, or None."""
         names = property_names(schema)
         unknown = sorted(set(self.arguments) - names)
         if unknown:
@@ -122,7 +122,7 @@ class HttpExecution:
         return list(dict.fromkeys(self.body_form(schema).file_paths(self.body_value(arguments))))
 
     def body_value(self, arguments: JSONObject) -> JSON:
-        """Return the arguments that are the body, or None."""
+        """Return the part of the arguments that is the body, or None."""
         if isinstance(self.body, str):
             return arguments.get(self.body)
         return self.body_arguments(arguments) if self.has_body else None
@@ -135,23 +135,23 @@ class HttpExecution:
     def _header(self, name: str) -> str | None:
         return next((text for each, text in self.headers if each.lower() == name), None)
 
-    def _parameter_faults(self) -> Iterator[tuple[str, str]]:
+    def _parameter_errors(self) -> Iterator[tuple[str, str]]:
         headers = {name.lower() for name, _ in self.headers}
         for name, parameter in self.parameters:
             path = f"parameters.{brief(name, 60)}"
             if (parameter.place == "path") != (name in self.arguments):
                 yield path, "must be in the path exactly if the URL has it as a placeholder"
             if parameter.place == "header":
-                error = _header_fault(parameter.name, "")
+                error = _header_error(parameter.name, "")
                 if error is not None or parameter.name.lower() in headers:
                     yield path, f"as a header {error or 'is given twice'}"
                 headers.add(parameter.name.lower())
             if parameter.place == "cookie" and not _NAME.fullmatch(parameter.name):
                 yield path, "is no name of a cookie"
 
-    def _basic_faults(self) -> Iterator[tuple[str, str]]:
+    def _basic_errors(self) -> Iterator[tuple[str, str]]:
         for name, text in zip(("username", "password"), self.basic or (), strict=False):
-            error = _header_fault("X", text)
+            error = _header_error("X", text)
             if error is not None:
                 yield f"basicAuth.{name}", error
         if self.basic is not None and self._header("authorization") is not None:
@@ -160,7 +160,7 @@ class HttpExecution:
 
 @value
 class HttpRequest:
-    """One request; `body` is None where there is none."""
+    """An HTTP request; `body` is None without one."""
 
     method: Method
     url: str
@@ -185,29 +185,29 @@ def request_for(
     def filled(slot: Slot) -> str | None:
         if slot.kind == "variable":
             return percent(env[slot.name])
-        given = arguments.get(slot.name)
-        if given is None or slot.name not in styled:
-            text = argument_text(given)
+        value = arguments.get(slot.name)
+        if value is None or slot.name not in styled:
+            text = argument_text(value)
             return None if text is None else percent(text)
-        return path_text(styled[slot.name], given)
+        return path_text(styled[slot.name], value)
 
-    rest = (
+    remaining = (
         {}
         if execution.has_body and not isinstance(execution.body, str)
         else execution.body_arguments(arguments)
     )
-    query = [f"{percent(name)}={percent(text)}" for name, text in query_of(rest)]
+    query = [f"{percent(name)}={percent(text)}" for name, text in query_of(remaining)]
     for name, parameter in execution.parameters:
         if parameter.place == "query":
             query += query_parts(parameter, arguments.get(name))
     url = read_url(execution.url).fill(filled, query)
-    given = execution.body_value(arguments)
+    body_value = execution.body_value(arguments)
     form = execution.body_form(schema or {})
     return HttpRequest(
         method=execution.method,
         url=url,
         headers=tuple(_headers(execution, arguments, env)),
-        body=None if given is None else form.filled(given, dict(execution.encoding), files or {}),
+        body=None if body_value is None else form.filled(body_value, dict(execution.encoding), files or {}),
     )
 
 
@@ -222,13 +222,13 @@ def _headers(
         else:
             yield name, filled
     for name, parameter in execution.parameters:
-        given = arguments.get(name)
-        if given is None:
+        value = arguments.get(name)
+        if value is None:
             continue
         if parameter.place == "header":
-            yield parameter.name, _checked(parameter.name, header_text(parameter, given))
+            yield parameter.name, _checked(parameter.name, header_text(parameter, value))
         elif parameter.place == "cookie":
-            cookies += cookie_parts(parameter, given)
+            cookies += cookie_parts(parameter, value)
     if cookies:
         yield "Cookie", "; ".join(cookies)
     if execution.basic is not None:
@@ -236,7 +236,7 @@ def _headers(
         yield "Authorization", f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
-def execution_faults(
+def execution_errors(
     url: object, method: object, headers: Iterable[tuple[object, object]]
 ) -> Iterator[tuple[str, str]]:
     """Yield the errors of an execution: pairs of a path in it and a message."""
@@ -249,37 +249,37 @@ def execution_faults(
             yield "url", str(error)
     if method not in METHODS:
         yield "method", f"must be one of {', '.join(METHODS)}, not {brief(repr(method), 60)}"
-    seen: set[str] = set()
+    names: set[str] = set()
     for name, text in headers:
         path = f"headers.{brief(str(name), 60)}"
-        error = _header_fault(name, text)
+        error = _header_error(name, text)
         if error is not None:
             yield path, error
-        elif str(name).lower() in seen:
+        elif str(name).lower() in names:
             yield path, "is given twice"
-        seen.add(str(name).lower())
+        names.add(str(name).lower())
 
 
 def property_names(schema: JSONObject) -> set[str]:
     """Return the names of the arguments in a schema, including local references and alternatives."""
     names: set[str] = set()
-    seen: set[int] = set()
-    left: list[JSON] = [schema]
-    while left:
-        part = left.pop()
-        if not isinstance(part, dict) or id(part) in seen:
+    visited: set[int] = set()
+    pending: list[JSON] = [schema]
+    while pending:
+        part = pending.pop()
+        if not isinstance(part, dict) or id(part) in visited:
             continue
-        seen.add(id(part))
+        visited.add(id(part))
         properties = part.get("properties")
         names |= set(properties) if isinstance(properties, dict) else set()
         for key in ("anyOf", "oneOf", "allOf"):
             members = part.get(key)
-            left += members if isinstance(members, list) else []
-        left.append(target(schema, part.get("$ref")))
+            pending += members if isinstance(members, list) else []
+        pending.append(target(schema, part.get("$ref")))
     return names
 
 
-def _header_fault(name: object, text: object) -> str | None:
+def _header_error(name: object, text: object) -> str | None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return "is no name of a header"
     if name.lower() in _OURS:

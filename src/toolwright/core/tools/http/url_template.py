@@ -52,14 +52,14 @@ class UrlTemplate:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The placeholders, in their order."""
+        """The placeholders, in order."""
         pieces = [*self.path, *(piece for parameter in self.query for piece in parameter)]
         return tuple(dict.fromkeys(piece for piece in pieces if isinstance(piece, Slot)))
 
     def fill(self, values: Values, more: Iterable[str] = ()) -> str:
-        """Return the URL with these values, and with more parameters, `name=text`, after its own. Raises `Unfillable`.
+        """Return the URL with these values, and with further parameters, `name=text`, after its own.
 
-        A query parameter whose placeholder has no value is left out.
+        A query parameter whose placeholder has no value is omitted. Raises `Unfillable`.
         """
         own = [text for parameter in self.query if (text := _filled(parameter, values)) is not None]
         query = "&".join([*own, *more])
@@ -114,7 +114,7 @@ def argument_text(value: JSON) -> str | None:
 
 
 def query_of(arguments: JSONObject) -> list[tuple[str, str]]:
-    """Return arguments as parameters of a query: lists are repeated, objects are JSON, null is left out."""
+    """Return arguments as query parameters: lists are repeated, objects are JSON, null is omitted."""
     pairs: list[tuple[str, str]] = []
     for name, argument in arguments.items():
         texts = [argument_text(each) for each in (argument if isinstance(argument, list) else [argument])]
@@ -193,7 +193,7 @@ def _filled(parameter: Iterable[Piece], values: Values) -> str | None:
 
 
 def _path(pieces: Iterable[Piece], values: Values) -> str:
-    """Return the path. Raises `Unfillable` if a filled segment is empty or would lead up or sideways."""
+    """Return the path. Raises `Unfillable` if a filled segment is empty, or is `.` or `..`."""
     segments: list[tuple[str, list[Slot]]] = [("", [])]
     for piece in pieces:
         if isinstance(piece, str):
@@ -214,9 +214,9 @@ def _path(pieces: Iterable[Piece], values: Values) -> str:
 def _check_segment(text: str, slots: list[Slot]) -> None:
     parts = _SEPARATORS.split(unquote(text))
     if not text or any(part in (".", "..") for part in parts):
-        named = " and ".join(f"the {slot.kind} {slot.name!r}" for slot in slots)
+        placeholders = " and ".join(f"the {slot.kind} {slot.name!r}" for slot in slots)
         raise Unfillable(
-            f"The path of the tool's URL must not be left: {named} may not be empty, or have '.' or '..' as a step."
+            f"The path of the tool's URL must not be left: {placeholders} must not be empty, '.' or '..'."
         )
 
 
@@ -273,61 +273,61 @@ def scalar(part: JSON) -> str:
     return part if isinstance(part, str) else dumps(part)
 
 
-def query_parts(parameter: Parameter, given: JSON) -> list[str]:
-    """Return the query parameters of an argument, percent-encoded. Null gives none."""
+def query_parts(parameter: Parameter, value: JSON) -> list[str]:
+    """Return the query parameters of an argument, percent-encoded. Null has none."""
     encode = _reserved if parameter.reserved else percent
-    pairs = styled_pairs(parameter.name, parameter.style, parameter.explodes, given, encode)
+    pairs = styled_pairs(parameter.name, parameter.style, parameter.explodes, value, encode)
     return [f"{name}={text}" for name, text in pairs]
 
 
-def cookie_parts(parameter: Parameter, given: JSON) -> list[str]:
+def cookie_parts(parameter: Parameter, value: JSON) -> list[str]:
     """Return the cookies of an argument, percent-encoded."""
-    pairs = styled_pairs(parameter.name, parameter.style, parameter.explodes, given, percent)
+    pairs = styled_pairs(parameter.name, parameter.style, parameter.explodes, value, percent)
     return [f"{name}={text}" for name, text in pairs]
 
 
-def header_text(parameter: Parameter, given: JSON) -> str:
-    """Return the value of a header; nothing in it is encoded."""
+def header_text(parameter: Parameter, value: JSON) -> str:
+    """Return the value of a header, without encoding."""
     if parameter.style == "json":
-        return dumps(given)
-    return _simple(given, parameter.explodes, as_it_is)
+        return dumps(value)
+    return _simple(value, parameter.explodes, as_it_is)
 
 
-def path_text(parameter: Parameter, given: JSON) -> str:
-    """Return a piece of a path, percent-encoded but for the delimiters of its style (RFC 6570)."""
+def path_text(parameter: Parameter, value: JSON) -> str:
+    """Return a part of a path, percent-encoded except for the delimiters of its style (RFC 6570)."""
     name, explodes = percent(parameter.name), parameter.explodes
     match parameter.style:
         case "label":
-            return "." + _simple(given, explodes, percent, "." if explodes else ",")
+            return "." + _simple(value, explodes, percent, "." if explodes else ",")
         case "matrix":
-            return _matrix(name, given, explodes)
+            return _matrix(name, value, explodes)
         case "json":
-            return percent(dumps(given))
+            return percent(dumps(value))
         case _:
-            return _simple(given, explodes, percent)
+            return _simple(value, explodes, percent)
 
 
 def styled_pairs(
-    name: str, style: Style, explodes: bool, given: JSON, encode: Encode
+    name: str, style: Style, explodes: bool, value: JSON, encode: Encode
 ) -> list[tuple[str, str]]:
     """Return the names and texts of a value in a query, a cookie or a form.
 
     Null, an empty list and an empty object give none. Values nested deeper than the style allows become JSON text;
     `deepObject` allows objects and lists of any depth.
     """
-    if given is None:
+    if value is None:
         return []
     if style == "json":
-        return [(encode(name), encode(dumps(given)))]
+        return [(encode(name), encode(dumps(value)))]
     if style == "deepObject":
-        return [(encode(key), encode(text)) for key, text in _deep(name, given)]
-    if not isinstance(given, list | dict):
-        return [(encode(name), encode(scalar(given)))]
-    if explodes and isinstance(given, list):
-        return [(encode(name), encode(scalar(item))) for item in given if item is not None]
-    if explodes and isinstance(given, dict):
-        return [(encode(key), encode(scalar(item))) for key, item in given.items() if item is not None]
-    texts = [encode(text) for text in _flat(given)]
+        return [(encode(key), encode(text)) for key, text in _deep(name, value)]
+    if not isinstance(value, list | dict):
+        return [(encode(name), encode(scalar(value)))]
+    if explodes and isinstance(value, list):
+        return [(encode(name), encode(scalar(item))) for item in value if item is not None]
+    if explodes and isinstance(value, dict):
+        return [(encode(key), encode(scalar(item))) for key, item in value.items() if item is not None]
+    texts = [encode(text) for text in _flat(value)]
     delimiter = _DELIMITERS.get(style)
     return [(encode(name), ("," if delimiter is None else encode(delimiter)).join(texts))] if texts else []
 
@@ -336,48 +336,48 @@ def _reserved(text: str) -> str:
     return quote(text, safe=_KEPT)
 
 
-def _flat(given: JSON) -> Iterator[str]:
+def _flat(value: JSON) -> Iterator[str]:
     """Yield the items of a list, or the names and values of an object in turn; null is left out."""
-    if isinstance(given, dict):
-        for name, item in given.items():
+    if isinstance(value, dict):
+        for name, item in value.items():
             if item is not None:
                 yield name
                 yield scalar(item)
     else:
         yield from [
-            scalar(item) for item in (given if isinstance(given, list) else [given]) if item is not None
+            scalar(item) for item in (value if isinstance(value, list) else [value]) if item is not None
         ]
 
 
-def _simple(given: JSON, explodes: bool, encode: Encode, delimiter: str = ",") -> str:
-    if isinstance(given, dict) and explodes:
-        return delimiter.join(_assigned(given, encode))
-    return delimiter.join(encode(text) for text in _flat(given))
+def _simple(value: JSON, explodes: bool, encode: Encode, delimiter: str = ",") -> str:
+    if isinstance(value, dict) and explodes:
+        return delimiter.join(_assigned(value, encode))
+    return delimiter.join(encode(text) for text in _flat(value))
 
 
-def _assigned(given: JSONObject, encode: Encode) -> Iterator[str]:
-    for name, item in given.items():
+def _assigned(properties: JSONObject, encode: Encode) -> Iterator[str]:
+    for name, item in properties.items():
         if item is not None:
             yield f"{encode(name)}={encode(scalar(item))}"
 
 
-def _matrix(name: str, given: JSON, explodes: bool) -> str:
-    if explodes and isinstance(given, dict):
-        return "".join(f";{each}" for each in _assigned(given, percent))
-    if explodes and isinstance(given, list):
-        return "".join(f";{name}={percent(text)}" for text in _flat(given))
-    text = _simple(given, False, percent)
+def _matrix(name: str, value: JSON, explodes: bool) -> str:
+    if explodes and isinstance(value, dict):
+        return "".join(f";{each}" for each in _assigned(value, percent))
+    if explodes and isinstance(value, list):
+        return "".join(f";{name}={percent(text)}" for text in _flat(value))
+    text = _simple(value, False, percent)
     return f";{name}={text}" if text else f";{name}"
 
 
-def _deep(name: str, given: JSON) -> Iterator[tuple[str, str]]:
-    """`a[b][c]=1`; items of a list are `a[]=1`, or `a[0][b]=1` where they are nested themselves."""
-    if isinstance(given, dict):
-        for key, item in given.items():
+def _deep(name: str, value: JSON) -> Iterator[tuple[str, str]]:
+    """Yield parameters such as `a[b][c]=1`. List items are `a[]=1`, or `a[0][b]=1` if they are nested."""
+    if isinstance(value, dict):
+        for key, item in value.items():
             yield from _deep(f"{name}[{key}]", item)
-    elif isinstance(given, list):
-        nested = any(isinstance(item, list | dict) for item in given)
-        for number, item in enumerate(given):
+    elif isinstance(value, list):
+        nested = any(isinstance(item, list | dict) for item in value)
+        for number, item in enumerate(value):
             yield from _deep(f"{name}[{number if nested else ''}]", item)
-    elif given is not None:
-        yield name, scalar(given)
+    elif value is not None:
+        yield name, scalar(value)

@@ -1,1 +1,1 @@
-"""Parts of an agent's pages: what it is, what it keeps, and what waits for it."""
+"""Parts of an agent's pages: configuration, stored data and inbox."""

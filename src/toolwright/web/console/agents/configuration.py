@@ -37,7 +37,7 @@ _HOME: Final = ""  # no space: where the agent is
 
 
 class PromptPreview:
-    """Preview of an agent's prompt: in its active space, or as if it were in a space."""
+    """Preview of an agent's prompt, in its active space or in a selected one."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._visit = visit
@@ -45,18 +45,19 @@ class PromptPreview:
         self._user_id = user_id
 
     async def draw(self) -> None:
-        """Draw it, with a choice of spaces."""
+        """Render the prompt and a selection of spaces."""
         with box("section", "section"):
             plain_text("Prompt", "h2")
             plain_text(
-                "What the model would be told now. Parts that change from step to step are sent after the messages.",
+                "The prompt as the model would receive it now. Parts that change with each step are sent after the "
+                "messages.",
                 "p",
                 "quiet small",
             )
             spaces = await self._spaces() if self._user_id is None else {}
             if spaces:
-                choice = {_HOME: "Where the agent is", **spaces}
-                select = ui.select(choice, value=_HOME, label="As if it were in", on_change=self._chosen)
+                choice = {_HOME: "Its active space", **spaces}
+                select = ui.select(choice, value=_HOME, label="Preview in", on_change=self._chosen)
                 select.props("outlined dense").classes("search")
             self._place = box("div", "section")
             await self._show(None)
@@ -76,13 +77,13 @@ class PromptPreview:
         await self._visit.act(self._show(getattr(event, "value", _HOME) or None))
 
     async def _show(self, space_id: str | None) -> None:
-        told = await self._visit.runtime.prompts.of(self._agent.id, space_id, self._user_id)
+        preview = await self._visit.runtime.prompts.of(self._agent.id, space_id, self._user_id)
         self._place.clear()
         with self._place:
-            plain_text(f"{len(told.prompt)} characters", "p", "quiet small")
-            if not told.prompt:
-                nothing("It is told nothing")
-            for part in told.sections:
+            plain_text(f"{len(preview.prompt)} characters", "p", "quiet small")
+            if not preview.prompt:
+                nothing("The prompt is empty")
+            for part in preview.sections:
                 with box("div", "section"):
                     plain_text(f"{part.name}, after the messages" if part.changes else part.name, "h3")
                     code(part.text)
@@ -93,19 +94,19 @@ MOST_SHOWN: Final = 100  # tools of one server
 
 
 class Servers:
-    """The servers are asked once the rest of the page is there: one that is down takes its time."""
+    """Status of the agent's MCP servers, read after the rest of the page, since a server that is down is slow."""
 
     def __init__(self, visit: Visit, agent: Agent) -> None:
         self._visit = visit
         self._agent = agent
 
     def draw(self) -> None:
-        """Draw them as soon as they have answered."""
+        """Render the section, and fill it when the servers have answered."""
         with box("section", "section"):
             plain_text("MCP servers", "h2")
             self._place = box("div", "stack section")
             with self._place:
-                plain_text("Asking …", "p", "quiet")
+                plain_text("Loading …", "p", "quiet")
         self._visit.view.run(self._show())
 
     async def _show(self) -> None:
@@ -145,8 +146,10 @@ class Servers:
 
     def _held(self, state: McpServerState, held: McpDefinition) -> None:
         with box("div", "note stack"):
-            plain_text(f"{held.tool} has changed since it was called first, and is held back.", "p")
-            folded(self._visit, "What the server says of it now", held.definition)
+            plain_text(
+                f"{held.tool} has changed since it was first called, and is withheld from the model.", "p"
+            )
+            folded(self._visit, "Current definition", held.definition)
             with box("div", "row"):
                 action("Accept", partial(self._accept, state.name, held.tool))
 
@@ -170,7 +173,7 @@ class Configuration:
         self._agent = agent
 
     async def draw(self) -> None:
-        """Draw it; of one that no longer fits the app, why."""
+        """Render the configuration, or the reason why it no longer fits the app."""
         agent = self._agent
         self._facts(agent)
         try:
@@ -184,7 +187,7 @@ class Configuration:
             plain_text("Tools", "h2")
             place = box("div")
             with place:
-                plain_text("Asking …", "p", "quiet")
+                plain_text("Loading …", "p", "quiet")
         self._visit.view.run(self._all_tools(place))
         self._values(active)
 
@@ -192,14 +195,17 @@ class Configuration:
         with box("section", "card"), box("dl", "facts"):
             fact("Id", agent.id)
             fact("Entity", agent.entity_id)
-            fact("Type", "talks with people" if agent.type == "ai_human" else "talks with itself")
+            fact(
+                "Type",
+                "conversation with people" if agent.type == "ai_human" else "conversation between two sides",
+            )
             fact("Description", agent.description)
             fact("Toolkits", ", ".join(agent.toolkits))
             fact("Open to", open_to_name(agent.open_to))
             if agent.toolkits:
                 fact("Home tools for people", HOME_TOOLS[agent.home_tools])
-                fact("Memory", "shared by everybody" if agent.shared_memory else "")
-            fact("Turns of a session", agent.max_session_turns)
+                fact("Memory", "shared by all users" if agent.shared_memory else "")
+            fact("Max. turns per session", agent.max_session_turns)
             fact("As a tool", agent.tool_description if agent.expose_as_tool else "")
             fact("Inbox preview", "on" if agent.inbox_preview else "")
 
@@ -211,21 +217,21 @@ class Configuration:
                 plain_text(prompt.name, "span", "quiet")
             with box("dl", "facts"):
                 fact("Model", model_name(side.model))
-                fact("Most steps of a run", side.max_steps)
-                fact("Read-only calls at once", side.parallel if side.parallel > 1 else "")
+                fact("Max. steps per run", side.max_steps)
+                fact("Parallel read-only calls", side.parallel if side.parallel > 1 else "")
                 fact("Thinking", prompt.reasoning)
-                fact("Choice of tools", prompt.tool_choice if prompt.tool_choice != "auto" else "")
-                fact("Ends its turn", stops.stop_tool)
-                fact("Ends the session", stops.session_stop)
-                fact("Fails the session", stops.session_fail)
-                fact("Prompts within", ", ".join(side.nested))
-                fact("Agents that it runs", ", ".join([each.config.name for each in side.relations]))
+                fact("Tool choice", prompt.tool_choice if prompt.tool_choice != "auto" else "")
+                fact("Stop tool", stops.stop_tool)
+                fact("Session stop tool", stops.session_stop)
+                fact("Session failure tool", stops.session_fail)
+                fact("Prompt tools", ", ".join(side.nested))
+                fact("Subagents", ", ".join([each.config.name for each in side.relations]))
             if prompt.prompt:
                 plain_text("System prompt", "h3")
                 code(prompt.prompt)
 
     async def _all_tools(self, place: Element) -> None:
-        """Read once the rest is there: MCP servers among them may take their time."""
+        """Render the tools after the rest of the page, since MCP servers can be slow."""
         try:
             tools = [*await tools_of(self._visit, self._agent.id)]
         except ToolwrightError as error:
@@ -246,33 +252,33 @@ class Configuration:
         with box("section", "section stack"):
             plain_text("Values", "h2")
             plain_text(
-                "Names that the app, the agent and its prompts bring. What they are is never shown.",
+                "Variables set by the app, the agent and its prompts. Their values are never shown.",
                 "p",
                 "quiet small",
             )
             layers = [each.env for each in active.voices]
             types = {name: var.type for env in layers for layer in env for name, var in layer.items()}
             _names("Env", types)
-            for tool, own in active.tool_env.items():
-                _names(f"Env of {tool}", {name: var.type for name, var in own.items()})
+            for tool, values in active.tool_env.items():
+                _names(f"Env of {tool}", {name: var.type for name, var in values.items()})
             _names(
                 "Tenvs", {name: "secret" if name in active.secret_tenvs else "text" for name in active.tenvs}
             )
             _names("Variables", {each.name: each.type for each in active.variables})
-            _names("Set by people in their threads", dict.fromkeys(self._agent.user_env, ""))
+            _names("Set by users in their threads", dict.fromkeys(self._agent.user_env, ""))
 
 
-def fact(name: str, told: object) -> None:
+def fact(name: str, value: object) -> None:
     """Render a term and its value in a list of facts, or nothing if there is no value."""
-    if told is None or told == "":
+    if value is None or value == "":
         return
     plain_text(name, "dt")
-    plain_text(str(told), "dd")
+    plain_text(str(value), "dd")
 
 
 HOME_TOOLS: Mapping[HomeTools, str] = {
-    "own": "what is theirs",
-    "all": "everything that the agent reaches",
+    "own": "the user's own data",
+    "all": "everything the agent can access",
     "none": "none",
 }
 
@@ -280,7 +286,7 @@ HOME_TOOLS: Mapping[HomeTools, str] = {
 def open_to_name(open_to: str | Sequence[str] | None) -> str:
     """Describe who may open threads with an agent."""
     if open_to is None or isinstance(open_to, str):
-        return {"members": "people in a space with it"}.get(open_to or "nobody", open_to or "nobody")
+        return {"members": "members of a space with the agent"}.get(open_to or "nobody", open_to or "nobody")
     return f"people with {' or '.join(open_to)}"
 
 
@@ -292,7 +298,7 @@ def model_name(model: object) -> str:
 
 
 def _names(title: str, types: Mapping[str, str]) -> None:
-    """Names of values, and which of them are secrets."""
+    """Render names of values, and mark the secrets."""
     if not types:
         return
     plain_text(title, "h3")
@@ -307,19 +313,19 @@ LONGEST_EDITED: Final = 200_000  # characters: a page sends all of them with eac
 class StoredConfiguration:
     """Editor of a configuration. Values are not shown, and are unchanged unless new ones are entered."""
 
-    def __init__(self, visit: Visit, shown: AgentView) -> None:
+    def __init__(self, visit: Visit, view: AgentView) -> None:
         self._visit = visit
-        self._agent = shown.agent
-        self._config = shown.config
+        self._agent = view.agent
+        self._config = view.config
 
     async def draw(self) -> None:
-        """Draw it."""
+        """Render the editor."""
         written = await in_thread_if_large(self._config, json_text, self._config)
         with box("section", "section stack"):
             plain_text("Stored configuration", "h2")
             plain_text(
-                "Values of env and tenvs are not shown. They stay as they are, but where you write env or tenvs "
-                "here: what you write takes the place of all that there was.",
+                "Values of env and tenvs are not shown. They are kept, unless you write env or tenvs here, which "
+                "replaces all of them.",
                 "p",
                 "quiet small",
             )
@@ -332,15 +338,15 @@ class StoredConfiguration:
                 return
             self._editor = ui.textarea(value=written).props('outlined autogrow input-class="mono editor"')
             self._editor.props["aria-label"] = "Configuration as JSON"
-            self._faults = box("div", "error")
-            self._faults.props["role"] = "alert"
-            self._faults.set_visibility(False)
+            self._error_list = box("div", "error")
+            self._error_list.props["role"] = "alert"
+            self._error_list.set_visibility(False)
             with box("div", "row"):
                 action("Save configuration", self._save, kind="primary")
 
     async def _save(self) -> None:
-        self._faults.set_visibility(False)
-        await self._visit.act(self._take(str(self._editor.value or "")), "Saved: the next run has it.")
+        self._error_list.set_visibility(False)
+        await self._visit.act(self._take(str(self._editor.value or "")), "Saved. The next run uses it.")
 
     async def _take(self, text: str) -> None:
         try:
@@ -351,7 +357,7 @@ class StoredConfiguration:
             raise InvalidRequest("Not saved. See the errors below the configuration.") from error
 
     async def _read(self, text: str) -> JSON:
-        """Return the configuration with the values that it leaves as they are, as the route reads it."""
+        """Return the entered configuration with the unchanged values, validated like a request."""
         options = self._visit.site.serving.options
         try:
             most = CONFIG_VALUES * options.max_json_values
@@ -367,11 +373,11 @@ class StoredConfiguration:
         return config if active is None else with_values(config, active.agent)
 
     def _show(self, errors: Sequence[Mapping[str, str]]) -> None:
-        self._faults.clear()
-        with self._faults:
+        self._error_list.clear()
+        with self._error_list:
             for error in errors[:50]:
                 plain_text(brief(f"{error['path']} {error['message']}", 400), "p")
-        self._faults.set_visibility(True)
+        self._error_list.set_visibility(True)
 
 
 def check_allowed(visit: Visit, config: JSON) -> None:

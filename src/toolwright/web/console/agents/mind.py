@@ -57,7 +57,7 @@ class ItemList(Generic[T]):
         new: tuple[str, Callable[[], None]] | None,
         search: Callable[[], object] | None = None,
     ) -> None:
-        """Draw the section. `new` labels and opens the form of a new item, `search` draws a field above the list."""
+        """Render the section. `new` labels and opens the form of a new item, `search` renders its field."""
         with box("section", "section"):
             with box("div", "head"):
                 plain_text(title, "h2")
@@ -87,11 +87,11 @@ class ItemList(Generic[T]):
     ) -> None:
         """Ask for the fields of the schema, save them, and re-read the list."""
 
-        async def take(entered: JSONObject) -> None:
+        async def submit(entered: JSONObject) -> None:
             await save(entered)
             await self.show(offset)
 
-        fill_in(self._visit, title, schema, take, values=values, label=label, done=done, hint=hint)
+        fill_in(self._visit, title, schema, submit, values=values, label=label, done=done, hint=hint)
 
     def delete(
         self, question: str, label: str, drop: Callable[[], Awaitable[object]], *, done: str, hint: str = ""
@@ -119,7 +119,7 @@ _PLAN: JSONObject = {
             "type": "string",
             "minLength": 1,
             "maxLength": LONGEST_TEXT,
-            "title": "What the agent is told",
+            "title": "Instruction to the agent",
         },
         "run_after": {**_TIME, "title": "Once, after", "description": "Such as 5 hours or 1h30m."},
         "scheduled_at": {
@@ -129,17 +129,21 @@ _PLAN: JSONObject = {
         },
         "cron": {
             **_TIME,
-            "title": "Again and again",
+            "title": "Repeatedly",
             "description": "Minute, hour, day of month, month, day of week: 0 9 * * 1-5; or @daily.",
         },
-        "timezone": {**_TIME, "title": "Time zone", "description": "Such as Europe/Berlin; else UTC."},
+        "timezone": {
+            **_TIME,
+            "title": "Time zone",
+            "description": "Such as Europe/Berlin. The default is UTC.",
+        },
     },
     "required": ["name", "instruction"],
 }
 
 
 class Plans:
-    """The plans of an agent, the next one first."""
+    """The plans of an agent, soonest first."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._items: ItemList[Plan] = ItemList(visit)
@@ -148,9 +152,9 @@ class Plans:
         self._minds = visit.runtime.minds
 
     async def draw(self) -> None:
-        """Draw them."""
+        """Render the plans."""
         read = partial(self._minds.plans, self._agent.id, user_id=self._user_id)
-        empty = partial(nothing, "Nothing is planned", "The agent plans by its tools, or you do.")
+        empty = partial(nothing, "No plans", "The agent creates plans with its tools, or you do.")
         # a person's plans are made in their threads
         new = ("New plan", partial(self._edit, None)) if self._user_id is None else None
         await self._items.draw("Plans", read, self._show, empty=empty, new=new)
@@ -177,10 +181,10 @@ class Plans:
             await self._minds.set_plans(self._agent.id, [change])
 
         values: JSONObject = {}
-        hint = "Say one of: once after, once at, again and again."
+        hint = "Fill in exactly one of: Once, after; Once, at; Repeatedly."
         if plan is not None:
             values = {"name": plan.name, "instruction": plan.instruction}
-            hint = "Without a new time the plan keeps its own."
+            hint = "Leave the times empty to keep the current schedule."
         title = "New plan" if plan is None else "Plan"
         self._items.fill_in(title, _PLAN, save, values=values, hint=hint)
 
@@ -196,9 +200,9 @@ _TEXT: JSONObject = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT
 _GOAL: JSONObject = {
     "type": "object",
     "properties": {
-        "description": {**_TEXT, "title": "What it wants"},
-        "status": {**_SHORT, "title": "Status", "description": "In the agent's own words; active at first."},
-        "priority": {**_SHORT, "title": "Priority", "description": "The same; medium at first."},
+        "description": {**_TEXT, "title": "Description"},
+        "status": {**_SHORT, "title": "Status", "description": "Any text. The default is active."},
+        "priority": {**_SHORT, "title": "Priority", "description": "Any text. The default is medium."},
     },
     "required": ["description"],
 }
@@ -222,9 +226,9 @@ class Goals:
         self._minds = visit.runtime.minds
 
     async def draw(self) -> None:
-        """Draw them."""
+        """Render the goals."""
         read = partial(self._minds.goals, self._agent.id, user_id=self._user_id)
-        empty = partial(nothing, "No goals", "The agent sets them by its tools, or you do.")
+        empty = partial(nothing, "No goals", "The agent sets goals with its tools, or you do.")
         new = ("New goal", partial(self._edit, None))
         await self._items.draw("Goals", read, self._show, empty=empty, new=new)
 
@@ -237,7 +241,7 @@ class Goals:
                     badge(brief(goal.priority, 40))
                     when(goal.created_at, "quiet small")
             icon_action("edit", "Edit this goal", partial(self._edit, goal))
-            icon_action("delete", "Give this goal up", partial(self._delete, goal))
+            icon_action("delete", "Delete this goal", partial(self._delete, goal))
 
     def _edit(self, goal: Goal | None) -> None:
         async def save(entered: JSONObject) -> None:
@@ -253,7 +257,7 @@ class Goals:
         async def drop() -> None:
             await self._minds.drop_goal(self._agent.id, goal.id, user_id=self._user_id)
 
-        self._items.delete("Have the agent give up this goal?", "Give up", drop, done="Given up.")
+        self._items.delete("Delete this goal?", "Delete", drop, done="Deleted.")
 
 
 class Memories:
@@ -266,9 +270,9 @@ class Memories:
         self._minds = visit.runtime.minds
 
     async def draw(self) -> None:
-        """Draw them."""
+        """Render the memories."""
         read = partial(self._minds.memories, self._agent.id, user_id=self._user_id)
-        empty = partial(nothing, "Nothing is remembered", "The agent keeps values by key, or you do.")
+        empty = partial(nothing, "No memories", "The agent stores values by key, or you do.")
         new = ("New memory", partial(self._edit, None))
         await self._items.draw("Memories", read, self._show, empty=empty, new=new)
 
@@ -280,7 +284,7 @@ class Memories:
                     when(memory.updated_at, "quiet small")
                 prose(memory.value)
             icon_action("edit", f"Edit {brief(memory.key, 60)}", partial(self._edit, memory))
-            icon_action("delete", f"Forget {brief(memory.key, 60)}", partial(self._delete, memory))
+            icon_action("delete", f"Delete {brief(memory.key, 60)}", partial(self._delete, memory))
 
     def _edit(self, memory: Memory | None) -> None:
         async def save(entered: JSONObject) -> None:
@@ -295,8 +299,8 @@ class Memories:
         async def drop() -> None:
             await self._minds.drop_memory(self._agent.id, memory.key, user_id=self._user_id)
 
-        question = f"Have the agent forget {brief(memory.key, 100)}?"
-        self._items.delete(question, "Forget", drop, done="Forgotten.")
+        question = f"Delete the memory {brief(memory.key, 100)}?"
+        self._items.delete(question, "Delete", drop, done="Deleted.")
 
 
 _CONTENT: JSONObject = {"type": "string", "title": "Content"}
@@ -317,7 +321,7 @@ _READER: JSONObject = {
 
 
 class Blocks:
-    """The blocks that an agent reads, its own to be changed."""
+    """The blocks that an agent reads. Its own can be edited."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._items: ItemList[Block] = ItemList(visit)
@@ -326,23 +330,23 @@ class Blocks:
         self._blocks = visit.runtime.blocks
 
     async def draw(self) -> None:
-        """Draw them."""
+        """Render the blocks."""
         read = partial(self._blocks.list, self._agent.id, user_id=self._user_id)
         empty = partial(nothing, "No blocks yet", "The agent writes them, or you do.")
         await self._items.draw("Blocks", read, self._show, empty=empty, new=("New block", self._new))
 
     def _show(self, block: Block) -> None:
-        own = agent_of_keeper(block.agent_id) == self._agent.id
+        is_own = agent_of_keeper(block.agent_id) == self._agent.id
         with box("li", "item"), box("div", "fill stack"):
             with box("div", "row"):
                 plain_text(block.label, "span", "title")
-                if not own:
+                if not is_own:
                     badge("another agent's")
                 elif block.is_shared:
                     badge("shared", "busy")
                 when(block.updated_at, "quiet small")
                 box("span", "fill")
-                if own:
+                if is_own:
                     self._buttons(block)
                 else:
                     link("Its owner", f"/agents/{block.agent_id}?tab=memory", "small")
@@ -351,9 +355,9 @@ class Blocks:
     def _buttons(self, block: Block) -> None:
         icon_action("edit", f"Edit {brief(block.label, 60)}", partial(self._edit, block))
         if self._user_id is None:
-            icon_action("group_add", "Let another agent read it", partial(self._share, block))
+            icon_action("group_add", "Share with an agent", partial(self._share, block))
         if block.is_shared:
-            icon_action("group_remove", "Let an agent read it no longer", partial(self._unshare, block))
+            icon_action("group_remove", "Stop sharing with an agent", partial(self._unshare, block))
         icon_action("delete", f"Delete {brief(block.label, 60)}", partial(self._delete, block))
 
     def _new(self) -> None:
@@ -362,7 +366,7 @@ class Blocks:
                 self._agent.id, str(entered["label"]), str(entered["content"]), user_id=self._user_id
             )
 
-        hint = "A block stands in the agent's prompt. One of this label is replaced."
+        hint = "Blocks are part of the agent's prompt. A block with the same label is replaced."
         self._items.fill_in("New block", _NEW_BLOCK, save, hint=hint)
 
     def _edit(self, block: Block) -> None:
@@ -377,20 +381,22 @@ class Blocks:
         async def save(entered: JSONObject) -> None:
             await self._blocks.link(self._agent.id, block.label, str(entered["reader"]))
 
-        self._items.fill_in(f"Who is to read {block.label}?", _READER, save, label="Share", done="Shared.")
+        self._items.fill_in(
+            f"Share {block.label} with an agent", _READER, save, label="Share", done="Shared."
+        )
 
     def _unshare(self, block: Block) -> None:
         async def save(entered: JSONObject) -> None:
             await self._blocks.unlink(self._agent.id, block.label, str(entered["reader"]))
 
-        title = f"Who is to read {block.label} no longer?"
-        self._items.fill_in(title, _READER, save, label="Take it away", done="They read it no longer.")
+        title = f"Stop sharing {block.label}"
+        self._items.fill_in(title, _READER, save, label="Stop sharing", done="No longer shared.")
 
     def _delete(self, block: Block) -> None:
         async def drop() -> None:
             await self._blocks.drop(self._agent.id, block.label, user_id=self._user_id)
 
-        hint = "Agents that read it lose it too."
+        hint = "Agents that it is shared with lose it too."
         self._items.delete(f"Delete the block {block.label}?", "Delete", drop, done="Deleted.", hint=hint)
 
 
@@ -421,7 +427,7 @@ class Passages:
         self._query = ""
 
     async def draw(self) -> None:
-        """Draw it with its search."""
+        """Render the passages with a search field."""
         new = ("New passage", self._new)
         await self._items.draw(
             "Passages", self._read, self._show, empty=self._none, new=new, search=self._search
@@ -453,7 +459,7 @@ class Passages:
 
     def _none(self) -> None:
         if self._query:
-            nothing("Nothing found", "A passage is found by all words of the search.")
+            nothing("Nothing found", "A passage matches if it contains every word of the search.")
         else:
             nothing("No passages yet", "The agent stores them, or you do.")
 

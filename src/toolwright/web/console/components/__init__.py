@@ -1,1 +1,1 @@
-"""Components that the browser draws whole: one element each, whatever they show."""
+"""Components that the browser renders: one element each, regardless of their content."""

@@ -22,9 +22,9 @@ Press = Callable[[], Awaitable[object] | object]
 class MessageFrame(Element, component="message.js"):
     """Frame of a message: author, time, the message it answers, reactions; its slot holds the content."""
 
-    def __init__(self, said: JSONObject) -> None:
+    def __init__(self, message: JSONObject) -> None:
         super().__init__()
-        self.props["said"] = said
+        self.props["message"] = message
 
     def on_react(self, handler: Callable[[str], Awaitable[object]]) -> None:
         """Register a handler for added and removed reactions."""

@@ -2,7 +2,7 @@
 const EMOJIS = ["👍", "❤️", "😄", "🎉", "👀", "✅"];
 
 export default {
-  props: { said: Object, streaming: Boolean },
+  props: { message: Object, streaming: Boolean },
   emits: ["react", "reply", "run", "edit", "erase"],
   data: () => ({ choosing: false }),
   methods: {
@@ -25,42 +25,42 @@ export default {
       return h("div", { class: "emojis", role: "group", "aria-label": "Reactions",
         onKeydown: (event) => { if (event.key === "Escape") this.choosing = false; } }, EMOJIS.map(each));
     },
-    tools(said) {
+    tools(message) {
       const choose = () => { this.choosing = !this.choosing; };
       const all = [this.tool("add_reaction", "React", choose, { "aria-expanded": String(this.choosing) })];
-      if (!said.isCall) all.push(this.tool("reply", "Reply", () => this.$emit("reply")));
-      if (said.byAgent) all.push(this.tool("timeline", "Its run", () => this.$emit("run")));
-      if (said.mayChange) {
+      if (!message.isCall) all.push(this.tool("reply", "Reply", () => this.$emit("reply")));
+      if (message.byAgent) all.push(this.tool("timeline", "Show the run", () => this.$emit("run")));
+      if (message.mayChange) {
         all.push(this.tool("edit", "Edit", () => this.$emit("edit")));
         all.push(this.tool("delete_outline", "Delete", () => this.$emit("erase")));
       }
       return Vue.h("div", { class: "tools" }, all);
     },
-    reactions(said) {
+    reactions(message) {
       const each = (reaction) => Vue.h("button", {
         type: "button", class: ["reaction", { mine: reaction.mine }], title: reaction.who,
         "aria-label": `${reaction.emoji} by ${reaction.count}`, "aria-pressed": String(reaction.mine),
         onClick: () => this.$emit("react", reaction.emoji),
       }, `${reaction.emoji} ${reaction.count}`);
-      return Vue.h("div", { class: "body reactions" }, said.reactions.map(each));
+      return Vue.h("div", { class: "body reactions" }, message.reactions.map(each));
     },
   },
   render() {
     const h = Vue.h;
-    const said = this.said;
-    const by = [h("span", { class: "who" }, said.author)];
-    if (said.byAgent) by.push(h("span", { class: "badge" }, "agent"));
-    by.push(h("time", { class: "quiet small", datetime: said.at, key: said.at }));
+    const message = this.message;
+    const by = [h("span", { class: "who" }, message.author)];
+    if (message.byAgent) by.push(h("span", { class: "badge" }, "agent"));
+    by.push(h("time", { class: "quiet small", datetime: message.at, key: message.at }));
     const body = [];
-    if (said.parent) body.push(h("div", { class: "parent" }, said.parent));
+    if (message.parent) body.push(h("div", { class: "parent" }, message.parent));
     body.push(this.$slots.default?.());
-    if (said.edited) body.push(h("span", { class: "quiet small" }, "edited"));
-    return h("article", { class: ["message", { streaming: this.streaming }], "data-message": said.id }, [
-      h("span", { class: ["face", { agent: said.byAgent }], "aria-hidden": "true" }, [...said.author][0]?.toUpperCase()),
+    if (message.edited) body.push(h("span", { class: "quiet small" }, "edited"));
+    return h("article", { class: ["message", { streaming: this.streaming }], "data-message": message.id }, [
+      h("span", { class: ["face", { agent: message.byAgent }], "aria-hidden": "true" }, [...message.author][0]?.toUpperCase()),
       h("div", { class: "by" }, by),
       h("div", { class: "body" }, body),
-      this.reactions(said),
-      this.tools(said),
+      this.reactions(message),
+      this.tools(message),
       this.choosing ? this.emojis() : null,
     ]);
   },

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from nicegui import ui
 
 from toolwright.core.agents.agent import Agent
-from toolwright.core.broken_rows import Rows, broken_of, sliced
+from toolwright.core.broken_rows import Rows, broken_rows, sliced
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import MAX_DESCRIPTION
 from toolwright.core.text import brief, quantity
@@ -42,7 +42,7 @@ _KINDS: Final[dict[InboxStatus, str]] = {
 
 
 class Inbox:
-    """The events of an agent's home thread, the oldest first."""
+    """The events of an agent's home thread, oldest first."""
 
     def __init__(self, visit: Visit, agent: Agent) -> None:
         self._visit = visit
@@ -50,12 +50,16 @@ class Inbox:
         self._inboxes = visit.runtime.inboxes
 
     async def draw(self) -> None:
-        """Draw them."""
+        """Render the events."""
         with box("section", "section"):
             plain_text("Inbox", "h2")
-            plain_text("What failed three runs waits until it is tried again.", "p", "quiet small under")
+            plain_text(
+                "An event whose run failed three times is not retried automatically.",
+                "p",
+                "quiet small under",
+            )
             read = partial(self._inboxes.list, self._agent.id, None)
-            empty = partial(nothing, "Nothing has come", "Messages, plans and services put events here.")
+            empty = partial(nothing, "No events", "Messages, plans and services add events here.")
             self._list = Listing(self._visit, read, self._show, empty=empty)
             await self._list.show()
             home = Topic(kind="thread", id=self._agent.home_thread_id)
@@ -84,7 +88,7 @@ class Inbox:
             await self._inboxes.retry(self._agent.id, event.event_id)
             await self._list.show()
 
-        await self._visit.act(go(), "It is tried again.")
+        await self._visit.act(go(), "The event is retried.")
 
 
 TABS: Final = {
@@ -95,13 +99,13 @@ TABS: Final = {
     "plans": "Plans",
     "inbox": "Inbox",
 }
-OF_PEOPLE: Final = ("prompt", "memory", "mind", "plans")
+PER_PERSON_TABS: Final = ("prompt", "memory", "mind", "plans")
 MOST_OWNERS: Final = 100  # people, each with a link
 _TRIGGER: JSONObject = {
     "type": "object",
     "properties": {
         "service": {"type": "string", "title": "Service", "minLength": 1, "maxLength": LONGEST_NAME},
-        "payload": {"title": "Payload", "description": "What the agent reads in its inbox."},
+        "payload": {"title": "Payload", "description": "Data of the event in the agent's inbox."},
     },
     "required": ["service"],
 }
@@ -118,23 +122,23 @@ _NAMES: JSONObject = {
 async def draw_agent(visit: Visit, agent_id: str) -> None:
     """Render an agent by its id or name, at the tab in the query."""
     check_service(visit)
-    shown = await visit.runtime.agents.show(agent_id)
+    view = await visit.runtime.agents.show(agent_id)
     tab = visit.query.get("tab", "")
     tab = tab if tab in TABS else next(iter(TABS))
     with box("div", "head"):
-        heading(shown.agent.name)
-        badge("in the app's code" if shown.config is None else "configured")
+        heading(view.agent.name)
+        badge("in the app's code" if view.config is None else "configured")
         box("span", "fill")
-        _actions(visit, shown)
-    if shown.agent.description:
-        plain_text(brief(shown.agent.description, 600), "p", "quiet")
-    tabs(f"/agents/{shown.agent.id}", TABS, tab)
-    await _draw_tab(visit, shown, tab)
+        _actions(visit, view)
+    if view.agent.description:
+        plain_text(brief(view.agent.description, 600), "p", "quiet")
+    tabs(f"/agents/{view.agent.id}", TABS, tab)
+    await _draw_tab(visit, view, tab)
 
 
-async def _draw_tab(visit: Visit, shown: AgentView, tab: str) -> None:
-    agent, user_id = shown.agent, visit.query.get("user") or None
-    if tab in OF_PEOPLE:
+async def _draw_tab(visit: Visit, view: AgentView, tab: str) -> None:
+    agent, user_id = view.agent, visit.query.get("user") or None
+    if tab in PER_PERSON_TABS:
         await _owners(visit, agent, tab, user_id)
     match tab:
         case "prompt":
@@ -150,17 +154,17 @@ async def _draw_tab(visit: Visit, shown: AgentView, tab: str) -> None:
         case "inbox":
             await Inbox(visit, agent).draw()
         case _:
-            if shown.config is None:
+            if view.config is None:
                 hint = "The app declares this agent: change it in the app's code."
                 plain_text(hint, "p", "quiet small under")
             await Configuration(visit, agent).draw()
             Servers(visit, agent).draw()
-            if shown.config is not None:
-                await StoredConfiguration(visit, shown).draw()
+            if view.config is not None:
+                await StoredConfiguration(visit, view).draw()
 
 
 async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> None:
-    """Links to the agent's own, and to what it keeps for each person; nothing if it keeps nothing for people."""
+    """Render links to the agent's own data and to its data for each person, or nothing if there is none for people."""
     people = list(await visit.runtime.minds.people(agent.id))[:MOST_OWNERS]
     if user_id is not None and user_id not in people:
         people.append(user_id)
@@ -171,15 +175,17 @@ async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> 
         bar.props["aria-label"] = "Owner"
         plain_text("Owner", "span", "quiet")
         for each in (None, *people):
-            entity = None if each is None else await visit.runtime.entities.shown(each)
+            entity = None if each is None else await visit.runtime.entities.get_for_display(each)
             name = "The agent" if each is None else each if entity is None else name_of(entity)
-            here = link(brief(name, 60), path if each is None else f"{path}&user={quote(each, safe='')}")
+            owner_link = link(
+                brief(name, 60), path if each is None else f"{path}&user={quote(each, safe='')}"
+            )
             if each == user_id:
-                here.props["aria-current"] = "page"
+                owner_link.props["aria-current"] = "page"
 
 
-def _actions(visit: Visit, shown: AgentView) -> None:
-    agent = shown.agent
+def _actions(visit: Visit, view: AgentView) -> None:
+    agent = view.agent
 
     async def talk() -> None:
         async def go() -> None:
@@ -189,38 +195,38 @@ def _actions(visit: Visit, shown: AgentView) -> None:
         await visit.act(go())
 
     def trigger() -> None:
-        async def take(entered: JSONObject) -> None:
+        async def submit(entered: JSONObject) -> None:
             await visit.runtime.inboxes.trigger(agent.id, str(entered["service"]), entered.get("payload"))
 
-        hint = "The agent is woken, and reads the payload in its home thread."
+        hint = "The agent processes the payload in its home thread."
         fill_in(
-            visit, f"Trigger {agent.name}", _TRIGGER, take, label="Trigger", done="It is woken.", hint=hint
+            visit, f"Trigger {agent.name}", _TRIGGER, submit, label="Trigger", done="Triggered.", hint=hint
         )
 
     action("Talk", talk, icon="chat_bubble_outline", kind="primary")
     action("Trigger", trigger, icon="bolt")
-    if shown.config is not None:
-        _changes(visit, shown)
+    if view.config is not None:
+        _changes(visit, view)
 
 
-def _changes(visit: Visit, shown: AgentView) -> None:
-    agent = shown.agent
+def _changes(visit: Visit, view: AgentView) -> None:
+    agent = view.agent
 
     def rename() -> None:
-        async def take(entered: JSONObject) -> None:
+        async def submit(entered: JSONObject) -> None:
             name, description = str(entered["name"]), str(entered.get("description") or "")
             await visit.runtime.agents.update(agent.id, name=name, description=description)
             ui.navigate.reload()
 
         values: JSONObject = {"name": agent.name, "description": agent.description}
-        fill_in(visit, "Name and description", _NAMES, take, values=values)
+        fill_in(visit, "Name and description", _NAMES, submit, values=values)
 
     def delete() -> None:
         async def go() -> None:
             await visit.runtime.agents.delete(agent.id)
             ui.navigate.to("/agents")
 
-        hint = "It leaves its spaces. Runs at work end, no new one begins."
+        hint = "The agent leaves its spaces. Its runs in progress end, and no new ones start."
         confirm(visit, f"Delete the agent {agent.name}?", "Delete", go, done="Deleted.", hint=hint)
 
     action("Rename", rename, icon="edit")
@@ -251,7 +257,7 @@ async def draw_list(visit: Visit) -> None:
 
 @value
 class _Row:
-    shown: AgentView
+    view: AgentView
     model: str = ""
     tools: int = 0
     fits: bool = True
@@ -280,17 +286,17 @@ class _Agents:
         fitting = [
             each for each in every if self._filter in f"{each.agent.name} {each.agent.description}".casefold()
         ]
-        return await self._rows(sliced(Rows(fitting, broken_of(every)), limit, offset))
+        return await self._rows(sliced(Rows(fitting, broken_rows(every)), limit, offset))
 
     async def _rows(self, agents: Sequence[AgentView]) -> Sequence[_Row]:
-        return Rows([await self._row(each) for each in agents], broken_of(agents))
+        return Rows([await self._row(each) for each in agents], broken_rows(agents))
 
-    async def _row(self, shown: AgentView) -> _Row:
-        active = await self._visit.runtime.agents.usable(shown.agent.id)
+    async def _row(self, view: AgentView) -> _Row:
+        active = await self._visit.runtime.agents.usable(view.agent.id)
         if active is None:
-            return _Row(shown=shown, fits=False)
+            return _Row(view=view, fits=False)
         names = {tool.name for side in active.sides.values() for tool in side.tools}
-        return _Row(shown=shown, model=model_name(active.model), tools=len(names))
+        return _Row(view=view, model=model_name(active.model), tools=len(names))
 
     async def _narrow(self, text: str | None) -> None:
         self._filter = (text or "").strip().casefold()
@@ -298,32 +304,32 @@ class _Agents:
 
     def _none(self) -> None:
         if self._filter:
-            nothing("No agent of that name", "The filter looks at names and descriptions.")
+            nothing("No matching agents", "The filter searches names and descriptions.")
         else:
             nothing("No agents yet", "Declare one in the app, tw.App(agents=[…]), or configure one here.")
 
     def _new(self) -> None:
-        async def take(entered: JSONObject) -> None:
+        async def submit(entered: JSONObject) -> None:
             config = entered["config"]
             check_allowed(self._visit, config)
             name, description = str(entered["name"]), str(entered.get("description") or "")
             saved = await self._visit.runtime.agents.save(name, config, description)
             ui.navigate.to(f"/agents/{saved.agent.id}")
 
-        hint = "An agent of the same name that is configured so already is configured anew."
-        fill_in(self._visit, "New agent", _NEW, take, done="The agent is there.", hint=hint)
+        hint = "Replaces a configured agent of the same name."
+        fill_in(self._visit, "New agent", _NEW, submit, done="The agent was created.", hint=hint)
 
 
 def _show(row: _Row) -> None:
-    agent = row.shown.agent
+    agent = row.view.agent
     with box("li", "item"), box("div", "fill"):
         with box("div", "row"):
             link(agent.name, f"/agents/{agent.id}", "title")
-            badge("in the app's code" if row.shown.config is None else "configured")
+            badge("in the app's code" if row.view.config is None else "configured")
             if not row.fits:
                 badge("cannot run", "bad")
         if agent.description:
             plain_text(brief(agent.description, 240), "p", "quiet small")
         if row.fits:
-            told = [row.model, quantity(row.tools, "tool"), *agent.toolkits]
-            plain_text(brief(" · ".join(told), 240), "p", "quiet small")
+            facts = [row.model, quantity(row.tools, "tool"), *agent.toolkits]
+            plain_text(brief(" · ".join(facts), 240), "p", "quiet small")

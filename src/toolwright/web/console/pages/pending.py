@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 from nicegui.element import Element
 
-from toolwright.core.broken_rows import broken_of, ended_early
+from toolwright.core.broken_rows import broken_rows, ended_early
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.limits import PageLimit
 from toolwright.core.text import brief
@@ -20,7 +20,7 @@ from toolwright.core.threads.call import OPEN, Call, CallStatus, is_over
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.run import Run
 from toolwright.core.value import value
-from toolwright.runtime.children.requests import Wanted
+from toolwright.runtime.children.requests import RequestStatus
 from toolwright.web.auth.permits import asks_somebody
 from toolwright.web.console.dialogs import VariablesForm
 from toolwright.web.console.live import follow
@@ -38,20 +38,20 @@ class Request:
 
     thread_id: str
     run: Run
-    wanted: Wanted
+    request: RequestStatus
 
 
 async def open_requests(visit: Visit) -> Sequence[Request]:
     """Return the requests of suspended runs, oldest first; for a person those in their threads."""
-    found: list[Request] = []
+    requests: list[Request] = []
     for run in reversed(await _parked(visit)):
         request_id = (run.waiting or {}).get("requestId")
-        if isinstance(request_id, str) and len(found) < MOST:
+        if isinstance(request_id, str) and len(requests) < MOST:
             with suppress(NotFound):  # answered a moment ago
                 await visit.permits.request(visit.caller, run.thread_id, request_id)
-                wanted = await visit.runtime.requests.get(run.thread_id, request_id)
-                found.append(Request(thread_id=run.thread_id, run=run, wanted=wanted))
-    return found
+                request = await visit.runtime.requests.get(run.thread_id, request_id)
+                requests.append(Request(thread_id=run.thread_id, run=run, request=request))
+    return requests
 
 
 async def count_requests(visit: Visit) -> int:
@@ -77,12 +77,12 @@ MOST_COUNTED: Final = 100
 _READ: Final = 100  # rows at a time
 _ROUNDS: Final = 20  # such readings for one page: children in progress lie between those that wait for people
 _ALL: Final[tuple[CallStatus, ...]] = get_args(CallStatus)
-_NAMED: Final = 5  # approvers
+_MOST_NAMES: Final = 5  # approvers
 
 
 @value
 class Filter:
-    """Which of them are wanted, by an agent's id and a space's; None for all."""
+    """Selection of calls by an agent's id and a space's; None selects all."""
 
     agent: str | None = None
     space_id: str | None = None
@@ -90,21 +90,21 @@ class Filter:
 
 @value
 class Page:
-    """Some of the calls that wait; `next` is where the next page begins, None at the end."""
+    """A page of waiting calls; `next` is the first row of the next page, or None at the end."""
 
     calls: Sequence[Call]
     next: int | None = None
 
 
-async def read_page(visit: Visit, wanted: Filter, first: int = 0, most: int = PAGE) -> Page:
-    """Return a page of them, oldest first, from the row `first` on."""
+async def read_page(visit: Visit, selection: Filter, first: int = 0, most: int = PAGE) -> Page:
+    """Return a page of waiting calls, oldest first, from the row `first` on."""
     calls: list[Call] = []
     place = first
     for _ in range(_ROUNDS):
         rows = await visit.runtime.calls.list(
             status=OPEN,
-            agent=wanted.agent,
-            space_id=wanted.space_id,
+            agent=selection.agent,
+            space_id=selection.space_id,
             sees=visit.caller.sight,
             limit=PageLimit(_READ),
             offset=place,
@@ -127,7 +127,7 @@ async def count_calls(visit: Visit) -> int:
 
 
 async def read_again(visit: Visit, call: Call) -> Call | None:
-    """Return the call as it is now, as the visitor sees it, or None if they do not (any more)."""
+    """Return the current call as the visitor sees it, or None if they cannot see it."""
     if visit.is_service:
         try:
             return await visit.runtime.calls.get(call.id)
@@ -141,35 +141,35 @@ async def read_again(visit: Visit, call: Call) -> Call | None:
         row = next((each for each in rows if each.id == call.id), None)
         if row is not None or (len(rows) < _READ and not ended_early(rows)):
             return row
-        place += len(rows) + len(broken_of(rows))
+        place += len(rows) + len(broken_rows(rows))
     return None
 
 
 def waits_for_somebody(call: Call) -> bool:
     """Return whether a caller can answer it. An agent's child in progress and a server's task answer by themselves."""
-    return call.is_asked or not call.ends_with_run
+    return call.awaits_approval or not call.ends_with_run
 
 
 def _may_be_theirs(call: Call) -> bool:
     """Return whether a person who sees the call may perhaps answer it, by its row alone."""
-    by = terms_from_json(call.terms).by if call.is_asked else "anyone"
+    by = terms_from_json(call.terms).by if call.awaits_approval else "anyone"
     return by != "service" and (asks_somebody(call) or (call.visible and call.space_id is not None))
 
 
 async def answerers(visit: Visit, call: Call, space: str | None) -> str:
     """Describe who may answer the call; `space` is the name of the space that shows it."""
-    by = terms_from_json(call.terms).by if call.is_asked else "anyone"
+    by = terms_from_json(call.terms).by if call.awaits_approval else "anyone"
     if by == "service":
         return "a service"
     if not isinstance(by, str):
-        names = [await _name_of(visit, each) for each in by[:_NAMED]]
-        more = f" and {len(by) - _NAMED} more" if len(by) > _NAMED else ""
+        names = [await _name_of(visit, each) for each in by[:_MOST_NAMES]]
+        more = f" and {len(by) - _MOST_NAMES} more" if len(by) > _MOST_NAMES else ""
         return f"{', '.join(names)}{more}"
     if by == "person":
         return "a person who sees it"
     if not call.visible or call.space_id is None:
-        return "whose thread it is, or a service" if await _asks_owner(visit, call) else "a service"
-    return "everybody in its space" if space is None else f"everybody in {brief(space, 100)}"
+        return "the thread's user or a service" if await _asks_owner(visit, call) else "a service"
+    return "anyone in its space" if space is None else f"anyone in {brief(space, 100)}"
 
 
 async def _asks_owner(visit: Visit, call: Call) -> bool:
@@ -184,26 +184,26 @@ async def _asks_owner(visit: Visit, call: Call) -> bool:
 
 async def _name_of(visit: Visit, person: str) -> str:
     entities = visit.runtime.entities
-    entity = await entities.named(person) or await entities.shown(person)
+    entity = await entities.get_by_external_id(person) or await entities.get_for_display(person)
     return brief(person if entity is None else entity.display_name or person, 60)
 
 
-LOOK_AGAIN: Final = 2.0
-"""Seconds between two looks at the journal: invisible calls of all threads have no events that one could follow."""
+POLL_INTERVAL: Final = 2.0
+"""Seconds between two polls: there is no stream of the invisible calls of all threads."""
 MOST_OVER: Final = 25  # calls that were answered while the view is shown, and that it still shows
 _SPACES = Topic(kind="spaces", id="")
 
 
 async def draw_pending(visit: Visit) -> None:
     """Render the pending items, oldest first. Items answered in the meantime stay until the page is left."""
-    wanted = Filter(agent=visit.query.get("agent"), space_id=visit.query.get("space"))
+    selection = Filter(agent=visit.query.get("agent"), space_id=visit.query.get("space"))
     first = visit.query.get("from", "0")
     with box("div", "head"):
         heading("Pending")
         box("span", "fill")
         if visit.is_service:
-            await _draw_filters(visit, wanted)
-    view = _Pending(visit, wanted, int(first) if first.isdecimal() and len(first) < 10 else 0)
+            await _draw_filters(visit, selection)
+    view = _Pending(visit, selection, int(first) if first.isdecimal() and len(first) < 10 else 0)
     visit.view.run(follow(visit, _SPACES, read=view.refresh, draw=view.process_events))
     visit.view.run(view.keep_looking())
 
@@ -214,7 +214,7 @@ async def count_pending(visit: Visit) -> int:
 
 
 @dataclass(slots=True)
-class _Shown:
+class _DrawnCall:
     """A call in the list."""
 
     call: Call
@@ -226,11 +226,11 @@ class _Shown:
 class _Pending:
     """The list on the page."""
 
-    def __init__(self, visit: Visit, wanted: Filter, first: int) -> None:
+    def __init__(self, visit: Visit, selection: Filter, first: int) -> None:
         self._visit = visit
-        self._wanted = wanted
+        self._selection = selection
         self._first = first
-        self._calls: dict[str, _Shown] = {}
+        self._calls: dict[str, _DrawnCall] = {}
         self._requests: dict[str, tuple[Element, VariablesForm]] = {}
         self._looking = asyncio.Lock()
         self._values = box("div", "stack")
@@ -243,7 +243,7 @@ class _Pending:
     async def keep_looking(self) -> None:
         """Refresh repeatedly, without end."""
         while True:
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(POLL_INTERVAL)
             try:
                 await self.refresh()
             except StoreError:
@@ -255,16 +255,16 @@ class _Pending:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Show what waits now."""
+        """Show the current pending items."""
         async with self._looking:
-            page = await read_page(self._visit, self._wanted, self._first)
+            page = await read_page(self._visit, self._selection, self._first)
             waiting = {call.id: call for call in page.calls}
-            for call_id, shown in [*self._calls.items()]:
-                await self._show_again(call_id, shown, waiting.get(call_id))
+            for call_id, card in [*self._calls.items()]:
+                await self._show_again(call_id, card, waiting.get(call_id))
             for call_id, call in waiting.items():
                 if call_id not in self._calls:
                     await self._add(call)
-            if not self._wanted.space_id and not self._wanted.agent:
+            if not self._selection.space_id and not self._selection.agent:
                 await self._show_requests()
             self._drop_old()
             self._show_end(page.next)
@@ -276,24 +276,24 @@ class _Pending:
             with element:
                 facts = box("div", "row quiet small")
                 card = CallCard(self._visit)
-        self._calls[call.id] = _Shown(call, element, facts, card)
+        self._calls[call.id] = _DrawnCall(call, element, facts, card)
         await self._draw_facts(facts, call)
         card.after_answer = lambda: self._visit.view.run(self.refresh())
         await card.show_row(call)
 
-    async def _show_again(self, call_id: str, shown: _Shown, call: Call | None) -> None:
+    async def _show_again(self, call_id: str, card: _DrawnCall, call: Call | None) -> None:
         """Update the call. One that no longer exists is shown as ended."""
         if call is None:
-            if is_over(shown.call.status):
+            if is_over(card.call.status):
                 return
-            call = await read_again(self._visit, shown.call)
+            call = await read_again(self._visit, card.call)
         if call is None:
-            shown.element.delete()
+            card.element.delete()
             del self._calls[call_id]
-        elif call != shown.call:
-            shown.call = call
-            await self._draw_facts(shown.facts, call)
-            await shown.card.show_row(call)
+        elif call != card.call:
+            card.call = call
+            await self._draw_facts(card.facts, call)
+            await card.card.show_row(call)
 
     async def _draw_facts(self, facts: Element, call: Call) -> None:
         space = await self._space_name(call.space_id)
@@ -319,7 +319,7 @@ class _Pending:
         return space.name or space.id
 
     async def _show_requests(self) -> None:
-        requests = {each.wanted.request_id: each for each in await open_requests(self._visit)}
+        requests = {each.request.request_id: each for each in await open_requests(self._visit)}
         for request_id in self._requests.keys() - requests.keys():
             element, _ = self._requests.pop(request_id)
             element.delete()
@@ -334,54 +334,60 @@ class _Pending:
             with box("div", "row quiet small"):
                 when(request.run.created_at)
                 link("Run", f"/runs/{request.run.id}")
-            return element, VariablesForm(self._visit, request.thread_id, request.wanted.request_id)
+            return element, VariablesForm(self._visit, request.thread_id, request.request.request_id)
 
     def _drop_old(self) -> None:
-        over = [call_id for call_id, shown in self._calls.items() if is_over(shown.call.status)]
+        over = [call_id for call_id, card in self._calls.items() if is_over(card.call.status)]
         for call_id in over[:-MOST_OVER]:
             self._calls.pop(call_id).element.delete()
 
-    def _show_end(self, following: int | None) -> None:
+    def _show_end(self, next_page: int | None) -> None:
         self._empty.clear()
         if not self._calls and not self._requests:
             with self._empty:
                 nothing(
-                    "Nothing waits for anybody." if not self._first else "Nothing more.",
+                    "Nothing is pending." if not self._first else "No more pending calls.",
                     "Calls that need an answer or an approval, and runs that need values, appear here.",
                 )
-        if following == self._next:
+        if next_page == self._next:
             return
-        self._next = following
+        self._next = next_page
         with self._more.clear():
             if self._first:
-                link("To the oldest", self._path(0))
-            if following is not None:
-                link("Later ones", self._path(following))
+                link("First page", self._path(0))
+            if next_page is not None:
+                link("Next page", self._path(next_page))
 
     def _path(self, first: int) -> str:
-        return path_of(self._wanted, first)
+        return path_of(self._selection, first)
 
 
-def path_of(wanted: Filter, first: int = 0) -> str:
-    """Return the path of that part of the list."""
-    query = {"agent": wanted.agent, "space": wanted.space_id, "from": str(first) if first else None}
-    given = {name: each for name, each in query.items() if each}
-    return f"/pending?{urlencode(given)}" if given else "/pending"
+def path_of(selection: Filter, first: int = 0) -> str:
+    """Return the path of a page of the list."""
+    query = {"agent": selection.agent, "space": selection.space_id, "from": str(first) if first else None}
+    parameters = {name: each for name, each in query.items() if each}
+    return f"/pending?{urlencode(parameters)}" if parameters else "/pending"
 
 
 def _until(instant: datetime) -> None:
-    shown = plain_text(f"· Answer until {instant:%Y-%m-%d %H:%M} UTC", "time")
-    shown.props["data-until"] = instant.isoformat()
+    element = plain_text(f"· Answer until {instant:%Y-%m-%d %H:%M} UTC", "time")
+    element.props["data-until"] = instant.isoformat()
 
 
-async def _draw_filters(visit: Visit, wanted: Filter) -> None:
+async def _draw_filters(visit: Visit, selection: Filter) -> None:
     agents = {each.id: brief(each.name, 60) for each in await visit.runtime.agents.list(200)}
     spaces = {each.id: brief(each.name or each.id, 60) for each in await visit.runtime.spaces.list(200)}
     _filter(
-        "Agent", agents, wanted.agent, lambda chosen: path_of(Filter(agent=chosen, space_id=wanted.space_id))
+        "Agent",
+        agents,
+        selection.agent,
+        lambda chosen: path_of(Filter(agent=chosen, space_id=selection.space_id)),
     )
     _filter(
-        "Space", spaces, wanted.space_id, lambda chosen: path_of(Filter(agent=wanted.agent, space_id=chosen))
+        "Space",
+        spaces,
+        selection.space_id,
+        lambda chosen: path_of(Filter(agent=selection.agent, space_id=chosen)),
     )
 
 

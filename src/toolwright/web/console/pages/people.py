@@ -1,4 +1,4 @@
-"""People: who may use the app, what they are called, and the values that hold in their threads."""
+"""Page of people: their names, external ids, and variables for their threads."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -23,21 +23,21 @@ _PERSON: JSONObject = {
         "external_id": {
             "type": "string",
             "title": "External id",
-            "description": "What their tokens call them.",
+            "description": "The person's id in access tokens.",
             "maxLength": LONGEST_EXTERNAL_ID,
             "format": "id",  # of one line
         },
     },
 }
 _FIELDS: Final = (
-    Field(name="name", label="Name of the value"),
+    Field(name="name", label="Name of the variable"),
     Field(name="type", label="Type", choices=("secret", "text")),
     Field(name="value", label="Value", secret=True),
 )
 
 
 async def draw_list(visit: Visit) -> None:
-    """People, the oldest first."""
+    """Render people, oldest first."""
     check_service(visit)
     await _People(visit).draw()
 
@@ -52,7 +52,7 @@ class _People:
             heading("People")
             box("span", "fill")
             action("New person", partial(self._edit, None), icon="person_add")
-        empty = partial(nothing, "No people yet", "A person is known here before their tokens open anything.")
+        empty = partial(nothing, "No people yet", "Create a person before they sign in with a token.")
         self._list = Listing(self._visit, self._read, self._show, empty=empty)
         await self._list.show()
 
@@ -73,7 +73,7 @@ class _People:
             icon_action("delete", f"Delete {brief(name, 60)}", partial(self._delete, person, name))
 
     def _edit(self, person: Entity | None) -> None:
-        async def take(entered: JSONObject) -> None:
+        async def save(entered: JSONObject) -> None:
             fields = cast(
                 "EntityFields", {name: text or None for name, text in entered.items()}
             )  # by the schema
@@ -86,15 +86,15 @@ class _People:
         values: JSONObject = {}
         if person is not None:
             values = {"display_name": person.display_name or "", "external_id": person.external_id or ""}
-        title, done = ("New person", "They are known.") if person is None else ("Person", "Saved.")
-        fill_in(self._visit, title, _PERSON, take, values=values, done=done)
+        title, done = ("New person", "The person was created.") if person is None else ("Person", "Saved.")
+        fill_in(self._visit, title, _PERSON, save, values=values, done=done)
 
     def _delete(self, person: Entity, name: str) -> None:
         async def go() -> None:
             await self._entities.delete(person.id)
             await self._list.show()
 
-        hint = "They leave their spaces, and their tokens open nothing any more. Their threads stay."
+        hint = "The person leaves all spaces and can no longer sign in. Their threads are kept."
         confirm(self._visit, f"Delete {brief(name, 100)}?", "Delete", go, done="Deleted.", hint=hint)
 
     async def _values(self, person: Entity, name: str) -> None:
@@ -108,14 +108,14 @@ class _People:
 
 
 class _Values:
-    """The names of a person's values, and a form to set one. Values are never sent to the page."""
+    """Names of a person's variables, and a form to set one. Values are never sent to the page."""
 
     def __init__(self, visit: Visit, person_id: str) -> None:
         self._visit = visit
         self._person_id = person_id
 
     async def draw(self) -> None:
-        plain_text("They hold in all threads of this person.", "p", "quiet small")
+        plain_text("Used in all threads of this person.", "p", "quiet small")
         self._place = box("div", "stack")
         await self._show(await self._visit.runtime.entities.env(self._person_id))
 
@@ -128,15 +128,15 @@ class _Values:
                         with box("li", "item"):
                             plain_text(brief(name, 100), "span", "mono fill")
                             badge(kind)
-                            icon_action("delete", f"Take {brief(name, 60)} away", partial(self._drop, name))
+                            icon_action("delete", f"Delete {brief(name, 60)}", partial(self._drop, name))
             entry_form(_FIELDS, "Set", self._set)
 
     async def _set(self, entered: Mapping[str, str]) -> None:
         value = {"value": entered.get("value", ""), "type": entered.get("type", "secret")}
-        await self._change({entered.get("name", ""): value}, "It is set.")
+        await self._change({entered.get("name", ""): value}, "Saved.")
 
     async def _drop(self, name: str) -> None:
-        await self._change({name: None}, "It is taken away.")
+        await self._change({name: None}, "Deleted.")
 
     async def _change(self, env: Mapping[str, Mapping[str, str] | None], done: str) -> None:
         async def go() -> None:

@@ -1,4 +1,4 @@
-"""Pages of runs, with the prompts that their models were sent."""
+"""Pages of runs, with the prompts that were sent to models."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -60,7 +60,7 @@ MOST_MESSAGES: Final = 200  # of a prompt that are drawn, the newest
 
 
 async def draw_prompts(visit: Visit, run: Run) -> None:
-    """Render what the models were sent, a page of steps at a time."""
+    """Render the requests that were sent to models, a page of steps at a time."""
 
     async def read(limit: int, offset: int) -> Sequence[SentPrompt]:
         await visit.permits.run(visit.caller, run.id)
@@ -81,7 +81,7 @@ def counted(prompt: SentPrompt) -> str:
 
 
 def _no_prompts() -> None:
-    nothing("No model has answered yet.", "What it was sent appears here with each answer.")
+    nothing("No model requests yet.", "Each request to the model appears here after its response.")
 
 
 def _draw(visit: Visit, prompt: SentPrompt) -> None:
@@ -147,7 +147,7 @@ def _fold(visit: Visit, title: str, draw: Callable[[], object]) -> None:
 
 
 TABS: Final = {"timeline": "Timeline", "prompts": "Prompts"}
-LOOK_AGAIN: Final = 2.0  # seconds between two reads of a run whose events the visitor may not see
+POLL_INTERVAL: Final = 2.0  # seconds between two reads of a run whose events the visitor may not see
 _GREW: Final = frozenset({"message", "step.started", "step.done"})
 
 
@@ -182,7 +182,7 @@ class RunView:
         self._empty = box("div")
 
     async def draw(self) -> None:
-        """Draw it, and keep it as it is."""
+        """Render the page, and keep it up to date."""
         topic = Topic(kind="run", id=self._run_id)
         work = follow(self._visit, topic, read=self._read, draw=self._update, lost=self._lost.set_visibility)
         await self._show_head()
@@ -196,7 +196,7 @@ class RunView:
         with self._empty.clear():
             draw_broken(self._course.broken)
             if not self._course.numbers:
-                nothing("Nothing has happened yet.", "Its steps appear here as they are made.")
+                nothing("Nothing has happened yet.", "Steps appear here as they are executed.")
 
     async def _show_head(self) -> None:
         await self._visit.permits.run(self._visit.caller, self._run_id)
@@ -240,7 +240,7 @@ async def _draw_status(visit: Visit, run: Run) -> None:
                 badge(current.status, KINDS.get(current.status, ""))
             when(current.started_at or current.created_at)
             plain_text(
-                "It runs in a thread that is not yours: you see how it stands, not what is said there.",
+                "This run belongs to another person's thread. Only its status is shown.",
                 "p",
                 "quiet",
             )
@@ -251,11 +251,11 @@ async def _draw_status(visit: Visit, run: Run) -> None:
 
     await show(run)
     if not run.over:
-        visit.view.run(poll(read, LOOK_AGAIN))
+        visit.view.run(poll(read, POLL_INTERVAL))
 
 
 PAGE: Final = 50
-"""Seconds between two looks: no topic tells of all runs, and one query of a page costs less than following them all."""
+"""Seconds between two polls: no topic has the events of all runs, and querying a page is cheaper than following all."""
 STATUSES: Final[Mapping[str, RunStatus]] = {each: each for each in get_args(RunStatus)}
 
 
@@ -291,13 +291,13 @@ async def draw_nodes(visit: Visit) -> None:
             _draw_nodes(nodes, depths)
 
     await read()
-    visit.view.run(poll(read, LOOK_AGAIN, lost.set_visibility))
+    visit.view.run(poll(read, POLL_INTERVAL, lost.set_visibility))
 
 
 def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
     if not nodes:
         nothing(
-            "There is no cluster on this database.", "TOOLWRIGHT_CLUSTER has several processes execute runs."
+            "This database has no cluster.", "Set TOOLWRIGHT_CLUSTER to execute runs in several processes."
         )
         return
     now = datetime.now(UTC)
@@ -318,11 +318,11 @@ def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
                     plain_text("living" if alive else "dead", "td", "" if alive else "bad")
                     plain_text(node.address, "td", "mono")
     waits = seconds_since(depths.oldest_wake, now)
-    plain_text(f"The oldest wake-up that no node has taken is due for {waits:.1f} s.", "p", "quiet small")
+    plain_text(f"The oldest unclaimed wake-up has been due for {waits:.1f} s.", "p", "quiet small")
 
 
 class RunList:
-    """A page of them, kept as they are."""
+    """A page of runs, kept up to date."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -337,9 +337,9 @@ class RunList:
         self._more: bool | None = None
 
     async def draw(self) -> None:
-        """Draw the page, and keep looking."""
+        """Render the page, and poll for changes."""
         await self._read()
-        self._visit.view.run(poll(self._read, LOOK_AGAIN, self._lost.set_visibility))
+        self._visit.view.run(poll(self._read, POLL_INTERVAL, self._lost.set_visibility))
 
     async def _read(self) -> None:
         check_service(self._visit)
@@ -361,16 +361,16 @@ class RunList:
         for agent_id in {each.agent for each in runs} - {*self._names}:
             self._names[agent_id] = await agent_name(self._visit, agent_id)
         self._rows.show({each.id: each for each in runs[:PAGE]})
-        self._draw_rest(empty=not runs, more=len(runs) > PAGE)
+        self._draw_footer(empty=not runs, more=len(runs) > PAGE)
         with self._broken.clear():
             draw_broken(runs)
 
-    def _draw_rest(self, *, empty: bool, more: bool) -> None:
+    def _draw_footer(self, *, empty: bool, more: bool) -> None:
         with self._empty.clear():
             if empty and {*self._visit.query} - {"page"}:
-                nothing("No run is like that.", "Take a filter away.")
+                nothing("No matching runs.", "Remove a filter.")
             elif empty:
-                nothing("There are no runs here yet.", "A run begins when somebody writes to an agent.")
+                nothing("No runs yet.", "A run starts when an agent receives a message.")
         if more != self._more:
             self._more = more
             with self._pager.clear():

@@ -29,20 +29,20 @@ PLACES: Final = (  # path, name, icon, key, and whether it is for services alone
     ("/tools", "Tools", "build", "o", True),
 )
 KEYS: Final = (
-    ("/", "Write, or search"),
+    ("/", "Focus the message or search field"),
     ("Enter", "Send"),
-    ("Shift Enter", "Another line"),
+    ("Shift Enter", "Insert a line break"),
     ("Esc", "Leave the field"),
-    ("?", "These keys"),
+    ("?", "Show these shortcuts"),
 )
-LOOK_AGAIN: Final = (
+POLL_INTERVAL: Final = (
     3.0  # seconds between two counts: what waits in threads has no events that one could follow
 )
 MOST: Final = 99
 
 
 def draw_navigation(visit: Visit) -> None:
-    """Draw it, and keep its counts."""
+    """Render the navigation, and keep its counts up to date."""
     counts: dict[str, TextElement] = {}
     with box("nav", "navigation") as navigation:
         navigation.props["aria-label"] = "Main"
@@ -66,7 +66,7 @@ def draw_navigation(visit: Visit) -> None:
 
 
 def _sign_out(visit: Visit) -> None:
-    """Ask whether the session of this browser is to end, or every session of the caller."""
+    """Ask whether to end this session or every session of the caller."""
     with opened(visit, "Sign out?") as dialog, box("div", "row"):
         action("Sign out", lambda: ui.run_javascript("toolwright.signOut()"), kind="primary")
         action("Sign out everywhere", lambda: ui.run_javascript("toolwright.signOut(true)"))
@@ -84,14 +84,14 @@ async def _count(visit: Visit, unread: TextElement, pending: TextElement) -> Non
             return
         except StoreError:
             pass  # the views say so
-        await asyncio.sleep(LOOK_AGAIN)
+        await asyncio.sleep(POLL_INTERVAL)
 
 
-def _show(shown: TextElement, count: int, what: str) -> None:
+def _show(element: TextElement, count: int, what: str) -> None:
     text = "" if count == 0 else f"{MOST}+" if count > MOST else str(count)
-    if shown.text != text:
-        shown.text = text
-        shown.props["title"] = f"{count} {what}" if count else ""
+    if element.text != text:
+        element.text = text
+        element.props["title"] = f"{count} {what}" if count else ""
 
 
 def _show_keys(visit: Visit) -> None:
@@ -104,7 +104,7 @@ def _show_keys(visit: Visit) -> None:
 
 
 Draw = Callable[..., Awaitable[None]]
-"""Draws the view of a path, whose parameters it takes by their names."""
+"""Renders the view of a path. It gets the path's parameters by name."""
 ROUTES: Final[dict[str, Draw]] = {
     "/": spaces.draw_list,
     "/spaces": spaces.draw_list,
@@ -161,13 +161,13 @@ class _Views(ui.sub_pages):
     """The views by their paths."""
 
     def _render_404(self) -> None:
-        heading("Not here")
-        nothing("The console has no such page.")
+        heading("Not found")
+        nothing("The console has no page with this address.")
         link("To the spaces", "/")
 
 
 def _view(visit: Visit, draw: Draw) -> Callable[[PageArguments], Awaitable[None]]:
-    """Draw a view, or say why it cannot be shown."""
+    """Render a view, or the reason why it cannot be shown."""
 
     async def shown(arguments: PageArguments) -> None:
         visit.begin_view()
@@ -178,7 +178,7 @@ def _view(visit: Visit, draw: Draw) -> Callable[[PageArguments], Awaitable[None]
         except Unauthorized:
             visit.sign_in()
         except ToolwrightError as error:
-            heading("Not here")
+            heading("Not found")
             nothing(error.message)
             link("To the spaces", "/")
 

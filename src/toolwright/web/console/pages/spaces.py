@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from nicegui import ui
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.space import Space, SpaceKind
 from toolwright.core.text import quantity
@@ -26,7 +26,7 @@ NEW: Final[JSONObject] = {
         "kind": {
             "enum": ["private", "public", "dm"],
             "title": "Kind",
-            "description": "private: members alone · public: everybody may read and write · dm: two members",
+            "description": "private: members only · public: everyone may read and write · dm: two members",
         },
     },
     "required": ["name", "kind"],
@@ -46,7 +46,7 @@ async def draw_list(visit: Visit) -> None:
 
 
 class SpaceList:
-    """Spaces, the oldest first, a page at a time."""
+    """Spaces, oldest first, a page at a time."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -54,7 +54,7 @@ class SpaceList:
         self._offset = 0
 
     async def draw(self) -> None:
-        """Draw them, and keep them as they are."""
+        """Render the spaces, and keep them up to date."""
         topic = Topic(kind="spaces", id="")
         self._visit.view.run(follow(self._visit, topic, read=self._read, draw=self._update))
 
@@ -69,12 +69,12 @@ class SpaceList:
     async def _read(self) -> None:
         visit, caller = self._visit, self._visit.caller
         seen_by = None if caller.kind == "service" else caller.entity_id
-        spaces = all_of(await visit.runtime.spaces.list(PAGE + 1, self._offset, seen_by=seen_by))
+        spaces = all_rows(await visit.runtime.spaces.list(PAGE + 1, self._offset, seen_by=seen_by))
         unread = await unread_of(visit)
         self._list.clear()
         with self._list:
             if not spaces:
-                nothing("There are no spaces for you yet.", "In a space people and agents talk.")
+                nothing("No spaces yet.", "People and agents talk in spaces.")
                 return
             with box("div", "list"):
                 for space in spaces[:PAGE]:
@@ -92,7 +92,7 @@ async def unread_of(visit: Visit) -> Mapping[str, int]:
     if me is None:
         return {}
     read = {each.space_id: each.read_seq for each in await visit.runtime.spaces.memberships(me)}
-    spaces = all_of(await visit.runtime.spaces.list(200, seen_by=me))
+    spaces = all_rows(await visit.runtime.spaces.list(200, seen_by=me))
     return {
         each.id: each.seq - read[each.id] for each in spaces if each.id in read and each.seq > read[each.id]
     }
@@ -111,8 +111,8 @@ def _draw_space(space: Space, unread: int | None) -> None:
 
 
 async def _draw_speaker(visit: Visit) -> None:
-    """Draw the choice of a person to speak as."""
-    people = all_of(await people_of(visit, 200))
+    """Render the selection of a person to speak as."""
+    people = all_rows(await people_of(visit, 200))
     names = {each.id: name_of(each) for each in people}
     chosen = visit.speaker_id if visit.speaker_id in names else None
 
@@ -135,4 +135,12 @@ def _ask_for_space(visit: Visit) -> None:
         )
         ui.navigate.to(f"/spaces/{space.id}")
 
-    fill_in(visit, "A new space", NEW, made, values={"kind": "private"}, label="Make it", done="It is made.")
+    fill_in(
+        visit,
+        "New space",
+        NEW,
+        made,
+        values={"kind": "private"},
+        label="Create",
+        done="The space was created.",
+    )

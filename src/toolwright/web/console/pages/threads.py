@@ -6,7 +6,7 @@ from typing import Final
 
 from nicegui import ui
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.results.content import Attachment
 from toolwright.core.text import brief, quantity
@@ -44,7 +44,7 @@ from toolwright.web.console.threads.head import (
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, plain_text, when
 
-TABS: Final = {"messages": "Messages", "family": "Threads below", "files": "Files", "values": "Values"}
+TABS: Final = {"messages": "Messages", "family": "Child threads", "files": "Files", "values": "Values"}
 _FACTS: Final = frozenset({"subagent.created", "subagent.finished", "variables.required"})
 
 
@@ -73,7 +73,7 @@ async def draw_thread(visit: Visit, thread_id: str) -> None:
 
 
 class ThreadView:
-    """The conversation, live, and where one writes."""
+    """The live conversation, and the field for a new message."""
 
     def __init__(self, visit: Visit, thread: Thread, head: ThreadHead) -> None:
         self._visit = visit
@@ -84,7 +84,7 @@ class ThreadView:
         self._place = box("div")
 
     async def draw(self) -> None:
-        """Draw it, and keep it as it is."""
+        """Render the page, and keep it up to date."""
         user = "You" if self._thread.user_id in self._visit.caller.user_ids else "User"
         names = Names(user=user, agent=await agent_name(self._visit, self._thread.answering))
         with self._place:
@@ -95,7 +95,7 @@ class ThreadView:
             self._empty = box("div")
             self._requests = box("div")
             if self._thread.is_over:
-                plain_text("This thread is over: nobody answers in it any more.", "p", "note section")
+                plain_text("This thread is closed. Its agent no longer answers.", "p", "note section")
             else:
                 Composer(self._visit, self._send)
         topic = Topic(kind="thread", id=self._thread.id)
@@ -109,13 +109,13 @@ class ThreadView:
         self._writing.clear()
         with self._empty.clear():
             if self._conversation.is_empty:
-                nothing("Nothing was said here yet.", "Write the first message below.")
+                nothing("No messages yet.", "Write the first message below.")
         await self._show_open_calls()
         await self._draw_requests()
         await self._draw_failure()
 
     async def _show_open_calls(self) -> None:
-        """Show the questions of the open run: a handler's question is part of no message."""
+        """Show the questions of the open run: no message contains a handler's question."""
         run_id = (await self._visit.runtime.threads.get(self._thread.id)).run_id
         if run_id is not None:
             sight = self._visit.caller.sight
@@ -127,8 +127,8 @@ class ThreadView:
         run = await last_run_of(self._visit, await self._visit.runtime.threads.get(self._thread.id))
         with self._failure.clear():
             if run is not None and run.status == "failed":
-                with box("div", "error row section") as told:
-                    told.props["role"] = "alert"
+                with box("div", "error row section") as row:
+                    row.props["role"] = "alert"
                     plain_text(joined(run.error_code or "", run.error or "The run failed."))
                     run_link(run.id)
                     action("Retry the run", lambda: retry(self._visit, run.id), icon="replay")
@@ -177,7 +177,7 @@ class ThreadView:
 
     def _end(self) -> None:
         with self._place.clear():
-            nothing("This thread is gone.")
+            nothing("This thread was deleted.")
             link("To the threads", "/threads")
         self._visit.view.close()
 
@@ -208,15 +208,15 @@ async def _draw_list(visit: Visit) -> None:
     threads = await read_short(
         read, PAGE + 1, (page - 1) * PAGE, lambda thread: changed(thread, arguments=None)
     )
-    shown = all_of(threads)[:PAGE]
-    if not shown:
-        nothing("There are no threads here yet.", "In a thread you talk with one agent.")
+    page_threads = all_rows(threads)[:PAGE]
+    if not page_threads:
+        nothing("No threads yet.", "In a thread you talk to one agent.")
         return
-    names = {each.answering: await agent_name(visit, each.answering) for each in shown}
-    titles = [await title_of(visit, each) for each in shown]
-    statuses = [await status_of(visit, each, await last_run_of(visit, each)) for each in shown]
+    names = {each.answering: await agent_name(visit, each.answering) for each in page_threads}
+    titles = [await title_of(visit, each) for each in page_threads]
+    statuses = [await status_of(visit, each, await last_run_of(visit, each)) for each in page_threads]
     with box("div", "list"):
-        for thread, title, status in zip(shown, titles, statuses, strict=True):
+        for thread, title, status in zip(page_threads, titles, statuses, strict=True):
             _draw_thread(visit, thread, title, names[thread.answering], status)
     pager(visit, "/threads", page, more=len(threads) > PAGE)
 
@@ -229,7 +229,7 @@ def _draw_thread(visit: Visit, thread: Thread, title: str, agent: str, status: s
             plain_text(title, "span", "title")
             about = [
                 agent if title != agent else "",
-                "below another thread" if thread.parent_id is not None else "",
+                "child thread" if thread.parent_id is not None else "",
             ]
             if visit.is_service and thread.user_id is not None:
                 about.append(f"for {brief(thread.user_id, 60)}")
@@ -242,18 +242,18 @@ async def ask_for_thread(visit: Visit) -> None:
     """Ask for the agent and the first message, and create the thread."""
     names: dict[str, str] = {}
     if visit.is_service:
-        agents = all_of(await visit.runtime.agents.list(MOST_AGENTS))
+        agents = all_rows(await visit.runtime.agents.list(MOST_AGENTS))
         names = {each.id: brief(each.name, 100) for each in agents}
-    asked = visit.query.get("agent", "")
+    preset = visit.query.get("agent", "")
     dialog = ui.dialog()
     dialog.on("hide", dialog.delete)
     with dialog, ui.card().classes("dialog"), box("div", "stack"):
         plain_text("New thread", "h2")
         if names:
-            chosen = next((key for key, name in names.items() if asked in (key, name)), next(iter(names)))
+            chosen = next((key for key, name in names.items() if preset in (key, name)), next(iter(names)))
             agent: ui.select | ui.input = ui.select(names, value=chosen, label="Agent", with_input=True)
         else:
-            agent = ui.input("Agent", value=asked)
+            agent = ui.input("Agent", value=preset)
         agent.props("outlined dense")
         message = ui.textarea("First message").props("outlined dense autogrow autofocus")
 
@@ -266,13 +266,13 @@ async def ask_for_thread(visit: Visit) -> None:
                 dialog.close()
 
         with box("div", "row"):
-            action("Begin", confirmed, kind="primary")
-            action("Never mind", dialog.close)
+            action("Start", confirmed, kind="primary")
+            action("Cancel", dialog.close)
     dialog.open()
 
 
 async def begin(visit: Visit, agent: str, message: str) -> str:
-    """Create a thread, a person's for themselves, and send the first message if there is one; the thread's id."""
+    """Create a thread and send the first message, if any. Returns the thread's id. A person owns their threads."""
     if not agent:
         raise InvalidRequest("Enter an agent's name.")
     owner = owner_of_new(visit.caller, None)

@@ -49,7 +49,7 @@ def _draw(visit: Visit, tool: Tool, agent_id: str | None) -> None:
         folded(visit, "Schema as JSON", tool.offered)
     _needs(tool)
     if tool.latent:
-        plain_text("The model itself carries this tool out: there is nothing to call.", "p", "note section")
+        plain_text("The model's provider executes this tool. It cannot be called here.", "p", "note section")
     else:
         ToolTester(visit, tool, agent_id).draw()
 
@@ -70,7 +70,7 @@ def _needs(tool: Tool) -> None:
     if tool.tenvs is not None:
         with box("section", "section stack"):
             plain_text("Tenvs", "h2")
-            plain_text("What a thread must bring.", "p", "quiet small")
+            plain_text("Variables that the thread must provide.", "p", "quiet small")
             parameter_table(tool.tenvs.model_json_schema())
 
 
@@ -109,12 +109,14 @@ class _Tools:
     async def _all(self) -> Sequence[tuple[Tool, Agent | None]]:
         runtime = self._visit.runtime
         rows: list[tuple[Tool, Agent | None]] = [(tool, None) for tool in runtime.tools]
-        named = {tool.name for tool in runtime.tools}
+        app_names = {tool.name for tool in runtime.tools}
         for each in await runtime.agents.list(MOST_AGENTS):
             active = await runtime.agents.usable(each.id)
             sides = () if active is None else tuple(active.sides.values())
-            own = {tool.name: tool for side in sides for tool in side.tools if tool.name not in named}
-            rows += [(tool, each) for tool in own.values()]
+            agent_tools = {
+                tool.name: tool for side in sides for tool in side.tools if tool.name not in app_names
+            }
+            rows += [(tool, each) for tool in agent_tools.values()]
         return rows
 
     async def _read(self, limit: int, offset: int) -> Sequence[_Row]:
@@ -133,7 +135,7 @@ class _Tools:
 
     def _none(self) -> None:
         if self._filter:
-            nothing("No tool of that name", "The filter looks at names and descriptions.")
+            nothing("No matching tools", "The filter searches names and descriptions.")
         else:
             nothing("No tools yet", "Declare one in the app: tw.App(tools=[…]).")
 

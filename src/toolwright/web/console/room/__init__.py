@@ -1,1 +1,1 @@
-"""A space as a page: its messages as they come, who is there, and where one writes."""
+"""Page of a space: live messages, presence, and the field for a new message."""

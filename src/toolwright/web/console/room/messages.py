@@ -1,4 +1,4 @@
-"""The messages of a room."""
+"""The messages on the page of a space."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +17,7 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import LONGEST_SHOWN, box
 from toolwright.wire.space import space_message_json
 
-GONE = "Somebody who is gone"
+GONE = "A deleted person or agent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +64,13 @@ def message_from_json(message: JSONObject) -> RoomMessage:
     )
 
 
-def shown_message(row: MessageView) -> RoomMessage:
+def room_message(row: MessageView) -> RoomMessage:
     """Return the message of that row."""
     return message_from_json(space_message_json(row.message, row.author, row.reactions))
 
 
 MOST_DRAWN: Final = 200
-"""Messages on the page at once: further ones take the place of those at the other end."""
+"""Most messages on the page: further ones replace those at the other end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,9 +87,9 @@ class MessageActions:
 
 @dataclass(slots=True)
 class _Row:
-    """A message on the page, and its parts that change."""
+    """A message on the page, and its changing parts."""
 
-    said: RoomMessage
+    message: RoomMessage
     frame: MessageFrame
     prose: Prose | None = None
     card: CallCard | None = None
@@ -100,7 +100,7 @@ class MessageList:
     """Messages in order, in an element of the page."""
 
     visit: Visit
-    doings: MessageActions
+    actions: MessageActions
     space_id: str
     is_cut: bool = False  # whether the newest messages are not drawn any more
     _rows: dict[str, _Row] = field(default_factory=dict[str, _Row])
@@ -115,68 +115,68 @@ class MessageList:
 
     @property
     def first(self) -> RoomMessage | None:
-        """The oldest message that is drawn."""
-        return next((row.said for row in self._rows.values()), None)
+        """The oldest message on the page."""
+        return next((row.message for row in self._rows.values()), None)
 
     @property
     def newest_seq(self) -> int:
-        """The place of the newest message that is drawn."""
-        return max([row.said.seq or 0 for row in self._rows.values()], default=0)
+        """The seq of the newest message on the page, or 0."""
+        return max([row.message.seq or 0 for row in self._rows.values()], default=0)
 
-    def known(self, message_id: str) -> RoomMessage | None:
-        """Return the message with that id, if it is drawn."""
+    def get(self, message_id: str) -> RoomMessage | None:
+        """Return the message with that id, or None if it is not on the page."""
         row = self._rows.get(message_id)
-        return None if row is None else row.said
+        return None if row is None else row.message
 
     async def draw_all(self, messages: Sequence[RoomMessage]) -> None:
-        """Draw these messages only."""
+        """Replace all messages on the page by these."""
         self.is_cut = False
         self._rows.clear()
         self._list.clear()
-        for said in messages:
-            await self.put(said)
+        for message in messages:
+            await self.put(message)
             await asyncio.sleep(0)  # others have their turn
 
     async def draw_before(self, messages: Sequence[RoomMessage]) -> None:
-        """Draw earlier messages before the others, and remove the newest beyond the maximum."""
+        """Insert earlier messages before the others, and remove the newest beyond the maximum."""
         later = [*self._rows.values()]
         self._rows.clear()
-        for index, said in enumerate(messages):
-            row = self._rows[said.id] = self._new_row(said)
+        for index, message in enumerate(messages):
+            row = self._rows[message.id] = self._new_row(message)
             row.frame.move(self._list, index)
             await self._draw_body(row)
             await asyncio.sleep(0)  # others have their turn
         for row in later:
-            self._rows[row.said.id] = row
+            self._rows[row.message.id] = row
         for row in [*self._rows.values()][MOST_DRAWN:]:
-            self.remove(row.said.id)
+            self.remove(row.message.id)
             self.is_cut = True
 
-    async def put(self, said: RoomMessage) -> None:
-        """Draw the current state of a message; a new one at the end."""
-        self._names[said.entity_id] = said.author
-        row = self._rows.get(said.id)
+    async def put(self, message: RoomMessage) -> None:
+        """Show the current state of a message. A new one is appended."""
+        self._names[message.entity_id] = message.author
+        row = self._rows.get(message.id)
         if row is None:
             if self.is_cut:
                 return
-            row = self._rows[said.id] = self._new_row(said)
+            row = self._rows[message.id] = self._new_row(message)
             for old in [*self._rows][:-MOST_DRAWN]:
                 self.remove(old)
             await self._draw_body(row)
             return
-        row.said = said
+        row.message = message
         row.frame.props["streaming"] = False
-        row.frame.props["said"] = self._frame(said)
+        row.frame.props["message"] = self._frame(message)
         await self._draw_body(row)
 
-    async def stream(self, said: RoomMessage) -> None:
-        """Draw a message that is still streaming."""
+    async def stream(self, message: RoomMessage) -> None:
+        """Show a message that is still streaming."""
         if self.is_cut:
             return
-        row = self._rows.get(said.id)
+        row = self._rows.get(message.id)
         if row is None:
-            row = self._rows[said.id] = self._new_row(said)
-        row.said = said
+            row = self._rows[message.id] = self._new_row(message)
+        row.message = message
         row.frame.props["streaming"] = True
         await self._draw_body(row)
 
@@ -186,64 +186,64 @@ class MessageList:
         if row is not None:
             row.frame.delete()
 
-    def set_reaction(self, message_id: str, emoji: str, entity_id: str, *, there: bool) -> None:
+    def set_reaction(self, message_id: str, emoji: str, entity_id: str, *, is_set: bool) -> None:
         """Add or remove a reaction."""
         row = self._rows.get(message_id)
         if row is None:
             return
-        others = [each for each in row.said.reactions if each != (emoji, entity_id)]
-        row.said = replace(row.said, reactions=[*others, (emoji, entity_id)] if there else others)
-        row.frame.props["said"] = self._frame(row.said)
+        others = [each for each in row.message.reactions if each != (emoji, entity_id)]
+        row.message = replace(row.message, reactions=[*others, (emoji, entity_id)] if is_set else others)
+        row.frame.props["message"] = self._frame(row.message)
 
-    def _new_row(self, said: RoomMessage) -> _Row:
+    def _new_row(self, message: RoomMessage) -> _Row:
         with self._list:
-            frame = MessageFrame(self._frame(said))
-        row = _Row(said, frame)
-        doings = self.doings
-        frame.on_react(lambda emoji: doings.react(row.said, emoji))
-        frame.on("reply", lambda: doings.reply(row.said))
-        frame.on("run", lambda: doings.show_run(row.said))
-        frame.on("edit", lambda: doings.edit(row.said))
-        frame.on("erase", lambda: doings.erase(row.said))
+            frame = MessageFrame(self._frame(message))
+        row = _Row(message, frame)
+        actions = self.actions
+        frame.on_react(lambda emoji: actions.react(row.message, emoji))
+        frame.on("reply", lambda: actions.reply(row.message))
+        frame.on("run", lambda: actions.show_run(row.message))
+        frame.on("edit", lambda: actions.edit(row.message))
+        frame.on("erase", lambda: actions.erase(row.message))
         return row
 
     async def _draw_body(self, row: _Row) -> None:
-        said = row.said
-        if said.call is None:
+        message = row.message
+        if message.call is None:
             if row.prose is None:
                 with row.frame:
                     row.prose = Prose("")
-            row.prose.props["content"] = brief(said.content, LONGEST_SHOWN)
+            row.prose.props["content"] = brief(message.content, LONGEST_SHOWN)
             return
         with row.frame:
             if row.card is None:
                 row.card = CallCard(self.visit)
-            if said.call.get("status") == "streaming":
-                row.card.stream(said.call)
+            if message.call.get("status") == "streaming":
+                row.card.stream(message.call)
             else:
-                await row.card.show_message(said.call, self.space_id)
+                await row.card.show_message(message.call, self.space_id)
 
-    def _frame(self, said: RoomMessage) -> JSONObject:
+    def _frame(self, message: RoomMessage) -> JSONObject:
         """Return the data of a message's frame."""
-        parent = None if said.parent_id is None else self.known(said.parent_id)
+        parent = None if message.parent_id is None else self.get(message.parent_id)
         about = "An earlier message" if parent is None else f"{parent.author}: {parent.gist}"
         return {
-            "id": said.id,
-            "author": said.author,
-            "byAgent": said.by_agent,
-            "isCall": said.call is not None,
-            "at": said.at.isoformat(),
-            "edited": said.edited,
-            "parent": None if said.parent_id is None else about,
-            "mayChange": said.call is None and self.doings.may_change(said),
-            "reactions": self._reactions(said),
+            "id": message.id,
+            "author": message.author,
+            "byAgent": message.by_agent,
+            "isCall": message.call is not None,
+            "at": message.at.isoformat(),
+            "edited": message.edited,
+            "parent": None if message.parent_id is None else about,
+            "mayChange": message.call is None and self.actions.may_change(message),
+            "reactions": self._reactions(message),
         }
 
-    def _reactions(self, said: RoomMessage) -> JSON:
+    def _reactions(self, message: RoomMessage) -> JSON:
         me = self.visit.speaker_id
-        shown: list[JSON] = []
-        for emoji in dict.fromkeys([emoji for emoji, _ in said.reactions]):
-            who = [entity for each, entity in said.reactions if each == emoji]
+        reactions: list[JSON] = []
+        for emoji in dict.fromkeys([emoji for emoji, _ in message.reactions]):
+            who = [entity for each, entity in message.reactions if each == emoji]
             names = ", ".join(self._names.get(each, "Somebody") for each in who[:20])
-            shown.append({"emoji": emoji, "count": len(who), "mine": me in who, "who": names})
-        return shown
+            reactions.append({"emoji": emoji, "count": len(who), "mine": me in who, "who": names})
+        return reactions

@@ -7,7 +7,7 @@ from typing import Final
 
 from nicegui import ui
 
-from toolwright.core.broken_rows import Rows, all_of, broken_of
+from toolwright.core.broken_rows import Rows, all_rows, broken_rows
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.spaces.space import Entity
 from toolwright.web.console.browsing import check_service
@@ -20,7 +20,7 @@ MOST_AGENTS: Final = 100_000  # which stand before the people in the journal's l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """A member of a space, as it is shown."""
+    """A member of a space for display."""
 
     entity_id: str
     name: str
@@ -36,12 +36,12 @@ async def people_of(visit: Visit, limit: int, offset: int = 0) -> Sequence[Entit
     """Return a page of the app's people, oldest first."""
     agents = await visit.runtime.agents.list(MOST_AGENTS)
     rows = await visit.runtime.entities.list(limit, len(agents) + offset)
-    return Rows([each for each in rows if each.type == "human"], broken_of(rows))
+    return Rows([each for each in rows if each.type == "human"], broken_rows(rows))
 
 
 async def guests_of(visit: Visit, space_id: str) -> Sequence[Guest]:
     """Return the members of the space, in the order of joining, without deleted ones."""
-    members = all_of(await visit.runtime.spaces.members(space_id))
+    members = all_rows(await visit.runtime.spaces.members(space_id))
     entities = [await visit.runtime.spaces.entity(each.entity_id) for each in members]
     return [
         Guest(entity_id=each.id, name=name_of(each), is_agent=each.type == "agent")
@@ -56,11 +56,11 @@ def draw_guests(guests: Sequence[Guest], present: set[str], at_work: set[str]) -
         row.props["role"] = "list"
         row.props["aria-label"] = "Members"
         for guest in guests[:50]:
-            here = guest.entity_id in (at_work if guest.is_agent else present)
-            with box("span", "guest here" if here else "guest") as shown:
-                shown.props["role"] = "listitem"
-                shown.props["title"] = (
-                    f"{'Agent' if guest.is_agent else 'Person'}{', here now' if here else ''}"
+            is_active = guest.entity_id in (at_work if guest.is_agent else present)
+            with box("span", "guest here" if is_active else "guest") as element:
+                element.props["role"] = "listitem"
+                element.props["title"] = (
+                    f"{'Agent' if guest.is_agent else 'Person'}{', here now' if is_active else ''}"
                 )
                 plain_text(guest.name, "span")
                 if guest.is_agent:
@@ -74,13 +74,13 @@ def activity_line(guests: Sequence[Guest], typing: set[str], at_work: set[str], 
     people = [each.name for each in guests if each.entity_id in typing and each.entity_id != me]
     agents = [each.name for each in guests if each.entity_id in at_work]
     typed = f"{_listed(people)} {'is' if len(people) == 1 else 'are'} typing …" if people else ""
-    works = f"{_listed(agents)} {'is' if len(agents) == 1 else 'are'} at work …" if agents else ""
+    works = f"{_listed(agents)} {'is' if len(agents) == 1 else 'are'} working …" if agents else ""
     return " ".join(filter(None, (typed, works)))
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = [*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    parts = [*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])]
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 MOST: Final = 200  # people and agents that can be chosen from; others are taken in by their ids over the API
@@ -89,19 +89,19 @@ MOST: Final = 200  # people and agents that can be chosen from; others are taken
 async def choose_members(visit: Visit, space_id: str) -> None:
     """Open a dialog with all members and candidates."""
     check_service(visit)
-    there = await guests_of(visit, space_id)
-    members = {guest.entity_id for guest in there}
+    guests = await guests_of(visit, space_id)
+    members = {guest.entity_id for guest in guests}
     agents = {
-        agent.entity_id: f"{agent.name} (agent)" for agent in all_of(await visit.runtime.agents.list(MOST))
+        agent.entity_id: f"{agent.name} (agent)" for agent in all_rows(await visit.runtime.agents.list(MOST))
     }
-    people = {each.id: name_of(each) for each in all_of(await people_of(visit, MOST))}
+    people = {each.id: name_of(each) for each in all_rows(await people_of(visit, MOST))}
     others = {id_: name for id_, name in (people | agents).items() if id_ not in members}
     with opened(visit, "Members") as dialog:
         with box("div", "list"):
-            for guest in there:
+            for guest in guests:
                 _draw_member(visit, space_id, guest, dialog)
         if others:
-            chosen = ui.select(others, label="Somebody else", with_input=True).props("outlined dense")
+            chosen = ui.select(others, label="Add a person or agent", with_input=True).props("outlined dense")
 
             async def add() -> None:
                 if chosen.value is None:
@@ -122,11 +122,11 @@ def _draw_member(visit: Visit, space_id: str, guest: Guest, dialog: ui.dialog) -
         await visit.runtime.spaces.remove_member(space_id, guest.entity_id)
 
     async def removed() -> None:
-        if await visit.act(remove(), f"{guest.name} is no member any more."):
+        if await visit.act(remove(), f"{guest.name} is no longer a member."):
             dialog.close()
 
     with box("div", "item"):
         plain_text(guest.name, "span", "fill")
         if guest.is_agent:
             plain_text("agent", "span", "badge")
-        icon_action("person_remove", f"Take {guest.name} out", partial(removed))
+        icon_action("person_remove", f"Remove {guest.name}", partial(removed))

@@ -9,7 +9,7 @@ from nicegui import ui
 from nicegui.element import Element
 
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.broken_rows import all_of, ended_early
+from toolwright.core.broken_rows import all_rows, ended_early
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import PageLimit
@@ -23,7 +23,7 @@ from toolwright.web.console.room.messages import (
     MessageList,
     RoomMessage,
     message_from_json,
-    shown_message,
+    room_message,
 )
 from toolwright.web.console.room.people import (
     Guest,
@@ -35,7 +35,7 @@ from toolwright.web.console.room.people import (
 )
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, icon_action, link, nothing, plain_text
-from toolwright.wire.call import call_shown_by, message_id_of
+from toolwright.wire.call import call_message_id, shown_call_id
 
 STILL = 3.0  # seconds without a key after which a person counts as not typing
 
@@ -75,17 +75,17 @@ class Composer:
                 self._field = self._draw_field(speaker)
                 icon_action("send", "Send", self._send)
 
-    def reply(self, said: RoomMessage) -> None:
+    def reply(self, message: RoomMessage) -> None:
         """Make the next text a reply to that message."""
-        self._parent, self._edited = said, None
-        self._draw_about(f"Reply to {said.author}: {said.gist}")
+        self._parent, self._edited = message, None
+        self._draw_about(f"Reply to {message.author}: {message.gist}")
 
-    def change(self, said: RoomMessage) -> None:
+    def change(self, message: RoomMessage) -> None:
         """Make the next text replace that message's."""
-        self._parent, self._edited = None, said
+        self._parent, self._edited = None, message
         self._draw_about("Edit your message")
         if self._field is not None:
-            self._field.value = said.content
+            self._field.value = message.content
 
     def _draw_field(self, speaker: Entity) -> ui.textarea:
         field = message_field(f"Message as {name_of(speaker)}", self._send)
@@ -123,7 +123,7 @@ class Composer:
             return
         with self._about.clear(), box("div", "row quiet small"):
             plain_text(text, "span", "fill")
-            icon_action("close", "Never mind", self._forget)
+            icon_action("close", "Cancel", self._forget)
         self._field.run_method("focus")
 
     def _type(self) -> None:
@@ -156,10 +156,10 @@ class Room:
             self._lost = box("div", "note")
             self._lost.set_visibility(False)
             with self._lost:
-                plain_text("The journal cannot be read: this page goes on when it is back.")
+                plain_text("The database is unavailable. This page updates when it is available again.")
             self._people = box()
             self._earlier = box()
-            self._messages = MessageList(visit, self._doings(), space.id)
+            self._messages = MessageList(visit, self._message_actions(), space.id)
             self._later = box("div", "row earlier")
             self._empty = box()
             self._typing = plain_text("", "div", "typing")
@@ -167,7 +167,7 @@ class Room:
             self._composer = Composer(visit, self._post, self._edit)
 
     async def draw(self) -> None:
-        """Draw the space, and keep it as it is."""
+        """Render the space, and keep it up to date."""
         await self._composer.draw()
         speaker_id = self._visit.speaker_id
         if speaker_id is not None:
@@ -187,20 +187,20 @@ class Room:
     async def _read_page(self) -> None:
         await self._visit.permits.space(self._visit.caller, self._space.id)
         messages = await self._visit.runtime.spaces.messages(self._space.id, PageLimit(PAGE))
-        await self._messages.draw_all([shown_message(each) for each in all_of(messages)])
-        self._draw_earlier(there_may_be=len(messages) == PAGE or ended_early(messages))
+        await self._messages.draw_all([room_message(each) for each in all_rows(messages)])
+        self._draw_earlier(has_more=len(messages) == PAGE or ended_early(messages))
         self._later.clear()
         self._empty.clear()
         if not messages:
             with self._empty:
-                nothing("Nothing was said here yet.", "Write the first message below.")
+                nothing("No messages yet.", "Write the first message below.")
         self._guests = await guests_of(self._visit, self._space.id)
         self._draw_people()
         await self._mark_read()
 
-    def _draw_earlier(self, *, there_may_be: bool) -> None:
+    def _draw_earlier(self, *, has_more: bool) -> None:
         self._earlier.clear()
-        if there_may_be:
+        if has_more:
             with self._earlier, box("div", "row earlier"):
                 action("Earlier messages", self._read_earlier, kind="plain")
 
@@ -216,8 +216,8 @@ class Room:
         messages = await self._visit.runtime.spaces.messages(
             self._space.id, PageLimit(PAGE), before=first.seq
         )
-        await self._messages.draw_before([shown_message(each) for each in all_of(messages)])
-        self._draw_earlier(there_may_be=len(messages) == PAGE or ended_early(messages))
+        await self._messages.draw_before([room_message(each) for each in all_rows(messages)])
+        self._draw_earlier(has_more=len(messages) == PAGE or ended_early(messages))
         with self._later.clear():
             if self._messages.is_cut:
                 action("Newest messages", self._read_newest)
@@ -227,7 +227,7 @@ class Room:
         ui.run_javascript("toolwright.toEnd()")
 
     async def _draw_events(self, events: Sequence[Event]) -> None:
-        """Draw new events in order; of streams only the last state of a batch."""
+        """Show new events in order; of each stream only the last state in a batch."""
         streams = {
             str(each.payload.get("streamId")): index
             for index, each in enumerate(events)
@@ -239,11 +239,11 @@ class Room:
                     not event.type.endswith("streaming")
                     or streams[str(event.payload.get("streamId"))] == index
                 ):
-                    await self._take_one(event)
+                    await self._handle_event(event)
                     await asyncio.sleep(0)  # others have their turn
         await self._mark_read()
 
-    async def _take_one(self, event: Event) -> None:
+    async def _handle_event(self, event: Event) -> None:
         payload: Any = event.payload  # as the wire's renderers write it
         match event.type:
             case "space.message" | "message_updated":
@@ -253,7 +253,7 @@ class Room:
             case "tool.started" | "tool.streaming":
                 await self._stream_call(event)
             case "space.message.aborted":
-                self._messages.remove(message_id_of(payload["streamId"]))
+                self._messages.remove(call_message_id(payload["streamId"]))
             case "message_deleted":
                 self._messages.remove(payload["messageId"])
             case "reaction_added" | "reaction_removed":
@@ -261,12 +261,12 @@ class Room:
                     payload["messageId"],
                     payload["emoji"],
                     payload["entityId"],
-                    there=event.type == "reaction_added",
+                    is_set=event.type == "reaction_added",
                 )
             case "agent.active" | "agent.inactive":
                 self._work(event)
             case "member_removed" if payload["entityId"] == self._visit.caller.entity_id:
-                await self._look_whether_gone()
+                await self._check_membership()
             case "member_added" | "member_removed":
                 self._guests = await guests_of(self._visit, self._space.id)
                 self._draw_people()
@@ -275,7 +275,7 @@ class Room:
             case _:
                 pass
 
-    async def _look_whether_gone(self) -> None:
+    async def _check_membership(self) -> None:
         """Check whether the visitor was removed from the space; a public one can still be read."""
         try:
             await self._visit.permits.space(self._visit.caller, self._space.id)
@@ -290,29 +290,29 @@ class Room:
         self._visit.view.close()
 
     async def _put(self, payload: Any) -> None:  # as above
-        """Draw the current state of a message; one that was too large for its event is read."""
+        """Show the current state of a message. One that was too large for its event is read from the journal."""
         message = payload["message"]
         if payload.get("truncated"):
             try:
                 row = await self._visit.runtime.spaces.message(message["id"])
             except NotFound:
                 return
-            [shown] = await self._visit.runtime.spaces.shown([row])
-            said = shown_message(shown)
+            [recent] = await self._visit.runtime.spaces.shown([row])
+            shown_row = room_message(recent)
         else:
-            said = message_from_json(message)
+            shown_row = message_from_json(message)
         stream_id = payload.get("streamId")
-        if stream_id is not None and said.id != message_id_of(stream_id):
-            self._messages.remove(message_id_of(stream_id))
+        if stream_id is not None and shown_row.id != call_message_id(stream_id):
+            self._messages.remove(call_message_id(stream_id))
         self._empty.clear()
-        await self._messages.put(said)
+        await self._messages.put(shown_row)
 
     def _streamed(self, event: Event, content: str = "", call: Any = None) -> RoomMessage:  # as above
         """Return the message or the call that an agent is writing."""
         entity_id = entity_id_of(event.agent or "")
         name = next((each.name for each in self._guests if each.entity_id == entity_id), "An agent")
         return RoomMessage(
-            id=message_id_of(str(event.payload["streamId"])),
+            id=call_message_id(str(event.payload["streamId"])),
             entity_id=entity_id,
             author=name,
             by_agent=True,
@@ -322,9 +322,9 @@ class Room:
         )
 
     async def _stream_call(self, event: Event) -> None:
-        """Draw a visible call whose arguments are still streaming, unless it exists already."""
+        """Show a visible call whose arguments are still streaming, unless it is on the page already."""
         payload: Any = event.payload  # as above
-        drawn = self._messages.known(message_id_of(payload["streamId"]))
+        drawn = self._messages.get(call_message_id(payload["streamId"]))
         if drawn is not None and (drawn.call or {}).get("status") != "streaming":
             return
         call: JSONObject = {**event.payload, "status": "streaming"}
@@ -357,18 +357,18 @@ class Room:
 
     # ── what is done ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _doings(self) -> MessageActions:
+    def _message_actions(self) -> MessageActions:
         return MessageActions(
             react=self._react,
-            reply=lambda said: self._composer.reply(said),
-            edit=lambda said: self._composer.change(said),
+            reply=lambda message: self._composer.reply(message),
+            edit=lambda message: self._composer.change(message),
             erase=self._ask_to_erase,
             show_run=self._show_run,
-            may_change=lambda said: self._visit.is_service or said.entity_id == self._visit.speaker_id,
+            may_change=lambda message: self._visit.is_service or message.entity_id == self._visit.speaker_id,
         )
 
     async def _post(self, text: str, parent: RoomMessage | None) -> bool:
-        async def said() -> None:
+        async def post() -> None:
             visit = self._visit
             await visit.permits.space(visit.caller, self._space.id)
             author = speaker(visit.caller, visit.speaker_id)
@@ -376,45 +376,45 @@ class Room:
             await visit.runtime.spaces.say(self._space.id, author, text, None, parent_id)
             ui.run_javascript("toolwright.toEnd?.()")
 
-        return await self._visit.act(said())
+        return await self._visit.act(post())
 
-    async def _edit(self, said: RoomMessage, text: str) -> bool:
+    async def _edit(self, message: RoomMessage, text: str) -> bool:
         async def edited() -> None:
-            await self._visit.permits.own_message(self._visit.caller, said.id)
-            await self._visit.runtime.spaces.edit(said.id, text)
+            await self._visit.permits.own_message(self._visit.caller, message.id)
+            await self._visit.runtime.spaces.edit(message.id, text)
 
         return await self._visit.act(edited())
 
-    async def _react(self, said: RoomMessage, emoji: str) -> None:
+    async def _react(self, message: RoomMessage, emoji: str) -> None:
         async def reacted() -> None:
             visit = self._visit
-            await visit.permits.message(visit.caller, said.id)
+            await visit.permits.message(visit.caller, message.id)
             if visit.speaker_id is None:
                 raise InvalidRequest("Choose a person to react as.")
             me = speaker(visit.caller, visit.speaker_id)
-            now = self._messages.known(said.id) or said
+            now = self._messages.get(message.id) or message
             if (emoji, me) in now.reactions:
-                await visit.runtime.spaces.unreact(said.id, me, emoji)
+                await visit.runtime.spaces.unreact(message.id, me, emoji)
             else:
-                await visit.runtime.spaces.react(said.id, me, emoji)
+                await visit.runtime.spaces.react(message.id, me, emoji)
 
         await self._visit.act(reacted())
 
-    def _ask_to_erase(self, said: RoomMessage) -> None:
+    def _ask_to_erase(self, message: RoomMessage) -> None:
         async def erased() -> None:
-            await self._visit.permits.own_message(self._visit.caller, said.id)
-            await self._visit.runtime.spaces.erase(said.id)
+            await self._visit.permits.own_message(self._visit.caller, message.id)
+            await self._visit.runtime.spaces.erase(message.id)
 
-        question = "Delete this message for everybody?"
-        confirm(self._visit, question, "Delete", erased, done="The message is deleted.", hint=said.gist)
+        question = "Delete this message for everyone?"
+        confirm(self._visit, question, "Delete", erased, done="The message is deleted.", hint=message.gist)
 
-    async def _show_run(self, said: RoomMessage) -> None:
+    async def _show_run(self, message: RoomMessage) -> None:
         """Open the run in which an agent wrote the message."""
 
         async def shown() -> None:
-            run_id = (said.call or {}).get("runId")
+            run_id = (message.call or {}).get("runId")
             if run_id is None:
-                run_id = await self._run_of(said.id)
+                run_id = await self._run_of(message.id)
             await self._visit.permits.visible_run(self._visit.caller, str(run_id))
             ui.navigate.to(f"/runs/{run_id}")
 
@@ -422,7 +422,7 @@ class Room:
 
     async def _run_of(self, message_id: str) -> str:
         try:
-            return (await self._visit.runtime.calls.get(call_shown_by(message_id))).run_id
+            return (await self._visit.runtime.calls.get(shown_call_id(message_id))).run_id
         except NotFound:
             raise NotFound("The run of this message was deleted.") from None
 

@@ -13,7 +13,7 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.value import changed, value
 from toolwright.runtime.threads.thread_tree import child_id_of
-from toolwright.web.console.runs.facts import CALL_WORDS, file_link, joined, span, thread_link
+from toolwright.web.console.runs.facts import STATUS_LABELS, file_link, joined, span, thread_link
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import (
     LONGEST_SHOWN,
@@ -25,8 +25,8 @@ from toolwright.web.console.widgets import (
     plain_text,
     size,
 )
-from toolwright.web.routes.files import SHOWN
-from toolwright.wire.call import arguments_json, message_id_of
+from toolwright.web.routes.files import INLINE_TYPES
+from toolwright.wire.call import arguments_json, call_message_id
 from toolwright.wire.result import result_from_json
 
 MOST_FILES: Final = 20  # of one call or message
@@ -63,13 +63,13 @@ def line_of(row: Call, *, for_service: bool) -> CallLine:
         run_id=row.run_id,
         thread_id=row.thread_id,
     )
-    word = "error" if error is not None and row.status in ("done", "resolved") else row.status
+    status = "error" if error is not None and row.status in ("done", "resolved") else row.status
     facts = joined(
         span(row.started_at, row.completed_at), f"attempt {row.attempts}" if row.attempts > 1 else ""
     )
     return CallLine(
         call=call,
-        status=CALL_WORDS.get(row.status, word) if word == row.status else word,
+        status=STATUS_LABELS.get(row.status, status) if status == row.status else status,
         facts=facts,
         links=_links(row),
         child_id=child_id_of(row.id) if row.has_child else None,
@@ -90,13 +90,13 @@ def with_progress(line: CallLine, payload: JSONObject) -> CallLine:
 
 
 async def draw_call(visit: Visit, line: CallLine) -> None:
-    """Draw a call as it is: arguments, progress, files, and its result or error."""
+    """Render the current state of a call: arguments, progress, files, and its result or error."""
     call = line.call
     with box("div", "row small"):
         for content, path in line.links:
             link(content, path)
         if line.child_id is not None and await _may_see(visit, line.child_id):
-            thread_link(line.child_id, "The thread that carries it out")
+            thread_link(line.child_id, "Its thread")
     if call.args not in (None, {}):
         plain_text("Arguments", "h4")
         code(await shown_json(call.args))
@@ -109,7 +109,7 @@ async def draw_call(visit: Visit, line: CallLine) -> None:
     if call.thread_id is not None:
         draw_files(call.thread_id, call.attachments)
     if line.stack is not None:
-        plain_text("Where it failed", "h4")
+        plain_text("Stack trace", "h4")
         code(line.stack)
 
 
@@ -117,7 +117,11 @@ def draw_files(thread_id: str, refs: Sequence[AttachmentRef]) -> None:
     """Files by name and size; images that browsers show without running anything are shown."""
     for ref in refs[:MOST_FILES]:
         with box("figure", "attachment"):
-            if ref.mime_type in SHOWN and ref.mime_type.startswith("image/") and ref.size <= LARGEST_PREVIEW:
+            if (
+                ref.mime_type in INLINE_TYPES
+                and ref.mime_type.startswith("image/")
+                and ref.size <= LARGEST_PREVIEW
+            ):
                 image = box("img", "thumbnail")
                 image.props["src"] = file_url(thread_id, ref.path)
                 image.props["alt"] = brief(ref.description or ref.name, 300)
@@ -130,7 +134,7 @@ def draw_files(thread_id: str, refs: Sequence[AttachmentRef]) -> None:
 
 
 async def shown_json(content: JSON) -> str:
-    """JSON as it is shown: of one that is long its beginning, and how long it is."""
+    """Return JSON for display. Long JSON is cut, with its length."""
     return await in_thread_if_large(content, _cut_json, content)
 
 
@@ -187,7 +191,7 @@ def _links(row: Call) -> tuple[tuple[str, str], ...]:
         links.append(("Answer it in Pending", "/pending"))
     if row.visible and row.space_id is not None:
         links.append(
-            ("Its message in the space", f"/spaces/{quote(row.space_id, safe='')}#{message_id_of(row.id)}")
+            ("Its message in the space", f"/spaces/{quote(row.space_id, safe='')}#{call_message_id(row.id)}")
         )
     return tuple(links)
 

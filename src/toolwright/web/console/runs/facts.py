@@ -10,7 +10,7 @@ from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 from nicegui.events import GenericEventArguments
 
-from toolwright.core.broken_rows import all_of, broken_of
+from toolwright.core.broken_rows import all_rows, broken_rows
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results.content import AttachmentRef
@@ -73,7 +73,7 @@ KINDS: Final[Mapping[str, str]] = {
     "cancelled": "bad", "idle": "", "terminated": "", "skipped": "", "writing": "busy", "success": "good",
 }  # fmt: skip
 """Colours of the statuses of runs, threads and calls, as `badge` takes them."""
-CALL_WORDS: Final[Mapping[CallStatus, str]] = {"created": "next", "pending": "waiting", "resolved": "done"}
+STATUS_LABELS: Final[Mapping[CallStatus, str]] = {"created": "next", "pending": "waiting", "resolved": "done"}
 """Statuses of calls in other words than their own."""
 
 
@@ -117,16 +117,16 @@ def reason(waiting: JSONObject | None) -> str:
     """Describe in a few words what a suspended run waits for."""
     match (waiting or {}).get("reason"):
         case "variables":
-            return "values that are missing"
+            return "missing variables"
         case "calls":
             ids = (waiting or {}).get("callIds")
             return f"the result of {quantity(len(ids), 'call')}" if isinstance(ids, list) else "results"
         case "approval":
             return "an approval"
         case "agent":
-            return "a process whose app declares its agent"
+            return "a process whose app declares the agent"
         case "child":
-            return "a thread below it"
+            return "a child thread"
         case _:
             return ""
 
@@ -144,13 +144,13 @@ async def draw_waiting(visit: Visit, run: Run) -> None:
         if run.waiting.get("reason") in ("calls", "approval"):
             link("Answer in Pending", "/pending")
         else:
-            link("See the threads below", f"{thread_path(run.thread_id)}?tab=family")
+            link("See the child threads", f"{thread_path(run.thread_id)}?tab=family")
 
 
 async def draw_requests(visit: Visit, thread_id: str) -> None:
     """Render forms for all missing values in the thread: of its run, or of a child that is to start."""
     await visit.permits.thread(visit.caller, thread_id)
-    for request in all_of(await visit.runtime.requests.list(thread_id))[:10]:
+    for request in all_rows(await visit.runtime.requests.list(thread_id))[:10]:
         await variables_form(visit, thread_id, request.id)
 
 
@@ -217,12 +217,12 @@ def _go(visit: Visit, path: str, name: str, text: str) -> None:
 
 
 T = TypeVar("T")
-LOST: Final = "The journal cannot be read: this page goes on when it is back."
+LOST: Final = "The database is unavailable. This page updates when it is available again."
 
 
 def draw_broken(rows: Sequence[object]) -> None:
     """Say of the rows of a list that could not be read which they are, so that nothing is missing in silence."""
-    for broken in broken_of(rows)[:3]:
+    for broken in broken_rows(rows)[:3]:
         plain_text(brief(broken.sentence, 300), "p", "error section")
 
 

@@ -24,10 +24,10 @@ from toolwright.web.console.widgets import action, badge, box, code, heading, pl
 _ENDS: Final[Mapping[str, str]] = {
     "end_turn": "Finished",
     "stop_tool": "Finished by a stop tool",
-    "max_steps": "Reached its limit of steps",
-    "max_seconds": "Reached its limit of time",
-    "session_stop": "The session was ended",
-    "session_fail": "The session failed",
+    "max_steps": "Step limit reached",
+    "max_seconds": "Time limit reached",
+    "session_stop": "Session ended",
+    "session_fail": "Session failed",
 }
 
 
@@ -48,7 +48,7 @@ class RunHead:
         self._output = box("div")
 
     async def show(self, run: Run) -> None:
-        """Draw the current state of the run."""
+        """Render the current state of the run."""
         was, self._run = self._run, run
         if was == run:
             return
@@ -104,7 +104,7 @@ class RunHead:
                 ("Cost", price(run.cost)),
                 ("End", _ENDS.get(run.stop_reason or "", "")),
                 ("Chain depth", str(run.chain_depth) if run.chain_depth else ""),
-                ("Taken over", f"{run.lives} times" if run.lives else ""),
+                ("Recovered", f"{run.lives} times" if run.lives else ""),
             ):
                 if text:
                     _fact(title)
@@ -131,8 +131,8 @@ def ask_to_cancel(visit: Visit, run_id: str) -> None:
         "Cancel the run",
         cancel,
         done="The run is being cancelled.",
-        hint="Its results are kept. A call in progress is cancelled, and its effect is unknown.",
-        keep="Let it run",
+        hint="The results so far are kept. A call in progress is cancelled, and its effect is unknown.",
+        keep="Keep running",
     )
 
 

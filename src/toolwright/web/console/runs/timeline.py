@@ -10,7 +10,7 @@ from typing import Final
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from toolwright.core.broken_rows import Rows, broken_of, ended_early
+from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import PageLimit
 from toolwright.core.text import brief, quantity
@@ -34,7 +34,7 @@ class Stage:
 
     number: int
     step: Step | None = None
-    said: list[Message] = field(default_factory=list[Message])
+    messages: list[Message] = field(default_factory=list[Message])
     calls: list[Call] = field(default_factory=list[Call])
 
 
@@ -46,66 +46,66 @@ class RunDetail:
         self.run = run
         self.broken: Sequence[object] = ()  # what could not be read
         self._steps: dict[int, Step] = {}
-        self._said: dict[int, list[Message]] = {}
+        self._messages_by_step: dict[int, list[Message]] = {}
         self._ends: dict[int, datetime] = {}  # when the last message of each step was there
         self._places: list[int] = []  # the step of each call, in the order in which they were made
 
     @property
     def numbers(self) -> Sequence[int]:
         """The numbers of the steps that there are."""
-        return sorted({*self._steps, *self._said, *self._places} - {_BROKEN})
+        return sorted({*self._steps, *self._messages_by_step, *self._places} - {_BROKEN})
 
     async def read(self) -> None:
         """Read all but the calls themselves."""
         steps = await self._visit.runtime.runs.steps(self.run.id)
-        self.broken = Rows((), broken_of(steps))
+        self.broken = Rows((), broken_rows(steps))
         self._steps = {each.number: each for each in steps}
-        self._said.clear()
+        self._messages_by_step.clear()
         place, ended = 0, False
         while not ended:
             page = await self._messages(place)
             for message in page:
                 self._add_message(message)
-            self.broken = Rows((), [*broken_of(self.broken), *broken_of(page)])
-            place += len(page) + len(broken_of(page))
+            self.broken = Rows((), [*broken_rows(self.broken), *broken_rows(page)])
+            place += len(page) + len(broken_rows(page))
             ended = _is_last(page)
         self._places.clear()
         await self.new_calls()
 
     async def stages(self, numbers: Sequence[int]) -> Sequence[Stage]:
         """These steps, with their calls."""
-        wanted = {*numbers}
+        steps = {*numbers}
         calls: dict[int, list[Call]] = {}
-        places = [place for place, step in enumerate(self._places) if step in wanted]
+        places = [place for place, step in enumerate(self._places) if step in steps]
         first, last = (places[0], places[-1] + 1) if places else (0, 0)
         last += self._places.count(_BROKEN) if places else 0  # where these stand is not known
         while first < last:
             page = await self._calls(min(READ, last - first), first)
             for call in page:
-                if call.step in wanted:
+                if call.step in steps:
                     calls.setdefault(call.step, []).append(call)
-            first += len(page) + len(broken_of(page)) if ended_early(page) else READ
+            first += len(page) + len(broken_rows(page)) if ended_early(page) else READ
         return [self.stage(number, calls.get(number, [])) for number in numbers]
 
     def stage(self, number: int, calls: Sequence[Call] = ()) -> Stage:
         """Return a step with the given calls."""
-        said = self._said.get(number, [])
-        return Stage(number=number, step=self._steps.get(number), said=[*said], calls=[*calls])
+        messages = self._messages_by_step.get(number, [])
+        return Stage(number=number, step=self._steps.get(number), messages=[*messages], calls=[*calls])
 
     async def new_calls(self) -> Sequence[Call]:
         """Return the calls that were made since they were read last; of many only the last ones."""
         new: Sequence[Call] = []
         while True:
             page = await self._calls(READ, len(self._places))
-            broken = broken_of(page)
-            self.broken = Rows((), [*broken_of(self.broken), *broken])
+            broken = broken_rows(page)
+            self.broken = Rows((), [*broken_rows(self.broken), *broken])
             self._places.extend([*[call.step for call in page], *[_BROKEN] * len(broken)])
             is_last = _is_last(page)
             new = [*new, *page] if is_last else page
             if is_last:
                 return new
 
-    def asked_at(self, number: int) -> datetime | None:
+    def requested_at(self, number: int) -> datetime | None:
         """Return when the model was asked for this step: at the run's start, or once the steps before had their end."""
         ends = [end for step, end in self._ends.items() if step < number]
         return max([*ends, *filter(None, [self.run.started_at])], default=None)
@@ -113,13 +113,13 @@ class RunDetail:
     async def refresh(self) -> Sequence[int]:
         """Read new messages and calls. Returns the numbers of the steps that may have changed."""
         before = {*self.numbers}
-        known = {message.id for each in self._said.values() for message in each}
+        drawn = {message.id for each in self._messages_by_step.values() for message in each}
         changed_steps = {max(before, default=0)}
         steps = await self._visit.runtime.runs.steps(self.run.id)
         self._steps = {each.number: each for each in steps}
         last = await self._visit.runtime.threads.messages_before(self.run.thread_id, None, PageLimit(50))
         for message in last:
-            if message.run_id == self.run.id and message.id not in known:
+            if message.run_id == self.run.id and message.id not in drawn:
                 self._add_message(message)
                 changed_steps.add(message.step)
         return sorted(changed_steps | ({*self.numbers} - before))
@@ -143,12 +143,12 @@ class RunDetail:
         self._ends[message.step] = max(message.created_at, self._ends.get(message.step, message.created_at))
         if message.role != "tool" and message.within is None and (message.content or message.attachments):
             short = changed(message, content=brief(message.content, LONGEST_SHOWN), native=None)
-            self._said.setdefault(message.step, []).append(short)
+            self._messages_by_step.setdefault(message.step, []).append(short)
 
 
 def _is_last(page: Sequence[object]) -> bool:
     """Return whether the page is the last one."""
-    return len(page) + len(broken_of(page)) < READ and not ended_early(page)
+    return len(page) + len(broken_rows(page)) < READ and not ended_early(page)
 
 
 _OPENED: Final = "(event) => emit(event.target.open)"
@@ -175,7 +175,7 @@ class CallFold:
 
     @property
     def nested(self) -> Element:
-        """The element for the calls that this one has made."""
+        """The element for the child calls of this one."""
         if self._nested is None:
             with self._element:
                 self._nested = box("div", "nested")
@@ -183,11 +183,11 @@ class CallFold:
 
     @property
     def is_deleted(self) -> bool:
-        """Return whether it is not on the page any more."""
+        """Return whether the element was removed from the page."""
         return self._element.is_deleted
 
     async def show(self, line: CallLine) -> None:
-        """Draw it again if something of it has changed."""
+        """Render the call again if it has changed."""
         if line != self.line:
             self._details.classes(remove=self.line.call.status, add=line.call.status)
             self.line = line
@@ -197,7 +197,7 @@ class CallFold:
         await self.draw_component()
 
     async def draw_component(self) -> None:
-        """Draw the call as its tool's component does, where people are to see it or somebody is to answer it."""
+        """Render the call with its tool's component if it is visible or waits for an answer."""
         row = self.line.row
         if row is None or (self._card is None and not _is_shown(row, self._visit)):
             return
@@ -236,7 +236,7 @@ class CallFold:
 
 def _is_shown(row: Call, visit: Visit) -> bool:
     """Return whether a call has more than its line: it is visible, has a component or waits for an answer."""
-    waits = row.status in OPEN and (row.is_asked or not row.ends_with_run)
+    waits = row.status in OPEN and (row.awaits_approval or not row.ends_with_run)
     return waits or row.visible or row.name in visit.site.tool_uis
 
 
@@ -266,14 +266,14 @@ class Timeline:
         self._views: dict[int, StageView] = {}
 
     async def draw(self) -> None:
-        """Draw the newest page."""
+        """Render the newest page."""
         self._views.clear()
         self._list.clear()
         await self._add(self._course.numbers[-PAGE:])
         self._draw_earlier()
 
     async def refresh(self) -> None:
-        """Draw new steps, and new calls in existing ones."""
+        """Render new steps, and new calls of existing steps."""
         numbers = await self._course.refresh()
         calls = await self._course.new_calls()
         newest = max(self._views, default=-1)
@@ -343,18 +343,18 @@ class StageView:
         self._visit = visit
         self._course = course
         self._folds: dict[str, CallFold] = {}
-        self._left: dict[str, Call] = {}
-        self._told = 0
+        self._remaining: dict[str, Call] = {}
+        self._drawn_remaining = 0
         self._drawn: list[str] = []
         self.element: Element = box("section", "step")
         with self.element:
             self._head = box("div", "row head-line")
-            self._said = box("div")
+            self._message_box = box("div")
             self._calls = box("div")
             self._more = box("div")
 
     async def draw(self, stage: Stage) -> None:
-        """Draw the whole step."""
+        """Render the whole step."""
         self.draw_head(stage)
         turns = Turns()
         for call in stage.calls:
@@ -369,17 +369,17 @@ class StageView:
             plain_text(f"Step {stage.number}" if stage.number else "Begin", "h3")
             if step is not None:
                 plain_text(joined(step.model, tokens(step.usage), price(step.cost)), "span", "quiet small")
-                since = span(self._course.asked_at(stage.number), step.created_at)
+                since = span(self._course.requested_at(stage.number), step.created_at)
                 plain_text(f"answered after {since}" if since else "", "span", "quiet small")
-        if self._drawn == [each.id for each in stage.said]:
+        if self._drawn == [each.id for each in stage.messages]:
             return
-        self._drawn = [each.id for each in stage.said]
-        with self._said.clear():
-            for message in stage.said:
-                _draw_said(self._course.run.thread_id, message)
+        self._drawn = [each.id for each in stage.messages]
+        with self._message_box.clear():
+            for message in stage.messages:
+                _draw_message(self._course.run.thread_id, message)
 
     async def show(self, call: Call) -> None:
-        """Draw the current state of the call."""
+        """Render the current state of the call."""
         await self._put(call)
         self._draw_more()
 
@@ -389,7 +389,7 @@ class StageView:
             await fold.show(line_of(call, for_service=self._visit.is_service))
             return
         if len(self._folds) >= MOST_CALLS:
-            self._left[call.id] = call
+            self._remaining[call.id] = call
             return
         await self._add(call)
 
@@ -408,20 +408,20 @@ class StageView:
             await fold.progress(payload)
 
     def _draw_more(self) -> None:
-        if len(self._left) == self._told:
+        if len(self._remaining) == self._drawn_remaining:
             return
-        self._told = len(self._left)
+        self._drawn_remaining = len(self._remaining)
         with self._more.clear():
-            if self._left:
-                action(f"{quantity(len(self._left), 'more call')}", self._show_more, kind="plain")
+            if self._remaining:
+                action(f"{quantity(len(self._remaining), 'more call')}", self._show_more, kind="plain")
 
     async def _show_more(self) -> None:
-        for call_id in [*self._left][:MOST_CALLS]:
-            await self._add(self._left.pop(call_id))
+        for call_id in [*self._remaining][:MOST_CALLS]:
+            await self._add(self._remaining.pop(call_id))
         self._draw_more()
 
 
-def _draw_said(thread_id: str, message: Message) -> None:
+def _draw_message(thread_id: str, message: Message) -> None:
     with box("div", f"said {message.role}"):
         plain_text("Received" if message.role == "user" else "Answered", "span", "quiet small")
         prose(message.content)

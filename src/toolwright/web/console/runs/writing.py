@@ -16,7 +16,7 @@ from toolwright.web.console.widgets import box, plain_text
 
 _STREAMS: Final = frozenset({"message.delta", "tool.streaming"})
 Progress: TypeAlias = Callable[[str, JSONObject], Awaitable[object]]
-"""Is told how far a call is: its id, and the payload of its `tool.progress`."""
+"""Handler of a call's progress: gets its id and the payload of its `tool.progress`."""
 
 
 class Writing:
@@ -29,7 +29,7 @@ class Writing:
         self._calls: dict[str, CallFold] = {}
         self._cards: dict[str, CallCard] = {}
         self._element = box("div", "writing")
-        self._shown: dict[str, Any] = {}  # labels of texts; NiceGUI does not tell what they are
+        self._labels: dict[str, Any] = {}  # labels of texts; NiceGUI does not tell what they are
 
     def clear(self) -> None:
         """Remove the answer, which is complete or will never be."""
@@ -37,7 +37,7 @@ class Writing:
         self._texts.clear()
         self._calls.clear()
         self._cards.clear()
-        self._shown.clear()
+        self._labels.clear()
         self._element.clear()
 
     async def draw_all(self, events: Sequence[Event], progress: Progress) -> None:
@@ -56,7 +56,7 @@ class Writing:
                 self.clear()
 
     async def draw(self, event: Event) -> None:
-        """Draw a part that has grown: `message.delta`, or `tool.streaming`."""
+        """Append streamed text from a `message.delta` or `tool.streaming` event."""
         stream_id = event.payload.get("streamId")
         if not isinstance(stream_id, str):
             return
@@ -73,14 +73,14 @@ class Writing:
         text, delta = event.payload.get("text"), event.payload.get("delta")
         grown = text if isinstance(text, str) else self._texts.get(stream_id, "") + str(delta)
         self._texts[stream_id] = grown
-        label = self._shown.get(stream_id)
+        label = self._labels.get(stream_id)
         if label is None:
             with self._element, box("div", "message streaming"):
                 plain_text("✎", "span", "face agent").props["aria-hidden"] = "true"
                 with box("div", "by"):
                     plain_text("writing …", "span", "quiet small")
                 with box("div", "body prose"):
-                    label = self._shown[stream_id] = plain_text("", "p")
+                    label = self._labels[stream_id] = plain_text("", "p")
         label.text = grown[-32_768:]
 
     async def _grow_call(self, stream_id: str, event: Event) -> None:
@@ -109,5 +109,5 @@ class Writing:
 def _ends_answer(event: Event) -> bool:
     """Return whether what the model was writing is there now, or will never be."""
     message = event.payload.get("message")
-    said = event.type == "message" and isinstance(message, dict) and message.get("role") == "assistant"
-    return said or event.type.startswith("run.")
+    is_answer = event.type == "message" and isinstance(message, dict) and message.get("role") == "assistant"
+    return is_answer or event.type.startswith("run.")

@@ -46,7 +46,7 @@ window.toolwright = (() => {
     for (const shown of document.querySelectorAll("time[data-until]")) {
       const instant = new Date(shown.dataset.until);
       const seconds = (instant - Date.now()) / 1000;
-      const words = seconds > 0 ? `· Answer until ${clock(instant)}` : "· The time to answer is over";
+      const words = seconds > 0 ? `· Answer until ${clock(instant)}` : "· The time to answer has expired";
       if (!shown.title) shown.title = instant.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
       if (shown.textContent !== words) shown.textContent = words;
     }

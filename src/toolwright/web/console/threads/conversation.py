@@ -49,17 +49,17 @@ async def draw_prompt(visit: Visit, thread: Thread) -> None:
     """Render the prompt that precedes the conversation, in its parts; for services only."""
     check_service(visit)
     try:
-        told = await visit.runtime.prompts.of(thread.answering, thread.space_id)
+        preview = await visit.runtime.prompts.of(thread.answering, thread.space_id)
     except ToolwrightError as error:
         nothing("The prompt cannot be shown.", error.message)
         return
     plain_text(
-        "What the model is told now. Parts that change from step to step are sent after the messages of the "
-        "conversation, all others before them. A run that is over was told what held then.",
+        "The prompt as it is sent now. Parts that change from step to step are sent after the messages of the "
+        "conversation, all others before them. Earlier runs may have used a different prompt.",
         "p",
         "quiet",
     )
-    for part in told.sections:
+    for part in preview.sections:
         with box("section", "section"):
             with box("div", "row"):
                 plain_text(part.name, "h2")
@@ -109,13 +109,13 @@ class Composer:
             multiple=True,
             auto_upload=True,
             max_file_size=most,
-            on_upload=self._take,
+            on_upload=self._add_file,
             on_rejected=lambda: complain(f"A file may have at most {size(most)}."),
         )
-        upload.on("failed", lambda: complain("The file did not arrive: choose it again."), args=[])
+        upload.on("failed", lambda: complain("The file was not uploaded. Choose it again."), args=[])
         return upload.classes("hidden")  # the button beside it opens its dialog
 
-    async def _take(self, event: UploadEventArguments) -> None:
+    async def _add_file(self, event: UploadEventArguments) -> None:
         """Add a file from the browser."""
         total = sum(len(each.content) for each in self._files) + event.file.size()
         if len(self._files) >= MOST_FILES or total > MOST_BYTES:
@@ -133,7 +133,7 @@ class Composer:
             for file in self._files:
                 with box("span", "badge"):
                     plain_text(f"{file.name} · {size(len(file.content))}")
-                icon_action("close", f"Leave out {file.name}", partial(self._leave_out, file))
+                icon_action("close", f"Remove {file.name}", partial(self._leave_out, file))
 
     def _leave_out(self, file: _File) -> None:
         self._files = [each for each in self._files if each is not file]
@@ -170,7 +170,7 @@ MOST_READ: Final = (
 )
 DEEPEST: Final = 10  # calls that are made by one another
 MOST_DRAWN: Final = 200
-"""Messages on the page at once: further ones take the place of those at the other end."""
+"""Most messages on the page: further ones replace those at the other end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -229,10 +229,10 @@ class Conversation:
         self._is_cut = False
         self._later.clear()
         await self._draw(messages)
-        self._draw_earlier(there_may_be=_is_cut(messages))
+        self._draw_earlier(has_more=_is_cut(messages))
 
     async def refresh(self) -> None:
-        """Draw new messages at the end, unless the visitor is reading far above it."""
+        """Append new messages, unless the visitor is reading earlier ones."""
         async with self._drawing:
             await self._draw_new()
 
@@ -249,7 +249,7 @@ class Conversation:
         await self._draw(messages)
         for seq in sorted(self._rows)[:-MOST_DRAWN]:
             self._rows.pop(seq).delete()
-            self._draw_earlier(there_may_be=True)
+            self._draw_earlier(has_more=True)
 
     async def show_call(self, call: Call) -> None:
         """Update a changed call, if it is drawn."""
@@ -258,7 +258,7 @@ class Conversation:
             await fold.show(line_of(call, for_service=self._visit.is_service))
 
     async def _fold_below(self, call: Call) -> CallFold | None:
-        """Draw what a call that is drawn asks somebody: a question or an approval, which stands in no message."""
+        """Render a call's question or approval, which is part of no message."""
         if call.status not in OPEN or not asks_somebody(call):
             return None
         above = call
@@ -281,9 +281,9 @@ class Conversation:
             await fold.progress(payload)
 
     async def _refresh_calls(self, messages: Sequence[Message]) -> None:
-        """Read the calls of these messages: which of them wait for somebody, and which people are to see."""
-        made = [call.id for message in messages for call in message.calls[:PAGE]]
-        for call_id in made[-MOST_READ:]:
+        """Read the calls of these messages that wait for an answer or are visible."""
+        call_ids = [call.id for message in messages for call in message.calls[:PAGE]]
+        for call_id in call_ids[-MOST_READ:]:
             try:
                 await self.show_call(await self._visit.permits.call(self._visit.caller, call_id))
             except NotFound:
@@ -297,7 +297,7 @@ class Conversation:
         return messages
 
     async def _draw(self, messages: Sequence[Message], place: int | None = None) -> None:
-        """Draw messages after all others, or from that position on."""
+        """Render messages after all others, or from that position on."""
         answers = {each.call_id: each for each in messages if each.role == "tool"}
         answers |= {call_id: answer for call_id, (answer, _) in self._alone.items()}
         turns = Turns()
@@ -338,7 +338,7 @@ class Conversation:
         ui.run_javascript(
             f"getHtmlElement({top.id})?.scrollIntoView({{block: 'start'}})"
         )  # a number, nothing else
-        self._draw_earlier(there_may_be=_is_cut(messages))
+        self._draw_earlier(has_more=_is_cut(messages))
         if self._is_cut:
             self._draw_later(new=False)
 
@@ -349,14 +349,14 @@ class Conversation:
     def _is_drawn(self, message_id: str) -> bool:
         return self._ids.get(message_id) in self._rows
 
-    def _draw_earlier(self, *, there_may_be: bool) -> None:
+    def _draw_earlier(self, *, has_more: bool) -> None:
         with self._earlier.clear():
-            if there_may_be:
+            if has_more:
                 action("Earlier messages", self._read_earlier, kind="plain")
 
     def _draw_later(self, *, new: bool) -> None:
         with self._later.clear():
-            action("New messages: show them" if new else "Newest messages", self._read_newest)
+            action("Show new messages" if new else "Newest messages", self._read_newest)
 
     def _draw_message(self, message: Message, answers: dict[str | None, Message]) -> Element:
         name, kind, initial = self._speaker(message)
@@ -370,7 +370,7 @@ class Conversation:
                 if message.seq is None:
                     badge("not read yet", "waiting")
                 if not message.kept:
-                    badge("left out of what the model reads")
+                    badge("not sent to the model")
                 if message.status == "error":
                     badge("error", "bad")
                 if message.seq is not None and message.role != "tool" and not message.calls:
@@ -388,7 +388,7 @@ class Conversation:
         return row
 
     def _draw_pin(self, place: Element, message: Message) -> None:
-        """Draw whether the message is pinned, and the button that pins or unpins it."""
+        """Render the message's pin, with a button that changes it."""
 
         async def turn() -> None:
             await self._visit.permits.thread(self._visit.caller, self._thread_id)
@@ -399,12 +399,14 @@ class Conversation:
             if message.pinned:
                 badge("pinned")
             label = (
-                "Unpin this message" if message.pinned else "Pin this message: the model is always shown it"
+                "Unpin this message"
+                if message.pinned
+                else "Pin this message, so that it is always sent to the model"
             )
             icon_action("push_pin", label, lambda: self._visit.act(turn()))
 
     def _draw_call(self, message: Message, call: MessageCall, answer: Message | None) -> None:
-        shown = ShownCall(
+        shown_call = ShownCall(
             id=call.id,
             name=call.name,
             args=arguments_json(call.arguments),
@@ -412,7 +414,7 @@ class Conversation:
             run_id=message.run_id,
             thread_id=self._thread_id,
         )
-        line = CallLine(call=shown, status="running")
+        line = CallLine(call=shown_call, status="running")
         if call.id in self._alone:
             self._alone.pop(call.id)[1].clear()
         if answer is not None:

@@ -1,4 +1,4 @@
-"""The files and the values of a thread."""
+"""The files and the variables of a thread."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -8,8 +8,8 @@ from nicegui import ui
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from toolwright.core.broken_rows import all_of
-from toolwright.core.env.env import Given
+from toolwright.core.broken_rows import all_rows
+from toolwright.core.env.env import EnvInput
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files.file import File
 from toolwright.core.text import brief
@@ -19,7 +19,7 @@ from toolwright.web.console.runs.facts import file_link, joined, page_of, pager,
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, code, file_url, nothing, plain_text, size, when
-from toolwright.web.routes.files import SHOWN
+from toolwright.web.routes.files import INLINE_TYPES
 
 LONGEST_NAME: Final = 200
 MOST_SHOWN: Final = 500
@@ -34,23 +34,25 @@ class ThreadValues:
         self._names = box("div")
 
     async def draw(self) -> None:
-        """Draw them, and the form."""
+        """Render the values and the form."""
         await self._draw_names()
         settable = None if self._visit.is_service else await self._user_env()
         with box("section", "card stack section"):
             plain_text("Set a value", "h2")
             if settable is not None and not settable:
-                plain_text("This agent takes no values from people.", "p", "quiet")
+                plain_text("This agent accepts no values from users.", "p", "quiet")
                 return
             hint = "" if settable is None else f"You may set: {', '.join(settable)}"
             plain_text(
-                "It is of the type that the agent declares, else a secret, kept encrypted.", "p", "quiet"
+                "The type is the one that the agent declares, or secret. Secrets are stored encrypted.",
+                "p",
+                "quiet",
             )
             fields = [
                 Field(name="name", label="Name", hint=hint),
                 Field(name="value", label="Value", secret=True),
             ]
-            entry_form(fields, "Set it", self._set)
+            entry_form(fields, "Set value", self._set)
 
     async def _user_env(self) -> list[str]:
         return sorted(await self._visit.permits.settable(self._thread.agent))
@@ -59,21 +61,21 @@ class ThreadValues:
         names = await self._visit.runtime.threads.env(self._thread.id)
         with self._names.clear():
             if not names:
-                nothing("No values were set in this thread.", "Tools that need some ask for them.")
+                nothing("No values in this thread.", "Tools ask for the values they need.")
                 return
             with box("div", "list"):
                 for name in sorted(names)[:MOST_SHOWN]:
                     with box("div", "item"):
                         plain_text(name, "span", "mono fill")
                         badge(names[name])
-                        action("Take away", partial(self._take_away, name), kind="plain")
+                        action("Delete value", partial(self._delete_value, name), kind="plain")
 
     async def _set(self, entered: Mapping[str, str]) -> None:
         name = entered.get("name", "").strip()[:LONGEST_NAME]
         await self._visit.act(self._write({name: entered.get("value", "")}), "The value is set.")
 
-    async def _take_away(self, name: str) -> None:
-        await self._visit.act(self._write({name: None}), "The value is gone.")
+    async def _delete_value(self, name: str) -> None:
+        await self._visit.act(self._write({name: None}), "The value was deleted.")
 
     async def _write(self, values: dict[str, str | None]) -> None:
         if not all(values):
@@ -81,7 +83,7 @@ class ThreadValues:
         visit, thread_id = self._visit, self._thread.id
         await visit.permits.thread(visit.caller, thread_id)
         await visit.permits.env(visit.caller, self._thread.agent, values, thread_id)
-        await visit.runtime.threads.set_env(thread_id, cast("Given", values))  # text, or None, by name
+        await visit.runtime.threads.set_env(thread_id, cast("EnvInput", values))  # text, or None, by name
         await self._draw_names()
 
 
@@ -91,14 +93,14 @@ LARGEST_TEXT: Final = 1_000_000  # bytes of a text that is read to show its begi
 
 async def draw_files_of(visit: Visit, thread_id: str) -> None:
     """Render a page of files, by path."""
-    files = all_of(await visit.runtime.files.list(thread_id))
+    files = all_rows(await visit.runtime.files.list(thread_id))
     page = page_of(visit.query)
-    shown = files[(page - 1) * PAGE : page * PAGE]
-    if not shown:
-        nothing("There are no files in this thread.", "Files come with messages, and from tools.")
+    page_files = files[(page - 1) * PAGE : page * PAGE]
+    if not page_files:
+        nothing("No files in this thread.", "Files are attached to messages or written by tools.")
         return
     with box("div", "list"):
-        for file in shown:
+        for file in page_files:
             _draw_file(visit, thread_id, file)
     pager(visit, thread_path(thread_id), page, more=len(files) > page * PAGE)
 
@@ -113,7 +115,7 @@ def _draw_file(visit: Visit, thread_id: str, file: File) -> None:
                 when(file.created_at, "quiet small")
             plain_text(ref.path, "div", "quiet small mono")
             plain_text(ref.description or "", "div", "small")
-            if ref.mime_type in SHOWN:
+            if ref.mime_type in INLINE_TYPES:
                 _draw_preview(visit, thread_id, file)
         saved = box("a", "small")
         saved.props["href"] = file_url(thread_id, ref.path)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from nicegui import ui
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import NotFound, RowBroken
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import MAX_NAME, MAX_SUMMARY
@@ -38,8 +38,8 @@ DEEPEST: Final = 4  # levels of the tree
 MOST_CHILDREN: Final = 50  # of one thread; its own page has them all
 MOST_ABOVE: Final = 20
 LONGEST_TITLE: Final = 60  # characters of the first words
-LOOK_AGAIN: Final = 2.0
-"""Seconds between two looks: a thread's events tell of its children, not of theirs."""
+POLL_INTERVAL: Final = 2.0
+"""Seconds between two polls: a thread's events include its children, but not further descendants."""
 
 
 async def ancestors(visit: Visit, thread: Thread) -> list[Thread]:
@@ -56,12 +56,12 @@ async def ancestors(visit: Visit, thread: Thread) -> list[Thread]:
 
 
 async def draw_ancestors(visit: Visit, thread: Thread) -> None:
-    """Links to the threads above it."""
+    """Render links to the parent threads."""
     above = await ancestors(visit, thread)
     if not above:
         return
     with box("nav", "row small") as trail:
-        trail.props["aria-label"] = "Threads above"
+        trail.props["aria-label"] = "Parent threads"
         for each in above:
             thread_link(each.id, await title_of(visit, each))
             plain_text("›", "span", "quiet")
@@ -71,9 +71,9 @@ async def title_of(visit: Visit, thread: Thread) -> str:
     """Return the title of a thread: its own name, or its first words, or its agent's name."""
     if thread.name is None and thread.parent_id is None and thread.seq:
         first = await visit.runtime.threads.messages(thread.id, 1)
-        said = " ".join(first[0].content[:1_000].split()) if first and first[0].role == "user" else ""
-        if said:
-            return said if len(said) <= LONGEST_TITLE else f"{said[:LONGEST_TITLE].rstrip()} …"
+        title = " ".join(first[0].content[:1_000].split()) if first and first[0].role == "user" else ""
+        if title:
+            return title if len(title) <= LONGEST_TITLE else f"{title[:LONGEST_TITLE].rstrip()} …"
     return brief(thread.name or await agent_name(visit, thread.answering), 100)
 
 
@@ -97,18 +97,18 @@ async def waits_for_answer(visit: Visit, run: Run) -> bool:
 async def status_of(visit: Visit, thread: Thread, run: Run | None) -> str:
     """Return the status of the thread: `waiting` if its open run waits, `failed` if its newest run has failed.
 
-    A run waits also while a call of it waits for somebody outside.
+    A run also waits while one of its calls waits for an external answer.
     """
-    told = thread.child_status
+    status = thread.child_status
     if run is None or thread.is_over:
-        return told
+        return status
     if not run.over:
-        return "waiting" if run.status == "waiting" or await waits_for_answer(visit, run) else told
-    return "failed" if run.status == "failed" else told
+        return "waiting" if run.status == "waiting" or await waits_for_answer(visit, run) else status
+    return "failed" if run.status == "failed" else status
 
 
 class FamilyTree:
-    """The threads below one, live."""
+    """The live tree of a thread's descendants."""
 
     def __init__(self, visit: Visit, thread_id: str) -> None:
         self._visit = visit
@@ -117,11 +117,11 @@ class FamilyTree:
         self._drawn: list[tuple[int, Thread, int]] | None = None
 
     async def draw(self) -> None:
-        """Draw it, and keep looking."""
-        await self._look()
-        self._visit.view.run(poll(self._look, LOOK_AGAIN))
+        """Render the tree, and poll for changes."""
+        await self._refresh()
+        self._visit.view.run(poll(self._refresh, POLL_INTERVAL))
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         await self._visit.permits.thread(self._visit.caller, self._thread_id)
         rows: list[tuple[int, Thread, int]] = []
         await self._gather(self._thread_id, 1, rows)
@@ -132,24 +132,24 @@ class FamilyTree:
         with self._tree.clear():
             if not rows:
                 nothing(
-                    "This thread has made no others.",
-                    "Agents that it calls as tools work in threads below it.",
+                    "No child threads.",
+                    "Agents that it calls as tools run in child threads.",
                 )
                 return
             with box("div", "list") as items:
                 items.props["role"] = "tree"
-                for depth, thread, left in rows:
+                for depth, thread, remaining in rows:
                     self._draw_row(depth, thread, names[thread.answering])
-                    if left:
+                    if remaining:
                         with box("div", "item small"):
-                            link(f"and {left} more", f"{thread_path(thread.parent_id or '')}?tab=family")
+                            link(f"and {remaining} more", f"{thread_path(thread.parent_id or '')}?tab=family")
 
     async def _gather(self, thread_id: str, depth: int, rows: list[tuple[int, Thread, int]]) -> None:
-        children = all_of(await self._visit.runtime.threads.children(thread_id, MOST_CHILDREN + 1))
-        shown = children[:MOST_CHILDREN]
-        for place, child in enumerate(shown):
-            left = len(children) > MOST_CHILDREN and place == len(shown) - 1
-            rows.append((depth, child, 1 if left else 0))
+        children = all_rows(await self._visit.runtime.threads.children(thread_id, MOST_CHILDREN + 1))
+        visible = children[:MOST_CHILDREN]
+        for place, child in enumerate(visible):
+            has_more = len(children) > MOST_CHILDREN and place == len(visible) - 1
+            rows.append((depth, child, 1 if has_more else 0))
             if depth < DEEPEST and len(rows) < 4 * MOST_CHILDREN:
                 await self._gather(child.id, depth + 1, rows)
 
@@ -163,7 +163,7 @@ class FamilyTree:
                 thread_link(thread.id, thread.name or agent, "title")
                 plain_text(agent if thread.name else "", "span", "quiet small")
             if thread.run_id is not None:
-                run_link(thread.run_id, "its run")
+                run_link(thread.run_id, "current run")
             when(thread.created_at, "quiet small")
 
 
@@ -192,7 +192,7 @@ class ThreadSummary:
 
     def _draw(self, row: Compaction) -> None:
         with box("details", "folded section"):
-            plain_text("The model is shown a shorter conversation", "summary", "quiet small")
+            plain_text("The model receives a shortened conversation", "summary", "quiet small")
             with box("div", "stack"):
                 if row.side:
                     badge(row.side)
@@ -204,14 +204,14 @@ class ThreadSummary:
                     action("Remove the summary", partial(self._remove, row), icon="delete")
 
     def _edit(self, row: Compaction) -> None:
-        async def take(entered: JSONObject) -> None:
+        async def save(entered: JSONObject) -> None:
             await self._check()
             threads, by = self._visit.runtime.threads, self._visit.caller.label
             await threads.edit_summary(self._thread_id, str(entered["text"]), row.side or None, by=by)
             await self.show()
 
         values: JSONObject = {"text": row.summary or ""}
-        fill_in(self._visit, "Edit the summary", _FORM, take, values=values)
+        fill_in(self._visit, "Edit the summary", _FORM, save, values=values)
 
     def _remove(self, row: Compaction) -> None:
         async def go() -> None:
@@ -226,7 +226,7 @@ class ThreadSummary:
             "Remove",
             go,
             done="Removed.",
-            hint="The model is shown the whole conversation again, until it is too long.",
+            hint="The model receives the whole conversation again, until it is too long.",
         )
 
     async def _check(self) -> None:
@@ -254,7 +254,7 @@ class ThreadHead:
         self._about = box("div", "row small about-thread")
 
     async def draw(self) -> None:
-        """Draw the current state."""
+        """Render the current state."""
         visit = self._visit
         await visit.permits.thread(visit.caller, self._thread.id)
         thread = await visit.runtime.threads.get(self._thread.id)
@@ -286,7 +286,7 @@ class ThreadHead:
             if thread.space_id is not None:
                 link("in a space", f"/spaces/{quote(thread.space_id, safe='')}")
             if visit.is_service:
-                link("all its runs", address("/runs", thread=thread.id))
+                link("all runs", address("/runs", thread=thread.id))
             for tag in thread.tags[:10]:
                 badge(brief(tag, 40))
             plain_text(thread.id, "span", "quiet mono")
@@ -296,7 +296,7 @@ class ThreadHead:
             question(self._visit, about)
 
     def _rename(self, thread: Thread) -> None:
-        async def take(entered: JSONObject) -> None:
+        async def save(entered: JSONObject) -> None:
             name = str(entered.get("name") or "").strip()
             await self._visit.permits.thread(self._visit.caller, thread.id)
             await self._visit.runtime.threads.rename(thread.id, name or None)
@@ -304,13 +304,13 @@ class ThreadHead:
 
         values: JSONObject = {} if thread.name is None else {"name": thread.name}
         with self._dialogs:
-            fill_in(self._visit, "Rename this thread", _NAME, take, values=values)
+            fill_in(self._visit, "Rename this thread", _NAME, save, values=values)
 
     def _draw_run(self, run: Run, *, asks: bool) -> None:
         status = "waiting" if asks else run.status
         badge(status, KINDS.get(status, ""))
         plain_text(reason(run.waiting) or ("an answer" if asks else ""), "span", "quiet small")
-        run_link(run.id, "its run", "")
+        run_link(run.id, "current run", "")
         if run.cancel_requested_at is not None:
             plain_text("is being cancelled …", "span", "quiet")
         else:
@@ -323,7 +323,7 @@ def ask_to_delete(visit: Visit, thread_id: str) -> None:
     dialog.on("hide", dialog.delete)
     with dialog, ui.card(), box("div", "stack"):
         plain_text("Delete this thread?", "h2")
-        plain_text("Its messages, files, values and the threads below it are gone for good.", "p", "quiet")
+        plain_text("Its messages, files, values and child threads are permanently deleted.", "p", "quiet")
         cancels = ui.checkbox("Cancel its runs in progress first")
 
         async def delete() -> None:
@@ -336,6 +336,6 @@ def ask_to_delete(visit: Visit, thread_id: str) -> None:
                 ui.navigate.to("/threads")
 
         with box("div", "row"):
-            action("Delete it", confirmed, kind="danger")
-            action("Keep it", dialog.close)
+            action("Delete thread", confirmed, kind="danger")
+            action("Keep", dialog.close)
     dialog.open()

@@ -30,8 +30,8 @@ from toolwright.web.console.widgets import action, badge, box, plain_text, prose
 async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     """Render an approval. The result is `{"approved": true, "args"?: {…}, "reason"?: text}`."""
     call, terms = facts.call, facts.terms or Terms()
-    plain_text("May this be done?", "p")
-    with box("div") as asked:
+    plain_text("Allow this call?", "p")
+    with box("div") as element:
         await arguments(call)
     if not is_open(call):
         waiting_for_others(call)
@@ -42,11 +42,11 @@ async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
         pass
     if terms.reason:
         reason = ui.input().props("outlined dense hide-bottom-space maxlength=2000 autocomplete=off")
-        reason.props["label"] = "Reason (you may leave it out)"
+        reason.props["label"] = "Reason (optional)"
 
     def answer(*, approved: bool) -> JSONObject:
-        said = (reason.value or "").strip() if reason is not None else ""
-        return {"approved": approved, "reason": said} if said else {"approved": approved}
+        text = (reason.value or "").strip() if reason is not None else ""
+        return {"approved": approved, "reason": text} if text else {"approved": approved}
 
     async def approve() -> None:
         changed = read(forms[0]) if forms else None
@@ -56,7 +56,7 @@ async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
             await submit({**answer(approved=True), "args": changed})
 
     def edit() -> None:
-        asked.set_visibility(False)
+        element.set_visibility(False)
         editing.set_visibility(False)
         with edited:
             values = call.args if isinstance(call.args, dict) else {}
@@ -65,7 +65,7 @@ async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     with box("div", "row answers"):
         action("Approve", approve, kind="primary")
         action("Refuse", lambda: submit(answer(approved=False)), kind="danger")
-        editing = action("Change the arguments", edit, kind="plain")
+        editing = action("Edit the arguments", edit, kind="plain")
         editing.set_visibility(terms.edit)
 
 
@@ -77,7 +77,7 @@ _LONGEST: Final = 200  # characters
 
 @value
 class Option:
-    """Something that can be chosen."""
+    """An option of a choice."""
 
     label: str
     value: JSON
@@ -123,8 +123,10 @@ async def draw_choice(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 def read_options(args: JSON) -> Sequence[Option]:
     """Return the options of a call that asks for a choice, or none if they cannot be read."""
-    given = [args.get(name) for name in ("options", "choices", "items")] if isinstance(args, dict) else [args]
-    lists = [each for each in given if isinstance(each, list)]
+    candidates = (
+        [args.get(name) for name in ("options", "choices", "items")] if isinstance(args, dict) else [args]
+    )
+    lists = [each for each in candidates if isinstance(each, list)]
     listed = lists[0] if lists else list[JSON]()
     return [option for each in listed[:MOST_OPTIONS] if (option := _option(each)) is not None]
 
@@ -134,26 +136,26 @@ def takes_several(args: JSON) -> bool:
     return isinstance(args, dict) and any(args.get(name) is True for name in ("multiple", "multi", "several"))
 
 
-def _option(given: JSON) -> Option | None:
-    if isinstance(given, dict):
+def _option(value: JSON) -> Option | None:
+    if isinstance(value, dict):
         names = ("label", "title", "name", "text", "value", "id")
-        label = next((given[name] for name in names if isinstance(given.get(name), str | int)), None)
+        label = next((value[name] for name in names if isinstance(value.get(name), str | int)), None)
         if label is None:
             return None
-        chosen = next((given[name] for name in ("value", "id") if name in given), label)
-        about = given.get("description")
+        chosen = next((value[name] for name in ("value", "id") if name in value), label)
+        about = value.get("description")
         return Option(
             label=brief(str(label), _LONGEST),
             value=chosen,
             about=brief(about, 400) if isinstance(about, str) else "",
         )
-    if given is None or isinstance(given, list):
+    if value is None or isinstance(value, list):
         return None
-    return Option(label=brief(_text(given), _LONGEST), value=given)
+    return Option(label=brief(_text(value), _LONGEST), value=value)
 
 
-def _text(given: JSON) -> str:
-    return given if isinstance(given, str) else dumps_unescaped(given)
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else dumps_unescaped(value)
 
 
 async def _ask(facts: CallFacts, but: tuple[str, ...] = ()) -> None:
@@ -163,8 +165,8 @@ async def _ask(facts: CallFacts, but: tuple[str, ...] = ()) -> None:
         await arguments(call, but=but)
         return
     prose(question)
-    asked = next(name for name in QUESTION if text_of(call.args, name) is not None)
-    await arguments(call, but=(*but, asked))
+    question_name = next(name for name in QUESTION if text_of(call.args, name) is not None)
+    await arguments(call, but=(*but, question_name))
 
 
 def _draw_buttons(options: Sequence[Option], submit: Submit) -> None:
@@ -226,7 +228,7 @@ async def _draw_chosen(facts: CallFacts, options: Sequence[Option]) -> None:
             badge(labels.get(_text(each), brief(_text(each), _LONGEST)), "good")
 
 
-_SAID = {"accept": ("Answered", "good"), "decline": ("Declined", "bad"), "cancel": ("Not answered", "")}
+_ANSWERS = {"accept": ("Answered", "good"), "decline": ("Declined", "bad"), "cancel": ("Not answered", "")}
 
 
 async def draw_question(visit: Visit, facts: CallFacts, submit: Submit) -> None:
@@ -238,16 +240,16 @@ async def draw_question(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     source = text_of(call.args, "source")
     if source is not None:
         plain_text(f"{brief(source, 200)} asks", "div", "quiet small")
-    prose(text_of(call.args, "message") or "A question without words.")
+    prose(text_of(call.args, "message") or "A question without a message.")
     url = text_of(call.args, "url")
     if url is not None:
-        prose(f"It is to be answered at this page:\n{url}")  # which makes a link of nothing but http(s)
+        prose(f"Answer it on this page:\n{url}")  # which makes a link of nothing but http(s)
     if not is_open(call):
         waiting_for_others(call)
         await _draw_answer(facts)
         return
-    asked = call.args.get("requestedSchema") if isinstance(call.args, dict) else None
-    form = SchemaForm(asked, name=call.name) if isinstance(asked, dict) else None
+    schema = call.args.get("requestedSchema") if isinstance(call.args, dict) else None
+    form = SchemaForm(schema, name=call.name) if isinstance(schema, dict) else None
 
     async def accept() -> None:
         entered = None if form is None else read(form)
@@ -257,7 +259,7 @@ async def draw_question(visit: Visit, facts: CallFacts, submit: Submit) -> None:
             await submit({"action": "accept", "content": entered})
 
     with box("div", "row answers"):
-        action("I have done it" if url is not None else "Answer", accept, kind="primary")
+        action("Done" if url is not None else "Answer", accept, kind="primary")
         action("Decline", partial(submit, {"action": "decline"}))
         action("Cancel", partial(submit, {"action": "cancel"}), kind="plain")
 
@@ -266,8 +268,8 @@ async def _draw_answer(facts: CallFacts) -> None:
     call = facts.call
     result: JSON = call.result
     if call.status == "error":
-        plain_text(call.error or "Nobody has answered.", "div", "error")
+        plain_text(call.error or "Not answered.", "div", "error")
     elif isinstance(result, dict):
-        said, kind = _SAID.get(str(result.get("action")), ("Answered", "good"))
-        badge(said, kind)
+        label, kind = _ANSWERS.get(str(result.get("action")), ("Answered", "good"))
+        badge(label, kind)
         await value_block(result.get("content"))

@@ -55,7 +55,7 @@ SHIPPED: Final[Mapping[Component, Draw]] = {
     "json": draw_json,
 }
 ASKING: Final = frozenset({draw_approval, draw_question, draw_confirmation, draw_choice, draw_form})
-"""Components in which a call is answered: below the others there is a field for that."""
+"""Components that include the field for the answer. The card adds that field to all others."""
 _NAMES: Final[Mapping[Component, Sequence[str]]] = {
     "confirmation": ("confirmaction", "confirm", "askconfirmation", "askyesno"),
     "form": ("showform", "askform", "fillform", "collectinput"),
@@ -77,9 +77,9 @@ def component_of(facts: CallFacts, tool_uis: Mapping[str, ToolUI]) -> Draw | Dra
     name = facts.call.name
     if facts.terms is not None:
         return draw_approval
-    own = tool_uis.get(name)
-    if own is not None:
-        drawing = own.component
+    tool_ui = tool_uis.get(name)
+    if tool_ui is not None:
+        drawing = tool_ui.component
         return drawing if callable(drawing) else SHIPPED[drawing]
     if name == ELICIT:
         return draw_question
@@ -105,8 +105,8 @@ LONGEST_DRAWING: Final = 10.0  # seconds that a user's component may take
 OURS: Final = frozenset([*SHIPPED.values(), draw_approval, draw_question, draw_plain])
 _STATUS: Final = {
     "streaming": ("being written", "busy"),
-    "running": ("at work", "busy"),
-    "requires_action": ("waits for an answer", "waiting"),
+    "running": ("in progress", "busy"),
+    "requires_action": ("waiting for an answer", "waiting"),
     "complete": ("done", "good"),
     "error": ("failed", "bad"),
 }
@@ -126,7 +126,7 @@ class CallCard:
         self._drawing = asyncio.Lock()
         self._is_due = False
         self.after_answer: Callable[[], object] = lambda: None
-        """Called when somebody has answered here, whether it was taken or not."""
+        """Called after an answer on this page, whether it was accepted or not."""
 
     @property
     def facts(self) -> CallFacts | None:
@@ -156,12 +156,12 @@ class CallCard:
         if facts is None or not isinstance(done, int | float) or facts.call.status in ("complete", "error"):
             return
         text = payload.get("text")
-        told = (
+        state = (
             done,
             total if isinstance(total, int | float) else None,
             text if isinstance(text, str) else "",
         )
-        self._facts = changed(facts, call=changed(facts.call, progress=told))
+        self._facts = changed(facts, call=changed(facts.call, progress=state))
         self._draw_soon()
 
     async def show(self, facts: CallFacts) -> None:
@@ -210,7 +210,7 @@ class CallCard:
             self._draw_answer(facts, aside=ours is not draw_plain)
 
     def _draw_answer(self, facts: CallFacts, *, aside: bool) -> None:
-        """The field for an answer; `aside` where there is something to look at first."""
+        """Render the field for an answer, folded (`aside`) if the component shows something to read first."""
         if not aside:
             draw_answer(facts.call, self.submit)
             return
@@ -219,7 +219,7 @@ class CallCard:
             draw_answer(facts.call, self.submit)
 
     async def _draw_users(self, facts: CallFacts, drawing: Drawing) -> None:
-        """By the user's own code; what that waits for keeps nothing else of the page waiting."""
+        """Render the call with the user's own component, in a task so that it delays nothing else on the page."""
         with box("div") as place:
             try:
                 done = drawing(facts.call, self.submit)
@@ -242,15 +242,15 @@ class CallCard:
     async def _draw_failed(self, facts: CallFacts, place: Element, error: Exception) -> None:
         if place.is_deleted:
             return
-        fault = brief(type(error).__name__, 100)
+        error_type = brief(type(error).__name__, 100)
         with place.clear():
-            plain_text(f"The component of this tool failed ({fault}): the log says why.", "div", "error")
+            plain_text(f"The component of this tool failed ({error_type}). See the log.", "div", "error")
             await draw_plain(self._visit, facts, self.submit)
             if is_open(facts.call):
                 self._draw_answer(facts, aside=False)
 
     async def submit(self, result: JSON = None, *, error: str | None = None) -> bool:
-        """Hand in the call's result, or the text of its failure; whether it was taken."""
+        """Submit the call's result or error. Returns whether it was accepted."""
         facts = self._facts
         if facts is None:
             return False
@@ -280,9 +280,9 @@ def _draw_head(facts: CallFacts) -> None:
         if facts.agent is not None:
             plain_text(f"by {brief(facts.agent, 100)}", "span", "quiet small")
         text, kind = _STATUS[call.status]
-        badge("waits for an approval" if facts.terms is not None else text, kind)
+        badge("waiting for approval" if facts.terms is not None else text, kind)
         box("span", "fill")
         if facts.shows_run and call.run_id is not None:
             link("Run", f"/runs/{call.run_id}", "small")
     if facts.late:
-        plain_text("Its agent has gone on, and will still read the answer.", "div", "quiet small")
+        plain_text("The agent has continued, and will still read the answer.", "div", "quiet small")

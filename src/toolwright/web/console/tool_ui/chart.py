@@ -55,7 +55,7 @@ class Chart:
 
 @value
 class _Row:
-    """A series as it was found."""
+    """A series as it was read."""
 
     name: str
     kind: ChartKind
@@ -103,15 +103,17 @@ def _read(described: JSONObject) -> Chart | None:
         return None
     most = min(MOST_POINTS, MOST_ALL // len(rows))
     if not labels:
-        labels = next((named for row in rows if (named := row.labels or _own_labels(row))), ())
+        labels = next(
+            (labels_of_row for row in rows if (labels_of_row := row.labels or _own_labels(row))), ()
+        )
     series = [_series(row, most) for row in rows]
     series = [each for each in series if each.pairs or any(number is not None for number in each.numbers)]
     if not series:
         return None
     count = max(len(each.numbers) for each in series)
-    named = [_label(each) for each in labels[:count]]
-    named += [str(number + 1) for number in range(len(named), count)]
-    return Chart(title=_title(described), labels=named, series=series)
+    labels_of_row = [_label(each) for each in labels[:count]]
+    labels_of_row += [str(number + 1) for number in range(len(labels_of_row), count)]
+    return Chart(title=_title(described), labels=labels_of_row, series=series)
 
 
 def _rows(described: JSONObject) -> tuple[Sequence[JSON], Sequence[_Row]]:
@@ -142,10 +144,10 @@ def _objects(listed: JSON, kind: ChartKind) -> Sequence[_Row]:
         if isinstance(each, list):
             rows.append(_row("", kind, each))
         elif isinstance(each, dict) and isinstance(points := each.get("data", each.get("values")), list):
-            own = _kind(each.get("type")) or kind
-            if own == "line" and each.get("areaStyle") is not None:
-                own = "area"
-            rows.append(_row(_label(each.get("name", each.get("label"))), own, points))
+            own_kind = _kind(each.get("type")) or kind
+            if own_kind == "line" and each.get("areaStyle") is not None:
+                own_kind = "area"
+            rows.append(_row(_label(each.get("name", each.get("label"))), own_kind, points))
     return rows
 
 
@@ -272,7 +274,7 @@ async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     chart = read_chart(call.result) or read_chart(call.args)
     if chart is None:
         if call.status == "streaming":
-            plain_text("The chart comes …", "p", "quiet")
+            plain_text("Loading the chart …", "p", "quiet")
             return
         await draw_plain(visit, facts, submit)
         return
@@ -283,7 +285,7 @@ async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     drawing.props["role"] = "img"
     drawing.props["aria-label"] = f"Chart: {chart.title}" if chart.title else "Chart"
     with box("details"):
-        plain_text("As a table", "summary", "quiet small")
+        plain_text("Show as a table", "summary", "quiet small")
         _draw_table(chart)
     if call.status == "error":
         plain_text(call.error or "The tool failed.", "div", "error")
@@ -292,7 +294,7 @@ async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 def options_of(chart: Chart) -> dict[str, Any]:  # the options of a library in JavaScript
     """Return the chart as ECharts draws it: names and numbers from outside, and every key and rule from here."""
     is_pie = chart.series[0].kind == "pie"
-    named = len(chart.series) > 1 or is_pie
+    is_named = len(chart.series) > 1 or is_pie
     options: dict[str, Any] = {  # as above
         "color": [*COLOURS],
         "animation": False,
@@ -303,7 +305,7 @@ def options_of(chart: Chart) -> dict[str, Any]:  # the options of a library in J
         },
         "series": [_one(each, chart) for each in chart.series],
     }
-    if named:
+    if is_named:
         options["legend"] = {"type": "scroll", "bottom": 0, "textStyle": {"color": _QUIET}}
     if is_pie:
         options["series"] = options["series"][:1]
@@ -314,7 +316,13 @@ def options_of(chart: Chart) -> dict[str, Any]:  # the options of a library in J
     across: dict[str, Any] = {"type": "value", "scale": True} if numeric else {  # as above
         "type": "category", "data": [*chart.labels],
     }  # fmt: skip
-    options["grid"] = {"left": 8, "right": 16, "top": 16, "bottom": 40 if named else 8, "containLabel": True}
+    options["grid"] = {
+        "left": 8,
+        "right": 16,
+        "top": 16,
+        "bottom": 40 if is_named else 8,
+        "containLabel": True,
+    }
     options["xAxis"] = {
         **across,
         "axisLabel": {**label, "hideOverlap": True, "width": 90, "overflow": "truncate"},

@@ -20,11 +20,11 @@ from toolwright.core.value import changed, value
 from toolwright.web.console.schema_form import ABSENT, SchemaForm
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import LONGEST_SHOWN, action, box, code, plain_text, prose, size
-from toolwright.wire.call import arguments_json, message_id_of
+from toolwright.wire.call import arguments_json, call_message_id
 from toolwright.wire.result import result_from_json
 
 Status: TypeAlias = Literal["streaming", "running", "requires_action", "complete", "error"]
-_ENDS = {"expired": "Nobody has answered in time.", "cancelled": "The call was cancelled."}
+_ENDS = {"expired": "Not answered in time.", "cancelled": "The call was cancelled."}
 
 
 @value
@@ -40,7 +40,7 @@ class CallFacts:
 
 
 async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
-    """Return facts of a call that the visitor may see; its arguments and result are shown as they are in this row."""
+    """Return the facts of a call from its row, which the visitor may see."""
     result = _result_of(row)
     owns, attachments = await _reads_thread(visit, row), _attachments(result)
     has_files = owns or await _has_files(visit, row, attachments)
@@ -60,7 +60,7 @@ async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
     return CallFacts(
         call=call,
         agent=await _agent_of(visit, row),
-        terms=terms_from_json(row.terms) if row.is_asked else None,
+        terms=terms_from_json(row.terms) if row.awaits_approval else None,
         shows_run=owns,
         late=row.status == "pending" and row.deadline is not None,
         ends_at=row.expires_at if row.status in OPEN else None,
@@ -72,24 +72,24 @@ async def facts_of_message(visit: Visit, metadata: JSONObject) -> CallFacts:
     call_id = str(metadata.get("toolCallId"))
     if metadata.get("status") == "requires_action":
         with suppress(NotFound):
-            metadata = (await visit.permits.message(visit.caller, message_id_of(call_id))).metadata
+            metadata = (await visit.permits.message(visit.caller, call_message_id(call_id))).metadata
     try:
         row = await visit.runtime.calls.get(call_id)
     except NotFound:
-        return CallFacts(call=_told(metadata))
+        return CallFacts(call=_shown_call(metadata))
     facts = await facts_of_row(visit, row)
-    told = _told(metadata)
+    status = _shown_call(metadata)
     call = changed(
         facts.call,
-        name=told.name,
-        args=told.args,
-        status=told.status,
-        result=told.result,
-        error=told.error,
-        may_answer=facts.call.may_answer and told.status == "requires_action",
+        name=status.name,
+        args=status.args,
+        status=status.status,
+        result=status.result,
+        error=status.error,
+        may_answer=facts.call.may_answer and status.status == "requires_action",
     )
     asks = metadata.get("approval") is True
-    is_late = metadata.get("timedOut") is True and told.status == "requires_action"
+    is_late = metadata.get("timedOut") is True and status.status == "requires_action"
     return changed(facts, call=call, agent=None, terms=facts.terms if asks else None, late=is_late)
 
 
@@ -109,7 +109,7 @@ def status_of(row: Call, result: ToolResult | None) -> Status:
     """Return the status of a call as it is shown."""
     match row.status:
         case "waiting" | "pending":
-            return "running" if row.ends_with_run and not row.is_asked else "requires_action"
+            return "running" if row.ends_with_run and not row.awaits_approval else "requires_action"
         case "done" | "resolved":
             return "complete" if result is None or result.status == "success" else "error"
         case "error" | "expired" | "cancelled":
@@ -118,16 +118,16 @@ def status_of(row: Call, result: ToolResult | None) -> Status:
             return "running"
 
 
-def _told(metadata: JSONObject) -> ShownCall:
+def _shown_call(metadata: JSONObject) -> ShownCall:
     """Return the call of a message. The content of a forged one can be anything."""
     status, result = metadata.get("status"), metadata.get("result")
-    known: Sequence[Status] = ("running", "requires_action", "complete", "error")
+    statuses: Sequence[Status] = ("running", "requires_action", "complete", "error")
     failed = status == "error" and isinstance(result, dict)
     return ShownCall(
         id=str(metadata.get("toolCallId")),
         name=str(metadata.get("toolName")),
         args=metadata.get("args"),
-        status=cast("Status", status) if status in known else "running",
+        status=cast("Status", status) if status in statuses else "running",
         result=None if status == "error" else result,
         error=str(cast("JSONObject", result).get("error")) if failed else None,
     )
@@ -195,7 +195,7 @@ async def _agent_of(visit: Visit, row: Call) -> str | None:
 
 
 async def _schema_of(visit: Visit, row: Call) -> JSONObject | None:
-    """Return the input schema of the call's tool, or None where it is not known (any more)."""
+    """Return the input schema of the call's tool, or None if the tool is unknown."""
     try:
         active = None if row.agent is None else await visit.runtime.agents.usable(row.agent)
     except ToolwrightError:
@@ -207,7 +207,7 @@ async def _schema_of(visit: Visit, row: Call) -> JSONObject | None:
 
 
 Draw: TypeAlias = Callable[[Visit, CallFacts, Submit], Awaitable[None]]
-"""Draws what a card shows of a call, below its head."""
+"""Renders the body of a call's card."""
 MOST_ITEMS: Final = 200  # of one list or object that is shown as JSON
 _MOST_FACTS: Final = 40
 _SHORT: Final = 2_000  # characters of a value among others
@@ -226,32 +226,32 @@ def text_of(args: JSON, *names: str) -> str | None:
 
 def cut_json(whole: JSON, most: int = LONGEST_SHOWN) -> tuple[JSON, bool]:
     """Return a readable amount of a value, and whether that is less than all."""
-    left = [most]
-    cut = _cut(whole, left)
-    return cut, left[0] < 0
+    budget = [most]
+    cut = _cut(whole, budget)
+    return cut, budget[0] < 0
 
 
-def _cut(whole: JSON, left: list[int]) -> JSON:
+def _cut(whole: JSON, budget: list[int]) -> JSON:
     if isinstance(whole, dict):
-        shown: dict[str, JSON] = {}
+        parts: dict[str, JSON] = {}
         for name, each in whole.items():
-            if left[0] <= 0 or len(shown) >= MOST_ITEMS:
-                left[0] = -1
-                return shown | {"…": f"{len(whole) - len(shown)} more"}
-            left[0] -= len(name)
-            shown[brief(name, 200)] = _cut(each, left)
-        return shown
+            if budget[0] <= 0 or len(parts) >= MOST_ITEMS:
+                budget[0] = -1
+                return parts | {"…": f"{len(whole) - len(parts)} more"}
+            budget[0] -= len(name)
+            parts[brief(name, 200)] = _cut(each, budget)
+        return parts
     if isinstance(whole, list):
         items: list[JSON] = []
         for each in whole:
-            if left[0] <= 0 or len(items) >= MOST_ITEMS:
-                left[0] = -1
+            if budget[0] <= 0 or len(items) >= MOST_ITEMS:
+                budget[0] = -1
                 return [*items, f"… {len(whole) - len(items)} more"]
-            items.append(_cut(each, left))
+            items.append(_cut(each, budget))
         return items
     text = whole if isinstance(whole, str) else ""
-    room = max(left[0], 100)
-    left[0] = -1 if len(text) > room else left[0] - len(text) - 4
+    room = max(budget[0], 100)
+    budget[0] = -1 if len(text) > room else budget[0] - len(text) - 4
     return brief(text, room) if isinstance(whole, str) else whole
 
 
@@ -275,7 +275,7 @@ async def value_block(whole: JSON) -> None:
 
 
 def facts_block(values: Mapping[str, JSON]) -> None:
-    """Names and values."""
+    """Render names and values as a list of facts."""
     with box("dl", "facts"):
         for name, each in values.items():
             plain_text(brief(name, 100), "dt")
@@ -295,7 +295,7 @@ def _fact(each: JSON) -> None:
 
 
 async def arguments(call: ShownCall, *, but: tuple[str, ...] = ()) -> None:
-    """Render the arguments, as far as they are known."""
+    """Render the arguments received so far."""
     args = call.args
     if isinstance(args, dict):
         args = {name: each for name, each in args.items() if name not in but}
@@ -315,7 +315,7 @@ async def outcome(call: ShownCall) -> None:
 def waiting_for_others(call: ShownCall) -> None:
     """Render a note that the call waits for someone else's answer."""
     if call.status == "requires_action" and not call.may_answer:
-        plain_text("It waits for somebody else’s answer.", "p", "quiet small")
+        plain_text("Waiting for another person’s answer.", "p", "quiet small")
 
 
 ANYTHING: JSONObject = {"type": "object"}

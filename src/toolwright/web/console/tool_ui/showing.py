@@ -25,7 +25,7 @@ from toolwright.web.console.tool_ui.parts import (
 )
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import action, box, file_url, plain_text, size
-from toolwright.web.routes.files import SHOWN
+from toolwright.web.routes.files import INLINE_TYPES
 
 
 async def draw_plain(visit: Visit, facts: CallFacts, submit: Submit) -> None:
@@ -48,7 +48,7 @@ async def draw_json(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 def draw_answer(call: ShownCall, submit: Submit) -> None:
-    """Render a field for the result of an open call, JSON or text, or for the reason why there is none."""
+    """Render a field for the result of an open call, as JSON or text, or for an error."""
     field = ui.textarea().props('outlined dense autogrow hide-bottom-space input-class="mono"')
     field.props["label"] = "Result: text, or JSON"
     field.props["maxlength"] = 200_000
@@ -63,12 +63,12 @@ def draw_answer(call: ShownCall, submit: Submit) -> None:
         if field.value and field.value.strip():
             await submit(error=field.value.strip())
         else:
-            complain("Write first why it failed: its agent reads that.")
+            complain("Describe the error first. The agent reads it.")
 
     with box("div", "row answers"):
         action("Answer", answer, kind="primary")
-        action("Report a failure", fail, kind="danger")
-        plain_text("What is not JSON is taken as text.", "span", "quiet small")
+        action("Report an error", fail, kind="danger")
+        plain_text("Input that is not JSON is sent as text.", "span", "quiet small")
 
 
 def read_result(entered: str) -> JSON:
@@ -111,7 +111,7 @@ async def draw_table(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     table = read_table(call.result) or read_table(call.args)
     if table is None:
         if call.status == "streaming":
-            plain_text("The table comes …", "p", "quiet")
+            plain_text("Loading the table …", "p", "quiet")
             return
         await draw_plain(visit, facts, submit)
         return
@@ -136,9 +136,11 @@ def read_table(described: JSON) -> Table | None:
     return None
 
 
-def _table(named: JSON, rows: list[JSON]) -> Table | None:
+def _table(declared: JSON, rows: list[JSON]) -> Table | None:
     columns = (
-        [_column(at, each) for at, each in enumerate(named[:MOST_COLUMNS])] if isinstance(named, list) else []
+        [_column(at, each) for at, each in enumerate(declared[:MOST_COLUMNS])]
+        if isinstance(declared, list)
+        else []
     )
     if not columns:
         objects: list[JSONObject] = [each for each in rows[:_LOOKED_AT] if isinstance(each, dict)]
@@ -242,23 +244,25 @@ async def draw_file(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 def draw_attachments(call: ShownCall, *, pictures: bool = True) -> None:
     """Render the attachments, with pictures for images unless only a list is wanted."""
-    shown: Sequence[AttachmentRef] = call.attachments[:MOST_SHOWN]
-    for each in shown:
+    visible: Sequence[AttachmentRef] = call.attachments[:MOST_SHOWN]
+    for each in visible:
         url = None if call.thread_id is None else file_url(call.thread_id, each.path, call.id)
         _draw(each, url, as_picture=pictures and is_picture(each))
-    if len(call.attachments) > len(shown):
-        plain_text(f"And {len(call.attachments) - len(shown)} more.", "p", "quiet small")
+    if len(call.attachments) > len(visible):
+        plain_text(f"And {len(call.attachments) - len(visible)} more.", "p", "quiet small")
 
 
 def is_picture(attachment: AttachmentRef) -> bool:
-    """Return whether a browser may show it in place."""
-    return attachment.mime_type.startswith("image/") and attachment.mime_type in SHOWN
+    """Return whether a browser may display the file."""
+    return attachment.mime_type.startswith("image/") and attachment.mime_type in INLINE_TYPES
 
 
 def inline_image(described: JSON) -> str | None:
     """Return the `data:` URL of a picture, of a type in which no script can be, or None."""
-    given = [described.get(name) for name in _INLINE] if isinstance(described, dict) else [described]
-    texts = [each for each in given if isinstance(each, str) and len(each) <= LARGEST_INLINE * 4 // 3 + 64]
+    candidates = [described.get(name) for name in _INLINE] if isinstance(described, dict) else [described]
+    texts = [
+        each for each in candidates if isinstance(each, str) and len(each) <= LARGEST_INLINE * 4 // 3 + 64
+    ]
     return next((each for each in texts if each.startswith("data:") and _RASTER.fullmatch(each)), None)
 
 
@@ -299,7 +303,7 @@ class Progress:
     """Progress of a call: `share` is from 0 to 1, or None if unknown."""
 
     share: float | None
-    said: str
+    label: str
     text: str
 
 
@@ -326,7 +330,7 @@ def draw_bar(progress: Progress) -> None:
             if progress.share is not None:
                 bar.props["aria-valuenow"] = round(progress.share * 100)
                 done.style(f"width: {progress.share:.1%}")
-        plain_text(progress.said, "div", "quiet small")
+        plain_text(progress.label, "div", "quiet small")
 
 
 def read_progress(call: ShownCall) -> Progress | None:
@@ -348,10 +352,10 @@ def _progress(done: float, total: float | None, text: str) -> Progress:
     if total is None and 0 <= done <= 1:
         total = 1.0
     if total is None or total <= 0:
-        return Progress(share=None, said=f"{done:g}", text=text)
+        return Progress(share=None, label=f"{done:g}", text=text)
     share = min(max(done / total, 0.0), 1.0)
-    said = f"{share:.0%}" if total in (1.0, 100.0) else f"{done:g} of {total:g}"
-    return Progress(share=share, said=said, text=text)
+    amount = f"{share:.0%}" if total in (1.0, 100.0) else f"{done:g} of {total:g}"
+    return Progress(share=share, label=amount, text=text)
 
 
 def _number(number: JSON) -> float | None:

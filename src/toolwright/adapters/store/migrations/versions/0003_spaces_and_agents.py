@@ -17,23 +17,23 @@ def upgrade() -> None:
 
 def _grow() -> None:
     """Tables that are there get columns. SQLite makes them again, so that they read as if they were born so."""
-    anew = "always" if op.get_bind().dialect.name == "sqlite" else "never"
-    with op.batch_alter_table("threads", recreate=anew) as threads:
+    recreate = "always" if op.get_bind().dialect.name == "sqlite" else "never"
+    with op.batch_alter_table("threads", recreate=recreate) as threads:
         threads.add_column(sa.Column("begun", sa.Boolean(), nullable=False, server_default=sa.false()))
         threads.add_column(sa.Column("next_run_id", sa.Text(), nullable=True))
         threads.add_column(sa.Column("space_id", sa.Text(), nullable=True))
-    with op.batch_alter_table("calls", recreate=anew) as calls:
+    with op.batch_alter_table("calls", recreate=recreate) as calls:
         calls.add_column(sa.Column("visible", sa.Boolean(), nullable=False, server_default=sa.false()))
         calls.add_column(sa.Column("space_id", sa.Text(), nullable=True))
         calls.add_column(sa.Column("repeatable", sa.Boolean(), nullable=False, server_default=sa.false()))
         calls.add_column(sa.Column("worker", sa.Text(), nullable=True))
         calls.add_column(sa.Column("leased_until", sa.BigInteger(), nullable=True))
         calls.add_column(sa.Column("agent", sa.Text(), nullable=True))
-    with op.batch_alter_table("inbox", recreate=anew) as inbox:
+    with op.batch_alter_table("inbox", recreate=recreate) as inbox:
         inbox.add_column(sa.Column("author", sa.Text(), nullable=True))
         inbox.add_column(sa.Column("promised", sa.Text(), nullable=True))
         inbox.add_column(sa.Column("depth", sa.Integer(), nullable=False, server_default=sa.text("0")))
-    with op.batch_alter_table("runs", recreate=anew) as runs:
+    with op.batch_alter_table("runs", recreate=recreate) as runs:
         runs.add_column(sa.Column("revision", sa.BigInteger(), nullable=True))
     op.execute("UPDATE calls SET agent = (SELECT agent FROM runs WHERE runs.id = calls.run_id)")
     op.create_index("calls_by_space", "calls", ["space_id", "created_at"])

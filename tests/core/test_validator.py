@@ -1,4 +1,4 @@
-"""The one judge of arguments."""
+"""The validator of arguments."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -129,10 +129,10 @@ async def test_the_callers_object_stays_its_own() -> None:
 
 
 def test_sixty_four_levels_are_taken_and_one_more_is_not() -> None:
-    judge = ArgumentValidator({"type": "object"}, "any")
-    judge.read('{"a":' * 64 + "1" + "}" * 64)
+    validator = ArgumentValidator({"type": "object"}, "any")
+    validator.read('{"a":' * 64 + "1" + "}" * 64)
     with pytest.raises(InvalidArguments, match="64"):
-        judge.read('{"a":' * 65 + "1" + "}" * 65)
+        validator.read('{"a":' * 65 + "1" + "}" * 65)
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,10 @@ VALIDATOR = jsonschema_rs.validator_for(search.parameters, offline=True, validat
 @settings(max_examples=150, deadline=None)
 @given(OBJECTS)
 def test_nothing_passes_that_the_schema_refuses_and_nothing_raises(value: JSONObject) -> None:
-    judge = search.judge
-    assert judge is not None
+    validator = search.validator
+    assert validator is not None
     try:
-        read = judge.read(json.dumps(value))
+        read = validator.read(json.dumps(value))
     except InvalidArguments:
         return
     assert VALIDATOR.is_valid(read)
@@ -170,17 +170,17 @@ def test_nothing_passes_that_the_schema_refuses_and_nothing_raises(value: JSONOb
 @settings(max_examples=150, deadline=None)
 @given(st.text() | st.binary())
 def test_any_text_is_read_or_refused_in_words(text: str | bytes) -> None:
-    judge = ArgumentValidator({"type": "object"}, "any")
+    validator = ArgumentValidator({"type": "object"}, "any")
     try:
-        assert isinstance(judge.read(text), dict)
+        assert isinstance(validator.read(text), dict)
     except InvalidArguments as error:
         assert str(error).startswith("Invalid arguments: ")
 
 
 def test_of_a_name_that_is_given_twice_the_last_counts() -> None:
     """A second look at every text would cost more than all of the judging (docs/guides/tools.md)."""
-    judge = ArgumentValidator({"type": "object", "properties": {"a": {"type": "integer"}}}, "t")
-    assert judge.read('{"a": 1, "a": 2}') == {"a": 2}
+    validator = ArgumentValidator({"type": "object", "properties": {"a": {"type": "integer"}}}, "t")
+    assert validator.read('{"a": 1, "a": 2}') == {"a": 2}
 
 
 class Feline(BaseModel):
