@@ -70,7 +70,7 @@ FAULTS: list[tuple[object, str]] = [
     ({"imports": {HALF: fetch}}, "A name in the option 'imports'"),
     ({"globals": {"a b": 1}}, "A name in the option 'globals' must be like 'weather', not 'a b'."),
     ({"globals": {"__proto__": 1}}, "not '__proto__'."),
-    ({"globals": {"a": 1j}}, "The option 'globals' must be JSON: a is of the type complex, which JSON cannot represent."),
+    ({"globals": {"a": 1j}}, "must be JSON: a is of the type complex, which JSON cannot represent."),
     ({"globals": {"a": b"x"}}, "The option 'globals' must be JSON: a is of the type bytes"),
     ({"globals": 5}, "The option 'globals' must be a mapping of JSON values by name, not 5."),
     ({"modules": {"lib": 5}}, "The module 'lib' must be text"),

@@ -142,7 +142,9 @@ class EventStream(StreamingResponse):
             first: list[bytes] = []
             try:
                 events = await stack.enter_async_context(self._follow(self._topic, self._after))
-            except Reset:  # the id is too old or unknown: the reader gets `reset`, then the events from now on
+            except (
+                Reset
+            ):  # the id is too old or unknown: the reader gets `reset`, then the events from now on
                 events = await stack.enter_async_context(self._follow(self._topic, None))
                 first.append(self._notice("reset"))
             begins: JSONObject = {} if events.start is None else {"after": str(events.start)}
