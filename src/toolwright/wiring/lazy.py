@@ -52,7 +52,7 @@ class NamedModels:
         """Return the wrapper of a pydantic-ai model. The model is kept with it, so that its id is not reused."""
         if id(model) not in self._wrapped:
             adapter = import_module("toolwright.adapters.models.providers.model")
-            self._wrapped[id(model)] = (model, adapter.PydanticAIModel(model))
+            self._wrapped[id(model)] = (model, adapter.adapt(model))
         return self._wrapped[id(model)][1]
 
 

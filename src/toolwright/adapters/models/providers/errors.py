@@ -10,6 +10,7 @@ import httpx2
 from pydantic_ai.exceptions import (
     AgentRunError,
     ContentFilterError,
+    FallbackExceptionGroup,
     ModelAPIError,
     ModelContextWindowExceededError,
     ModelHTTPError,
@@ -129,7 +130,13 @@ def check_complete(response: ModelResponse) -> None:
 
 
 def translate(model: str, error: Exception) -> ModelError:
-    """Convert a provider's error to ours. The message names the model and quotes the provider."""
+    """Convert a provider's error to ours. The message names the model and quotes the provider.
+
+    After all models of a `FallbackModel` have failed, the first error that is worth a retry counts, or the first one.
+    """
+    if isinstance(error, FallbackExceptionGroup):
+        errors = [translate(model, each) for each in error.exceptions]
+        return next((each for each in errors if isinstance(each, ModelUnavailable)), errors[0])
     message = _sentence(_provider_message(error))
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
     too_long = _too_long(model, error, status, message)

@@ -2,16 +2,24 @@
 
 import asyncio
 import random as chances
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import Any, TypeAlias, TypedDict
 
 from pydantic_ai.direct import model_request_stream
-from pydantic_ai.messages import InstructionPart
-from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.exceptions import FallbackExceptionGroup
+from pydantic_ai.messages import InstructionPart, ModelMessage
+from pydantic_ai.messages import ModelResponse as NativeResponse
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
+from typing_extensions import Unpack
 
 from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response
 from toolwright.adapters.models.providers.errors import (
@@ -36,18 +44,20 @@ from toolwright.adapters.models.providers.tools import MOST_REFUSED, ToolOffer, 
 from toolwright.adapters.models.providers.transcript import NO_PICTURES, PromptCache, Recent, Transcript
 from toolwright.adapters.models.resolve import check_provider
 from toolwright.core.env.logs import internal_errors, logger
-from toolwright.core.errors import ModelError, ModelUnavailable
+from toolwright.core.errors import DefinitionError, ModelError, ModelUnavailable
 from toolwright.core.json_value import without_surrogates
 from toolwright.core.model import (
     AnswerSchema,
     AttemptStarted,
     ModelEvent,
     ModelRequest,
+    ModelResponse,
     ModelSettings,
     ToolDefinition,
 )
 from toolwright.core.schemas.provider_forms import ToolError
 from toolwright.core.text import error_text
+from toolwright.core.value import value
 
 log = logger("toolwright.models")
 
@@ -60,47 +70,49 @@ _OFFLINE = frozenset({"function", "test"})
 _FLAGS_ERRORS = frozenset({"anthropic", "bedrock"})
 
 
-class PydanticAIModel:
-    """A model by name (`openai:gpt-5`, `anthropic:…`) or a pydantic-ai model, as our `Model` port.
+class Retries(TypedDict, total=False):
+    """Options for retries."""
 
-    A passing fault (rate limit, overload, network, a stream that breaks off) is tried again, `max_attempts`
-    in all; `AttemptStarted` then says that the answer begins again. A model by name imports its provider's SDK
-    here and belongs to this object: `aclose` closes its connections. `sleep` and `random` are for tests.
+    max_attempts: int
+    sleep: Callable[[float], Awaitable[object]]
+    random: Callable[[], float]
+
+
+@value
+class PreparedRequest:
+    """A request in pydantic-ai's form for one model, with what is needed to read its answer."""
+
+    messages: Sequence[ModelMessage]
+    settings: NativeSettings
+    parameters: ModelRequestParameters
+    form: AnswerForm | None
+    offer: ToolOffer
+
+
+Opened: TypeAlias = tuple[StreamedResponse, "PydanticAIModel", PreparedRequest]
+"""The stream of an answer, the model that answers, and the request that it was sent."""
+
+
+class RetryingModel(ABC):
+    """Our `Model` port over pydantic-ai: retries passing errors, and withholds tools that a provider rejects.
+
+    A passing error (rate limit, overload, network, a stream that breaks off) is retried, up to `max_attempts` in all;
+    `AttemptStarted` then announces that the answer begins again. `sleep` and `random` are for tests.
     """
 
     def __init__(
         self,
-        model: str | Model,
-        *,
-        name: str | None = None,
+        name: str,
+        model: Model,
         max_attempts: int = MAX_ATTEMPTS,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         random: Callable[[], float] = chances.random,
     ) -> None:
-        self._owned = isinstance(model, str)
-        self._model = leaving_schemas(provider_model(model) if isinstance(model, str) else model)
-        self._name = name or (model if isinstance(model, str) else self._model.model_id)
+        self._name = name
+        self._model = model
         self._max_attempts = max_attempts
         self._sleep = sleep
         self._random = random
-        self._settings = _default_settings(self._model)
-        self._cache = PromptCache(self._model)
-        self._sees = self._model.profile.get("supports_image_input", True)
-        self._pictures = Pictures()
-        self._aliases = Aliases()
-        self._offers = ToolOffers(self._model, self._name, self._aliases)
-        self._transcript = Transcript(
-            self._aliases, self._offers.names, flags_errors=self._model.system in _FLAGS_ERRORS
-        )
-        self._forms: Recent[AnswerSchema, AnswerForm] = Recent(
-            partial(answer_form, self._model), CACHED_ANSWERS
-        )
-        self._forms_beside_tools = self._forms
-        if not is_native_beside_tools(self._model):
-            self._forms_beside_tools = Recent(partial(final_tool_form, self._model), CACHED_ANSWERS)
-        self._prompted: Recent[AnswerSchema, AnswerForm] = Recent(
-            partial(prompted_form, self._model), CACHED_ANSWERS
-        )
 
     @property
     def name(self) -> str:
@@ -120,11 +132,11 @@ class PydanticAIModel:
         """Stream the answer; the last item is the `ModelResponse`. Closing the iterator cancels the request.
 
         Raises:
-            ModelUnavailable: every attempt failed by a passing fault.
+            ModelUnavailable: every attempt failed by a passing error.
             ContextTooLong: the provider says that the request is longer than the model takes.
             ModelRefused: the provider will not answer this request.
         """
-        if self._model.system not in _OFFLINE:
+        if not self.is_offline:
             check_provider(self._name)
         number, withheld = 1, 0
         while True:
@@ -133,9 +145,8 @@ class PydanticAIModel:
                     async for event in events:
                         yield event
                 return
-            except PROVIDER_ERRORS as error:
-                offer = await self._offers.get(request.tools)
-                if withheld < MOST_REFUSED and self._offers.withhold(error, offer, request.tools):
+            except (*PROVIDER_ERRORS, FallbackExceptionGroup) as error:
+                if withheld < MOST_REFUSED and await self.withhold(error, request):
                     withheld += 1
                     continue
                 translated = translate(self._name, error)
@@ -144,6 +155,70 @@ class PydanticAIModel:
             number += 1
             await self._sleep(pause_before(number, _retry_after(translated), self._random()))
             yield AttemptStarted(number=number)
+
+    @abstractmethod
+    def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
+        """Return which of these tools the model is not offered, and why; also what its provider has refused so far."""
+
+    @property
+    @abstractmethod
+    def is_offline(self) -> bool:
+        """Whether the model sends no requests."""
+
+    @abstractmethod
+    def open_stream(self, request: ModelRequest) -> AbstractAsyncContextManager[Opened]:
+        """Send the request. Returns the answer's stream, the model that answers, and the request in its form."""
+
+    @abstractmethod
+    async def withhold(self, error: Exception, request: ModelRequest) -> bool:
+        """Withhold the tool that the provider rejects by this error. Return whether the error names one."""
+
+    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        async with self.open_stream(request) as (stream, model, prepared):
+            reader = model.reader(prepared)
+            async for event in stream:
+                with internal_errors(_READING):
+                    events = [*reader.read(event)]
+                for read in events:
+                    yield read
+            response = stream.get()
+        check_complete(response)
+        with internal_errors(_READING):
+            answer = await model.answer(response, prepared)
+        yield answer
+
+    def _worth_another(self, error: ModelError, number: int) -> bool:
+        return isinstance(error, ModelUnavailable) and number < self._max_attempts
+
+
+class PydanticAIModel(RetryingModel):
+    """A model by name (`openai:gpt-5`, `anthropic:…`), or one pydantic-ai model.
+
+    A model by name imports its provider's SDK here and belongs to this object: `aclose` closes its connections.
+    """
+
+    def __init__(self, model: str | Model, *, name: str | None = None, **retries: Unpack[Retries]) -> None:
+        self._owned = isinstance(model, str)
+        native = leaving_schemas(provider_model(model) if isinstance(model, str) else model)
+        super().__init__(name or (model if isinstance(model, str) else native.model_id), native, **retries)
+        self._settings = _default_settings(self._model)
+        self._cache = PromptCache(self._model)
+        self._sees = self._model.profile.get("supports_image_input", True)
+        self._pictures = Pictures()
+        self._aliases = Aliases()
+        self._offers = ToolOffers(self._model, self._name, self._aliases)
+        self._transcript = Transcript(
+            self._aliases, self._offers.names, flags_errors=self._model.system in _FLAGS_ERRORS
+        )
+        self._forms: Recent[AnswerSchema, AnswerForm] = Recent(
+            partial(answer_form, self._model), CACHED_ANSWERS
+        )
+        self._forms_beside_tools = self._forms
+        if not is_native_beside_tools(self._model):
+            self._forms_beside_tools = Recent(partial(final_tool_form, self._model), CACHED_ANSWERS)
+        self._prompted: Recent[AnswerSchema, AnswerForm] = Recent(
+            partial(prompted_form, self._model), CACHED_ANSWERS
+        )
 
     def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
         """Return which of these tools the model is not offered, and why; also what its provider has refused so far."""
@@ -155,11 +230,21 @@ class PydanticAIModel:
             async with self._model:
                 pass
 
-    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    @property
+    def native(self) -> Model:
+        """The model of pydantic-ai."""
+        return self._model
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether this is a test model of pydantic-ai."""
+        return self._model.system in _OFFLINE
+
+    async def prepare(self, request: ModelRequest) -> PreparedRequest:
+        """Return the request in the model's form."""
         with internal_errors("writing a request to the model", *PROVIDER_ERRORS):
             offer = await self._offers.get(request.tools)
             form = self._form(request)
-            reader = Reader(self._aliases, None if form is None else form.tool)
             pictures = await self._pictures.load(request) if self._sees else NO_PICTURES
             messages = self._transcript.convert(request.messages, pictures)
             changing = without_surrogates(request.changing_system)
@@ -173,23 +258,35 @@ class PydanticAIModel:
             if whole is not None:
                 settings, natives = whole, natives[:1]  # which represents all
             parameters = self._parameters(request, form, natives)
-        async with model_request_stream(
-            self._model, messages, model_settings=settings, model_request_parameters=parameters
-        ) as stream:
-            async for event in stream:
-                with internal_errors(_READING):
-                    events = [*reader.read(event)]
-                for read in events:
-                    yield read
-            response = stream.get()
-        check_complete(response)
-        with internal_errors(_READING):
-            response = await read_final(response, form)
-            answer = await read_answer(read_response(response, self._aliases, offer.names), form)
-        yield answer
+        return PreparedRequest(
+            messages=messages, settings=settings, parameters=parameters, form=form, offer=offer
+        )
 
-    def _worth_another(self, error: ModelError, number: int) -> bool:
-        return isinstance(error, ModelUnavailable) and number < self._max_attempts
+    @asynccontextmanager
+    async def open_stream(self, request: ModelRequest) -> AsyncGenerator[Opened]:
+        """Send the request to the model."""
+        prepared = await self.prepare(request)
+        async with model_request_stream(
+            self._model,
+            prepared.messages,
+            model_settings=prepared.settings,
+            model_request_parameters=prepared.parameters,
+        ) as stream:
+            yield stream, self, prepared
+
+    def reader(self, prepared: PreparedRequest) -> Reader:
+        """Return a reader of the answer's stream."""
+        form = prepared.form
+        return Reader(self._aliases, None if form is None else form.tool)
+
+    async def answer(self, response: NativeResponse, prepared: PreparedRequest) -> ModelResponse:
+        """Return the complete answer."""
+        response = await read_final(response, prepared.form)
+        return await read_answer(read_response(response, self._aliases, prepared.offer.names), prepared.form)
+
+    async def withhold(self, error: Exception, request: ModelRequest) -> bool:
+        """Withhold the tool that the provider rejects by this error. Return whether the error names one."""
+        return self._offers.withhold(error, await self._offers.get(request.tools), request.tools)
 
     def _form(self, request: ModelRequest) -> AnswerForm | None:
         if request.answer is None:
@@ -214,6 +311,113 @@ class PydanticAIModel:
             output_mode=form.mode,
             output_object=form.output,
         )
+
+
+class FallbackModels(RetryingModel):
+    """A `FallbackModel` of pydantic-ai: each of its models is sent the request in its own form.
+
+    Its `fallback_on` decides which errors are answered by the next model. Only after all have failed is the request
+    retried or the error raised. Raises `DefinitionError` for a `FallbackModel` within another.
+    """
+
+    def __init__(self, model: FallbackModel, **retries: Unpack[Retries]) -> None:
+        super().__init__(model.model_id, model, **retries)
+        self._fallback = model
+        for each in model.models:
+            if isinstance(_unwrapped(each), FallbackModel):
+                raise DefinitionError("A FallbackModel cannot contain another one: list all models in one.")
+        self._models = [PydanticAIModel(each) for each in model.models]
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether all models are test models of pydantic-ai."""
+        return all(model.is_offline for model in self._models)
+
+    def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
+        """Return which of these tools some of the models are not offered, and why: the first reason for each."""
+        errors = [error for model in self._models for error in model.tool_faults(tools)]
+        return [*{error.tool: error for error in reversed(errors)}.values()][::-1]
+
+    @asynccontextmanager
+    async def open_stream(self, request: ModelRequest) -> AsyncGenerator[Opened]:
+        """Send the request to the first model, and to the next one if it fails as `fallback_on` says."""
+        fallback, candidates = copy(self._fallback), [_Candidate(model, request) for model in self._models]
+        fallback.models = [*candidates]
+        async with model_request_stream(fallback, [], model_settings=fallback.settings) as stream:
+            candidate = next(each for each in reversed(candidates) if each.prepared is not None)
+            assert candidate.prepared is not None, "the one that opened the stream"
+            yield stream, candidate.model, candidate.prepared
+
+    async def withhold(self, error: Exception, request: ModelRequest) -> bool:
+        """Return False: each candidate has withheld the tools that its provider rejects."""
+        return False
+
+
+class _Candidate(WrapperModel):
+    """One model of a `FallbackModel`, for one request: it sends the request in its own form, whatever it is given."""
+
+    def __init__(self, model: PydanticAIModel, request: ModelRequest) -> None:
+        super().__init__(model.native)
+        self.model = model
+        self.prepared: PreparedRequest | None = None
+        self._request = request
+
+    def prepare_request(
+        self, model_settings: NativeSettings | None, model_request_parameters: ModelRequestParameters
+    ) -> tuple[NativeSettings | None, ModelRequestParameters]:
+        return model_settings, model_request_parameters
+
+    def prepare_messages(
+        self, messages: list[ModelMessage], model_request_parameters: ModelRequestParameters | None = None
+    ) -> list[ModelMessage]:
+        return messages
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: NativeSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: Any = None,  # as pydantic-ai declares it
+    ) -> AsyncGenerator[StreamedResponse]:
+        async with AsyncExitStack() as stack:
+            yield await self._opened(stack)
+
+    async def _opened(self, stack: AsyncExitStack) -> StreamedResponse:
+        withheld = 0
+        while True:
+            self.prepared = prepared = await self.model.prepare(self._request)
+            try:
+                return await stack.enter_async_context(
+                    model_request_stream(
+                        self.wrapped,
+                        prepared.messages,
+                        model_settings=prepared.settings,
+                        model_request_parameters=prepared.parameters,
+                    )
+                )
+            except PROVIDER_ERRORS as error:
+                if withheld >= MOST_REFUSED or not await self.model.withhold(error, self._request):
+                    raise
+            withheld += 1
+
+
+def adapt(model: Model) -> RetryingModel:
+    """Return our `Model` port over a model object of pydantic-ai.
+
+    Raises `DefinitionError` for a `FallbackModel` within another model.
+    """
+    if isinstance(model, FallbackModel):
+        return FallbackModels(model)
+    if isinstance(_unwrapped(model), FallbackModel):
+        raise DefinitionError("A FallbackModel cannot be wrapped: wrap each of its models instead.")
+    return PydanticAIModel(model)
+
+
+def _unwrapped(model: Model) -> Model:
+    while isinstance(model, WrapperModel):
+        model = model.wrapped
+    return model
 
 
 def _default_settings(model: Model) -> NativeSettings:
