@@ -1,4 +1,4 @@
-"""`FallbackModel` of pydantic-ai: each model gets the request in its own form, and answers after the one before failed."""
+"""`FallbackModel` of pydantic-ai: each model gets the request in its own form, and answers if the one before fails."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
