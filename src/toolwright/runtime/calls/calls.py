@@ -359,7 +359,7 @@ class Calls:
     def deliver(
         self, context: RunContext, changes: Changes, call: Call, bounded: ToolResult | None = None
     ) -> None:
-        """Add the result of a call settled elsewhere as the model's message: `bounded`, or the result cut without a file."""
+        """Add the result of a call settled elsewhere for the model: `bounded`, or the result cut without a file."""
         self._armed.pop(call.id, None)
         assert call.result is not None, "a settled call has a result"
         result, at = bounded or self._files.cut(result_from_json(call.result)), context.clock.now()

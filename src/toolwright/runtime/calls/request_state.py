@@ -65,8 +65,7 @@ def write_output(context: RunContext, changes: Changes, call: Call, result: Tool
 
 
 def written_size(before: Sequence[object], changes: Changes) -> int:
-    """Return the size, in characters of JSON, of the value written since the effects `before`; 0 if none was written.
-    """
+    """Return the size, in characters of JSON, of the value written since the effects `before`, or 0."""
     if changes.effects is before:
         return 0
     last = changes.effects[-1]

@@ -128,7 +128,7 @@ class ActiveSpace:
         return known
 
     async def check(self, changes: Changes, active: ActiveAgent | None) -> None:
-        """Remove the agent from a space that it may no longer access (D10), or that its user may no longer access (D27)."""
+        """Remove the agent from a space that it (D10) or its user (D27) may no longer access."""
         space_id = self.space_id
         if space_id is None or active is None:
             return

@@ -429,7 +429,7 @@ class RunContext(RunRecord):
             self._listeners.notify(unit, answer, begun, self._streamed)
 
     async def _refused(self, conflict: Conflict) -> Answered:
-        """Re-read the changed state and return the failed guard. Raises `ThreadLost` or its subclass `EffectRefused`."""
+        """Re-read the changed state. Return the failed guard. Raises `ThreadLost` or its subclass `EffectRefused`."""
         guard = conflict.guard
         match REACTIONS[guard]:
             case "lost":
@@ -455,7 +455,7 @@ class RunContext(RunRecord):
 
     @property
     def is_due(self) -> bool:
-        """Return whether the released thread must be processed again at once, for other messages or a cancel request."""
+        """Return whether the released thread is due again at once, for other messages or a cancel request."""
         if not self.left or (self.abort.aborted and not self.run.over):
             return True
         return self._due is not None and self._due <= self.clock.now()
