@@ -135,7 +135,7 @@ class ComposedRequests:
         )
 
     async def _states(self, thread_id: str, request: RequestForm) -> dict[str | None, JSONObject]:
-        """Return the final state, and that of each instance: written values override those of the context."""
+        """Return the final state, also of each instance: written values override the values of the context."""
         states = {instance: request.state_of(instance) for instance in (None, *request.instances)}
         for key, text in (await self._store.children.values(thread_id)).items():
             name, instance = read_value_key(key)

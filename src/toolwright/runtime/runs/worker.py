@@ -158,7 +158,7 @@ class RunWorker:
         return NOTHING if context is None else context.redactor
 
     def nudge(self, thread_id: str) -> None:
-        """Handle a wake-up of a thread in progress: a result or a cancellation may have arrived."""
+        """Handle a wake-up of a thread in progress: a result or a cancellation can have arrived."""
         context = self._holds.get(thread_id)
         if context is None:
             return

@@ -88,7 +88,7 @@ def message_content(content: object, path: str = "content") -> str:
 
 
 def own_metadata(value: object) -> JSONObject:
-    """Return the metadata that a caller may set on a message. It may not say that the message shows a call."""
+    """Return the metadata that a caller may set on a message. They must not declare that the message shows a call."""
     metadata = metadata_of(value)
     if metadata.get("type") == "tool_call":
         raise invalid_value("metadata.type", "must not be 'tool_call': such messages show calls of agents")

@@ -29,7 +29,7 @@ class Subscription:
     events: AsyncGenerator[Event]
     start: int | None  # None if the events have no numbers
     overrun: Callable[[], Awaitable[None]]
-    """Returns once more waits for the follower than is allowed. Everything that it missed is in the journal."""
+    """Returns once too many events wait for the follower. Everything that it missed is in the journal."""
 
     def __aiter__(self) -> AsyncGenerator[Event]:
         return self.events
