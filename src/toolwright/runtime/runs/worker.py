@@ -469,4 +469,4 @@ def _reading(context: RunContext, run: Run, waiting: list[InboxEvent], cleaned: 
 
 
 def _opening_claim(**fields: object) -> Claim:
-    return Claim(opens=True, **fields)  # the fields of a Claim, as Hold provides them
+    return Claim(opens=True, **fields)  # type: ignore[arg-type]  # the fields of a Claim, as Hold provides them
