@@ -1,1 +1,1 @@
-"""Use cases: the way of a run and of a tool call, one module per noun."""
+"""Use cases: execution of runs and of tool calls, one module per noun."""

@@ -1,11 +1,11 @@
-"""Checks of callers' parameters before they reach a journal, so that all journals reject the same."""
+"""Checks of callers' parameters before they reach a store, so that all stores reject the same values."""
 
 from toolwright.core.checks import Kinds, brief_value, invalid_value, misfit
 from toolwright.core.errors import NotFound
 from toolwright.core.plain import unwritable
 from toolwright.core.text import brief
 
-_LARGEST = 2**63 - 1  # what every journal can count to
+_LARGEST = 2**63 - 1  # the largest number that every store can hold
 
 
 def by_id(what: str, value: str) -> str:
@@ -18,14 +18,14 @@ def by_id(what: str, value: str) -> str:
 
 
 def refuse_object(what: str, value: object) -> None:
-    """Raise `InvalidRequest` for a thread, a run and the like where its id is wanted."""
+    """Raise `InvalidRequest` for an object, such as a thread or a run, in place of its id."""
     name = next((name for name in (f"{what}_id", "id") if isinstance(getattr(value, name, None), str)), None)
     if name is not None:
         raise invalid_value(f"{what}_id", f"must be an id, not a {type(value).__name__}: pass its .{name}")
 
 
 def can_be_id(value: object) -> bool:
-    """Return whether the value is an id that every journal can store."""
+    """Return whether the value is an id that every store can hold."""
     return isinstance(value, str) and not unwritable(value)
 
 
@@ -43,7 +43,7 @@ def by_list(name: str, value: object, kinds: Kinds, expected: str) -> None:
 
 
 def by_text(name: str, value: str | None) -> str | None:
-    """Return the text of a filter, or `InvalidRequest` if that is no text which a journal can hold."""
+    """Return the text of a filter. Raises `InvalidRequest` unless it is text that every store can hold."""
     if value is not None and (not isinstance(value, str) or unwritable(value)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         refuse_object(name.removesuffix("_id"), value)
         raise invalid_value(name, "must be text without NUL or lone surrogates")
@@ -57,6 +57,6 @@ def page(limit: int, offset: int = 0) -> None:
 
 
 def whole_number(name: str, number: int) -> None:
-    """Raise `InvalidRequest` unless this is a whole number from 0 that every journal can count to."""
+    """Raise `InvalidRequest` unless the value is a non-negative integer that every store can hold."""
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _LARGEST:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise invalid_value(name, "must be a non-negative integer")

@@ -12,7 +12,7 @@ from toolwright.core.ports import Clock
 
 log = logger("toolwright.runtime")
 
-INTERVAL = 5.0  # seconds between two looks, however often the figures are asked for
+INTERVAL = 5.0  # minimum seconds between two measurements
 
 
 class Gauges:
@@ -34,7 +34,7 @@ class Gauges:
             except StoreError as error:
                 level, away = logging.DEBUG if away else logging.WARNING, True
                 log.log(level, "Pending work in the journal cannot be counted: %s", error)
-            await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
+            await asyncio.sleep(INTERVAL)  # real time, independent of a test's clock
 
     async def measure(self) -> None:
         """Measure once. Raises `StoreError`."""
@@ -63,5 +63,5 @@ class Gauges:
 
 
 def seconds_since(then: datetime | None, now: datetime) -> float:
-    """Return the seconds since then; 0 for None or a later time."""
+    """Return the seconds since then, or 0 for None or a later time."""
     return 0.0 if then is None else max(0.0, (now - then).total_seconds())

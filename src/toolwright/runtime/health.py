@@ -1,4 +1,4 @@
-"""Whether the journal and the files can be written, found out by writing."""
+"""Health check: whether the journal and the files can be written, verified by writing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -11,17 +11,17 @@ from toolwright.core.journal.units import Probe
 from toolwright.core.ports import Clock, Files, NewId
 
 PATIENCE = 3.0  # seconds
-FRESH = 1.0  # seconds for which an answer is everybody's
-# Seconds between two looks for a process that executes runs.
+FRESH = 1.0  # seconds for which a result is shared by all callers
+# Seconds between two checks for a process that executes runs.
 SELDOM = 5.0
 
 Trial: TypeAlias = Callable[[], Coroutine[None, None, None]]
 
 
 class Health:
-    """Checks the journal by a commit without meaning, and the files by storing bytes for a moment.
+    """Checks the journal with an empty commit, and the files by storing bytes temporarily.
 
-    Callers in the meantime, or within a second after it, get the same answer: many callers cause one write.
+    Callers during a check, or within a second after it, get the same result: many callers cause one write.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Health:
         self._worker = None if look_for_worker is None else _Shared("The journal", worker, clock, SELDOM)
 
     async def check(self) -> None:
-        """Raise `StoreError` if one of them cannot be written, or does not answer in time."""
+        """Raise `StoreError` if either of them cannot be written, or does not answer in time."""
         errors = [
             error for error in await asyncio.gather(*map(_fault, (self._journal, self._files))) if error
         ]
@@ -56,14 +56,14 @@ class Health:
             raise StoreError(" ".join(errors))
 
     async def check_ready(self) -> None:
-        """Raise `StoreError` also if this node of a cluster executes no runs: other nodes do then."""
+        """Raise `StoreError` also if this node of a cluster executes no runs, so that other nodes are used."""
         await self.check()
         reason = self._unready()
         if reason is not None:
             raise StoreError(reason)
 
     async def warning(self) -> str | None:
-        """Return that no living process executes runs, or None. Requests are served nevertheless."""
+        """Return a warning if no living process executes runs, or None. Requests are served nevertheless."""
         if self._worker is None:
             return None
         with suppress(StoreError):
@@ -72,7 +72,7 @@ class Health:
 
 
 class _Shared:
-    """Runs one check at a time and shares its outcome among all callers."""
+    """Runs one check at a time and shares its result among all callers."""
 
     def __init__(self, subject: str, trial: Trial, clock: Clock, fresh: float = FRESH) -> None:
         self._fresh = fresh
@@ -80,10 +80,10 @@ class _Shared:
         self._trial = trial
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
-        self._until = 0.0  # when its outcome is too old; only once it has one
+        self._until = 0.0  # when its result expires; only set once it has one
 
     async def outcome(self) -> None:
-        """Raises `StoreError`."""
+        """Run or join the check. Raises `StoreError`."""
         if self._task is None or (self._task.done() and self._clock.monotonic() >= self._until):
             self._task = asyncio.create_task(self._trial(), name="health")
             self._task.add_done_callback(self._end)
@@ -95,7 +95,7 @@ class _Shared:
     def _end(self, task: asyncio.Task[None]) -> None:
         self._until = self._clock.monotonic() + self._fresh
         if not task.cancelled():
-            task.exception()  # is retrieved, although the caller may have given up
+            task.exception()  # retrieved, although the caller can have stopped waiting
 
 
 async def _fault(shared: _Shared) -> str | None:

@@ -18,20 +18,20 @@ from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.threads.deletion import Deletion
 
 if TYPE_CHECKING:
-    from toolwright.runtime.agents.semantics import Semantics  # which most apps never load
+    from toolwright.runtime.agents.semantics import Semantics  # not loaded by most apps
 
 log = logging.getLogger("toolwright.runtime")
 
 EVENTS_KEPT = timedelta(days=7)
-TOKENS_KEPT = timedelta(days=7)  # far longer than anybody asks whether a lost commit was written
-LEFTOVERS_KEPT = timedelta(days=1)  # far longer than anybody writes to one file
+TOKENS_KEPT = timedelta(days=7)  # much longer than any retry of a lost commit
+LEFTOVERS_KEPT = timedelta(days=1)  # much longer than any write of one file
 INTERVAL = 3600.0  # seconds
 BATCH = 500
 
 
 @value
 class RetentionPeriods:
-    """Retention periods of events and of idle threads; None keeps them forever."""
+    """Retention periods of events and of idle threads; None keeps them without end."""
 
     events: timedelta | None = EVENTS_KEPT
     runs: timedelta | None = None
@@ -40,15 +40,17 @@ class RetentionPeriods:
 class Housekeeper:
     """Deletes rows older than their retention period. A follower that resumes from a deleted event gets `reset`.
 
-    Events go but for those of threads with an open run. Threads go with all that they have once their last run ended so
-    long ago, and nothing there is waited for; the home threads of agents never do. What deletion has left behind, rows
-    and bytes of files, goes too. What a sweep has deleted is one line of the log. Then the
-    journal gives the space back, in pieces.
+    - Events are deleted, except those of threads with an open run.
+    - Threads are deleted with all their data once their last run ended long enough ago and nothing in them is waited
+      for; home threads of agents are kept.
+    - Rows and bytes of files that earlier deletions have left are deleted.
+    - Expired requests for variables are deleted with the values already provided for them.
+    - Calls that an older version left pending when it deleted their agent are cancelled, once.
+    - Secrets encrypted with an older key are encrypted with the newest one.
+    - Partial files of killed processes are deleted after a day without writes.
+    - Passages that are missing a vector get one.
 
-    Requests for values that have expired go with what was given to them in part. Calls that an older version left
-    pending when it deleted their agent are cancelled, once.
-    Secrets that an older key has sealed are sealed by the newest. What killed processes left half-written among the
-    files is taken away when nobody has written to it for a day. Passages that are missing a vector get one.
+    Each sweep logs one line with the numbers of deleted rows. Then the database releases free space, in pieces.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Housekeeper:
 
     async def run(self) -> None:
         """Run retention now and every hour. Secrets are re-encrypted with the newest key at each start."""
-        orphans = True  # as long as there may be some
+        orphans = True  # as long as there can be some
         has_begun = False
         while True:
             if await self._motor.on_duty("housekeeping", INTERVAL):
@@ -94,10 +96,10 @@ class Housekeeper:
             elif not has_begun:
                 await self._renew()
             has_begun = True
-            await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
+            await asyncio.sleep(INTERVAL)  # real time, independent of a test's clock
 
     async def _renew(self) -> None:
-        """Encrypt secrets with the newest key, even if another process has the duty: its key can be older."""
+        """Encrypt secrets with the newest key, even if another process does the housekeeping: its key can be older."""
         try:
             if self._motor.driving:
                 await self._keys.renew()
@@ -105,7 +107,7 @@ class Housekeeper:
             log.warning("Secrets could not be encrypted with the newest key: %s", error)
 
     async def cancel_orphans(self) -> int:
-        """Cancel the pending calls of agents that were deleted before deletion did so; in how many threads."""
+        """Cancel the pending calls of agents that an older version deleted. Return the number of threads."""
         total = 0
         while orphans := await self._store.agents.orphans():
             unit = CancelOrphans(token=self._new_id("unit"), at=self._clock.now(), thread_ids=tuple(orphans))
@@ -132,7 +134,7 @@ class Housekeeper:
             )
 
     async def tidy(self) -> int:
-        """Delete old events and commit tokens; how many rows that were."""
+        """Delete old events and commit tokens. Return the number of rows."""
         total, kept = 0, self._periods.events
         while True:
             now = self._clock.now()
@@ -150,7 +152,7 @@ class Housekeeper:
                 return total
 
     async def retire(self) -> int:
-        """Delete threads whose last run ended long ago; how many, with those below them."""
+        """Delete threads whose last run ended long ago. Return their number, including child threads."""
         if self._periods.runs is None:
             return 0
         total, after = 0, ""
@@ -166,6 +168,8 @@ class Housekeeper:
                     thread_id=thread.id,
                     idle_since=before,
                 )
-                answer = await self._store.commit(unit)  # a conflict: it is running again, or waited for
+                answer = await self._store.commit(
+                    unit
+                )  # a conflict means that it is running again, or waited for
                 total += answer.count if isinstance(answer, Committed) else 0
         return total

@@ -1,4 +1,4 @@
-"""Services of the runtime; commits of effects outside any run; deletion of the rows of deleted things in pieces."""
+"""Services of the runtime, commits of effects outside runs, and deletion of the remaining rows of deleted objects."""
 
 import logging
 
@@ -17,7 +17,7 @@ log = logging.getLogger("toolwright.runtime")
 
 @value
 class Services:
-    """The services that most of the runtime's classes share: the journal, what executes its runs, clock and ids."""
+    """The services that most classes of the runtime share: the journal, the motor that executes runs, clock and ids."""
 
     store: Store
     motor: Motor
@@ -28,7 +28,7 @@ class Services:
 
 
 class EffectCommits:
-    """Commits effects from outside any run, and nudges the threads that they wake."""
+    """Commits effects from outside any run, and wakes the threads that they address."""
 
     def __init__(self, services: Services) -> None:
         self._telemetry = services.telemetry
@@ -38,7 +38,7 @@ class EffectCommits:
         self._new_id = services.new_id
 
     async def commit(self, *effects: Effect) -> Committed | Conflict:
-        """Return all of them or none."""
+        """Commit all of the effects or none."""
         if self._telemetry is not None:
             effects = tuple(traced(effects, self._telemetry.current()))
         unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=effects)
@@ -50,7 +50,7 @@ class EffectCommits:
 
 
 async def sweep_rows(store: Store, clock: Clock, new_id: NewId) -> int:
-    """Delete the rows of deleted threads, spaces and agents, piece by piece; return how many those were."""
+    """Delete the remaining rows of deleted threads, spaces and agents, in batches. Return their number."""
     total = 0
     while await store.retention.has_rows_left():
         answer = await store.commit(SweepThreads(token=new_id("unit"), at=clock.now()))
@@ -61,7 +61,7 @@ async def sweep_rows(store: Store, clock: Clock, new_id: NewId) -> int:
 
 
 async def sweep_after(deleted: str, store: Store, clock: Clock, new_id: NewId) -> None:
-    """Delete the rows of what is deleted; where that fails, they go when the process tidies up."""
+    """Delete the remaining rows of a deleted object. If that fails, housekeeping deletes them."""
     try:
         await sweep_rows(store, clock, new_id)
     except StoreError as error:

@@ -1,4 +1,4 @@
-"""The runtime: what an app can do once it runs, by noun."""
+"""Runtime: the operations of a running app, by noun."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
@@ -42,7 +42,7 @@ from toolwright.runtime.toolkits.toolkit import Toolkit, ToolkitParts
 
 
 class Runtime:
-    """An app in progress. Made by `App.runtime(...)`; `start` and `stop` are called there."""
+    """A running app. Created by `App.runtime(...)`, which also calls `start` and `stop`."""
 
     def __init__(
         self,
@@ -121,59 +121,59 @@ class Runtime:
         return self._catalog.tools
 
     def toolkit(self, agent_id: str, run_id: str | None = None) -> Toolkit:
-        """Return all tools of that agent, by its name or id, for a loop of your own (S4): definitions and handlers.
+        """Return all tools of that agent, by its name or id, for the caller's own loop (S4): definitions and handlers.
 
-        Every call of a handler is recorded in the run, one of its own if none is named. See `Toolkit`, which is also to
-        be awaited: an agent that is configured over HTTP is read then, and a run that does not fit is refused.
+        Every call of a handler is recorded in the run, or in a new run if none is given. `await` the result to load an
+        agent configured over HTTP and to reject a run that does not fit; see `Toolkit`.
         """
         return Toolkit(agent_id, run_id, self._toolkit_parts)
 
     async def request(
         self, config: Mapping[str, object], schema: object, context: Sequence[object] | str
     ) -> Solution:
-        """Ask a model for an output, by way of calls of tools, until there is one (S1).
+        """Send a request to a model, which calls tools until it returns an output (S1).
 
         `config` may have `model` (a name or an object), `system`, `temperature`, `top_p`, `max_tokens`, `seed`,
         `reasoning`, `max_steps` and `call_reasoning`. `schema` is the output's JSON Schema, or a type. `context` is a
         text, or a list of `{"type": "text", "text": …}`, messages `{"role": …, "content": …}`, `{"type": "tool",
         "tool": {name: schema} or names of the app's tools}`, and `data`, `input` and `state` in the same form.
 
-        Raises `InvalidConfiguration` with the path of every fault, `DefinitionError` for tools that are not there, and
-        `SolutionError` if the run failed, also by an answer that broke its schema and two corrections of it.
+        Raises `InvalidConfiguration` with the path of every error, `DefinitionError` for unknown tools, and
+        `SolutionError` if the run failed, for example because an answer and two corrections of it broke its schema.
         """
         return await self._composed.solve(config, schema, context)
 
     async def begin_request(
         self, config: Mapping[str, object], schema: object, context: Sequence[object] | str
     ) -> Run:
-        """Begin what `request` asks, and do not wait: the run, which can be watched like any other."""
+        """Start a request like `request`, without waiting. Return its run, which can be followed like any other."""
         return await self._composed.begin(config, schema, context)
 
     async def solution(self, run_id: str) -> Solution:
-        """Return the solution of a request, started here or in another process, once its run has finished."""
+        """Return the solution of a finished request, started here or in another process."""
         return await self._composed.solution(run_id)
 
     @property
     def driving(self) -> bool:
-        """Return whether this process executes runs; false while another one executes those of the same journal."""
+        """Return whether this process executes runs. False while another process executes those of the same journal."""
         return self._motor.driving
 
     async def nodes(self) -> Sequence[Node]:
-        """Return the processes of the cluster, also some that are dead; none without a cluster."""
+        """Return the processes of the cluster, including some that have stopped; none without a cluster."""
         return await self._store.nodes()
 
     async def depths(self) -> Depths:
-        """Return how much waits in the journal."""
+        """Return the numbers of pending calls and unread events in the journal."""
         return await self._store.depths()
 
     @property
     def is_only_driver(self) -> bool:
-        """Return whether runs are executed in this process alone; false in a cluster."""
+        """Return whether this process alone executes runs; False in a cluster."""
         return self._motor.is_only_driver
 
     @contextmanager
     def raising_failures(self, thread_id: str) -> Generator[None]:
-        """Log no warnings for failed runs of the thread within the block: the caller raises them."""
+        """Log no warnings for failed runs of the thread within the block, because the caller raises them."""
         self._drainer.raised.add(thread_id)
         try:
             yield
@@ -181,7 +181,7 @@ class Runtime:
             self._drainer.raised.discard(thread_id)
 
     async def start(self) -> None:
-        """Begin to lead runs."""
+        """Start to execute runs."""
         await self._motor.start(self._timers, self._drainer.nudge)
         self._tasks = [
             asyncio.create_task(self._housekeeper.run(), name="toolwright-housekeeping"),
@@ -193,7 +193,7 @@ class Runtime:
             self._tasks.append(asyncio.create_task(self._gauges.run(), name="toolwright-gauges"))
 
     async def stop(self, grace: float = 10.0) -> None:
-        """Wait `grace` seconds for work in progress, leave the rest to the next process, close the journal."""
+        """Wait `grace` seconds for work in progress, release the rest to the next process, and close the journal."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -1,7 +1,7 @@
-"""Timers: what the motor wakes that is no thread, by the kind that their name begins with.
+"""Timers: wake-ups that are not threads, by the kind that their name starts with.
 
-A timer is a wake under a name of its own, `kind:what`, so that it is found, tried again and left to another process
-like every other wake.
+A timer is a wake-up with the name `kind:key`, so that it is found, retried and released to another process like every
+other wake-up.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ log = logger("toolwright.runtime")
 
 LOOK_EVERY = 1.0  # seconds
 DUTY = 60.0  # seconds for which one process of a cluster moves plans
-LEAST = 1.0  # seconds that a clock is set by; what it gains or loses by itself is less
-BEHIND = 0.25  # seconds that the clock of a node can be behind the database's, by which the timer was leased
+LEAST = 1.0  # minimum seconds of a clock change; smaller differences are drift
+BEHIND = 0.25  # seconds that a node's clock can be behind that of the database, which leased the timer
 
 Fire: TypeAlias = Callable[[str], Awaitable[None]]
-"""Does what a timer is for; `what` is what its name says behind the kind. Does nothing if it is not due any more."""
+"""Executes a timer; `what` is its name after the kind. Does nothing if the timer is not due any more."""
 
 CALL, PLAN = "call", "plan"
 
 
 class Timers:
-    """Fires timers, and leaves all other wakes to `threads`."""
+    """Fires timers, and passes all other wake-ups to `threads`."""
 
     def __init__(
         self, store: Store, threads: Drain, kinds: Mapping[str, Fire], clock: Clock, new_id: NewId
@@ -42,7 +42,7 @@ class Timers:
         self._new_id = new_id
 
     async def __call__(self, thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
-        name = thread_id  # or that of a timer
+        name = thread_id  # or the name of a timer
         kind, _, key = name.partition(":")
         if not key:
             return await self._threads(name, alone=alone, node=node)
@@ -55,17 +55,17 @@ class Timers:
         if seconds > 0.0:
             await self._clock.sleep(seconds)
         await self._kinds[kind](key)
-        leaving = Leaving(gen=wake.gen)  # nothing, where what it did has set or dropped it
+        leaving = Leaving(gen=wake.gen)  # no effect if the timer was set or dropped by what it executed
         unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=name, leaving=leaving)
         answer = await self._store.commit(unit)
         return "done" if isinstance(answer, Committed) and answer.left else "again"
 
 
 class ClockWatch:
-    """Notices that the clock was set back, and moves relative plans by as much, so that they are not late.
+    """Detects that the clock was set back, and moves relative plans by the same time, so that they are not late.
 
-    A clock that is set forward afterwards undoes that. A clock that was set forward first delays nothing: that
-    looks the same as a machine that has slept.
+    A clock that is set forward afterwards undoes this. A clock that is set forward first delays nothing, because that
+    is indistinguishable from a machine that has slept.
     """
 
     def __init__(self, store: Store, motor: Motor, clock: Clock, new_id: NewId) -> None:
@@ -83,7 +83,7 @@ class ClockWatch:
                 await self.check()
             except StoreError as error:
                 log.warning("The clock was set, but plans could not be rescheduled yet: %s", error)
-            await asyncio.sleep(LOOK_EVERY)  # real time: a clock that a test turns shall not turn this
+            await asyncio.sleep(LOOK_EVERY)  # real time, independent of a test's clock
 
     async def check(self) -> None:
         """Compare the clock with the monotonic one, and move the plans if it was set back. Raises `StoreError`."""

@@ -1,1 +1,1 @@
-"""Agents as they are kept, configured and woken: home threads, plans, inboxes, system prompts."""
+"""Agents: stored, configured and woken, with home threads, plans, inboxes and system prompts."""

@@ -48,13 +48,13 @@ from toolwright.runtime.journal import sweep_after
 from toolwright.wire.space import member_removed_event
 
 COMMON_PROVIDERS = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
-"""Providers that there are: of all others their library is asked, which takes a second to load."""
-REMEMBERED = 1_000  # revisions of configured agents that are kept ready to run
+"""Providers that are known to exist. Others require importing their library, which takes a second."""
+REMEMBERED = 1_000  # revisions of configured agents that are cached as active agents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedAgent:
-    """An agent, whether it is a new one, and the operations of its OpenAPI documents that are no tools."""
+    """An agent, whether it is new, and the operations of its OpenAPI documents that cannot be tools."""
 
     agent: Agent
     created: bool
@@ -70,7 +70,7 @@ class AgentView:
 
 
 class Agents:
-    """Agents by name or id. Names that lead nowhere raise `NotFound`."""
+    """Agents by name or id. Raises `NotFound` for unknown names."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Agents:
             return name_or_id
 
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Agent]:
-        """Return the declared ones in their order, then the configured ones, the oldest first."""
+        """Return the declared agents in their order, then the configured agents, the oldest first."""
         rows = await self.show_all(limit, offset)
         return rows.with_rows([each.agent for each in rows])
 
@@ -133,21 +133,21 @@ class Agents:
         return Rows(views, broken_rows(rows), more=ended_early(rows))
 
     async def of_entity(self, entity_id: str) -> Agent | None:
-        """Return the agent that is this entity."""
+        """Return the agent of the entity, or None if there is none."""
         try:
             return await self.get(agent_id_of(entity_id))
         except NotFound:
             return None
 
     async def active(self, name_or_id: str) -> ActiveAgent:
-        """Return the agent ready to run, as it is now. `InvalidConfiguration` if that no longer fits the app."""
+        """Return the current agent, ready to run. Raises `InvalidConfiguration` if it no longer fits the app."""
         agent = await self.get(name_or_id)
         active = await self.find(agent.id)
         assert active is not None, "it was found a moment ago"
         return active
 
     async def find(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
-        """Return the active agent by its id, in that revision if one is given; None if there is no such agent."""
+        """Return the active agent by its id, in the revision if one is given, or None if there is no such agent."""
         declared = self.catalog.find(agent_id)
         if declared is not None:
             return declared
@@ -158,7 +158,7 @@ class Agents:
         return None if row is None else await self._activate(row)
 
     async def usable(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
-        """Return the active agent by its id; None also for one whose configuration no longer fits the app."""
+        """Return the active agent by its id. None also if its configuration no longer fits the app."""
         try:
             return await self.find(agent_id, revision)
         except (InvalidRequest, DefinitionError):
@@ -175,23 +175,23 @@ class Agents:
         )
 
     async def exists(self, agent_id: str) -> bool:
-        """Return whether there is such an agent now, whether it can run or not."""
+        """Return whether the agent exists, whether it can run or not."""
         return self.catalog.find(agent_id) is not None or await self._store.agents.agent(agent_id) is not None
 
     async def save(
         self, name: str, config: JSON, description: str = "", *, trusted: bool = False
     ) -> SavedAgent:
-        """Configure an agent, or the one of that name again; a run in progress keeps what it began with.
+        """Create or replace a configured agent. A run in progress keeps the revision it started with.
 
-        One whose model fails does not. The same is not written again. `trusted` is for what the operator wrote. Raises
-        `InvalidConfiguration` with every invalid path, `AlreadyExists` for the name of an agent that the app declares,
-        `CannotSeal` for a secret where there are no keys.
+        A run whose model fails uses the new revision. An unchanged configuration is not written. `trusted` is for
+        configurations written by the operator. Raises `InvalidConfiguration` with every invalid path, `AlreadyExists`
+        for the name of an agent that the app declares, `CannotSeal` for a secret if no keys are configured.
         """
         check_name(name)
         check_description(description)
         config, errors = await self.read_apis(config, trusted=trusted)
         await in_thread_if_large(config, check_lengths, config)
-        while True:  # again if the agent was saved or deleted between the read and the commit
+        while True:  # retry if the agent was saved or deleted between the read and the commit
             was = await self._store.agents.named(name)
             saved = await self._save(name, description, config, was, trusted=trusted)
             if saved is not None:
@@ -200,9 +200,9 @@ class Agents:
     async def read_apis(
         self, config: JSON, *, trusted: bool = False
     ) -> tuple[JSON, Sequence[OperationFault]]:
-        """Return the configuration with the tools of its OpenAPI documents in their place, and the faults of these.
+        """Return the configuration with its OpenAPI documents replaced by their tools, and the documents' errors.
 
-        A saved agent keeps these tools as they are, until it is configured again. Raises `InvalidConfiguration`.
+        A saved agent keeps these tools until it is configured again. Raises `InvalidConfiguration`.
         """
         read = self._read_api
         if read is None or not api_entries(config):
@@ -221,14 +221,14 @@ class Agents:
         description: str | None = None,
         trusted: bool = False,
     ) -> Agent:
-        """Change what is given of a configured agent; `Forbidden` for one that the app declares."""
+        """Change the given fields of a configured agent. Raises `Forbidden` for an agent that the app declares."""
         if name is not None:
             check_name(name)
         if description is not None:
             check_description(description)
         config, _ = await self.read_apis(config, trusted=trusted)
         await in_thread_if_large(config, check_lengths, config)
-        while True:  # again if the agent was saved between the read and the commit
+        while True:  # retry if the agent was saved between the read and the commit
             was = await self._configured(name_or_id)
             saved = await self._save(
                 was.name if name is None else name,
@@ -241,8 +241,8 @@ class Agents:
                 return saved
 
     async def delete(self, name_or_id: str) -> None:
-        """Delete a configured agent: it leaves its spaces, and no new run of it begins."""
-        while True:  # again where a space has changed meanwhile
+        """Delete a configured agent. It leaves its spaces, and no new run of it starts."""
+        while True:  # retry if a space has changed in the meantime
             was = await self._configured(name_or_id)
             while keepers := await self._store.agents.keepers_of_agent(was.id):
                 await drop_minds(self._store, keepers, self._clock, self._new_id)
@@ -354,9 +354,9 @@ class Agents:
         return agent
 
     async def _check_model(self, agent: Agent) -> None:
-        """Refuse models whose names no provider has, or scripts that are none: the agent's, and the one for summaries.
+        """Reject model names that no provider has, and invalid scripts: of the agent, and of the model for summaries.
 
-        What else they need, a key or a library, may come later.
+        Other requirements, such as a key or a library, can be added later.
         """
         active = self.catalog.activate(agent)
         models: dict[str, object] = {"config.model": active.model}
@@ -395,7 +395,7 @@ class Agents:
         return read_agent(config, identity_of(row), tools, trusted=row.config.get("trusted") is True)
 
     def _values(self, row: ConfiguredAgent, agent: Agent) -> tuple[EnvChange, ...]:
-        """Return the rows of the configuration's values, owned by the revision, or by the place of a tool within it."""
+        """Return the rows of the configuration's values, owned by the revision or by a tool's position in it."""
         change, at = self._environment.change, row.updated_at
         active = self.catalog.activate(agent)
         types = active.types
@@ -409,7 +409,7 @@ class Agents:
         return tuple(changes)
 
     async def _full_config(self, row: ConfiguredAgent) -> JSONObject:
-        """Return the configuration with its values again."""
+        """Return the configuration including its values."""
         config = {name: part for name, part in row.config.items() if name != "trusted"}
         env, tenvs = self._environment.values(await self._store.env_of(row.owner))
         config |= {"env": env_json(env), "tenvs": tenvs}

@@ -1,4 +1,4 @@
-"""Stored configurations of agents: the plain part in a row, the values in rows of their own, encrypted if secret."""
+"""Stored configurations of agents: the structure in one row, the values in separate rows, encrypted if secret."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,7 +19,7 @@ LONGEST_NAME = 200  # characters
 VALUES = (
     "env",
     "tenvs",
-)  # the parts of a configuration that are rows of their own, sealed where they are secrets
+)  # the parts of a configuration that are separate rows, encrypted if they are secrets
 
 
 def check_name(name: object) -> None:
@@ -64,7 +64,7 @@ def read_object(config: JSON) -> JSONObject:
 
 
 def without_values(config: JSONObject) -> JSONObject:
-    """Return the configuration without its values, as it is stored in plain text."""
+    """Return the configuration without its values, as stored in plain text."""
     structure = {name: part for name, part in config.items() if name not in VALUES}
     tools = structure.get("tools")
     if isinstance(tools, list):
@@ -75,7 +75,7 @@ def without_values(config: JSONObject) -> JSONObject:
 
 
 def with_env(config: JSONObject) -> list[tuple[int, JSONObject]]:
-    """Return the entries of `tools` that bring values of their own, with their places."""
+    """Return the entries of `tools` that have values of their own, with their positions."""
     tools = config.get("tools")
     entries = tools if isinstance(tools, list) else []
     return [(n, entry) for n, entry in enumerate(entries) if isinstance(entry, dict) and "env" in entry]
@@ -106,18 +106,18 @@ def bare_agent(row: ConfiguredAgent) -> Agent:
 
 
 def identity_of(row: ConfiguredAgent) -> Identity:
-    """Return the identity of the configured agent in that row."""
+    """Return the identity of the configured agent in the row."""
     key = row.id.removeprefix("agt_")
     return Identity(name=row.name, description=row.description, key=key, revision=row.revision)
 
 
 def values_of(agent: Agent, types: EnvTypes) -> tuple[dict[str, EnvVar], JSON, dict[str, dict[str, EnvVar]]]:
-    """Return all values of an agent's configuration; plain text gets these types."""
+    """Return all values of an agent's configuration; plain text gets the given types."""
     tools = {name: types.stored(own) for name, own in agent.tool_env.items()}
     return types.stored(agent.env), plain(agent.tenvs), tools
 
 
 def within_config(error: dict[str, str]) -> dict[str, str]:
-    """Return a fault of a configuration, by its path in what holds it."""
+    """Return an error of a configuration, with its path in the request."""
     path = f"config.{error['path']}" if error["path"] else "config"
     return {"path": path, "message": error["message"]}

@@ -1,4 +1,4 @@
-"""Inboxes of agents: deliveries to them (D7, D15), the rounds of a space, and events listed, triggered and retried."""
+"""Inboxes of agents: deliveries (D7, D15), rounds in a space, and listing, triggering and retrying events."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
@@ -34,16 +34,16 @@ from toolwright.wire.event import run_event
 MAX_CHAIN_DEPTH = 3
 
 Audience: TypeAlias = Literal["members", "dm"]
-"""Whom a message wakes: every other agent that is a member, or the other one of a dm alone (D7)."""
+"""The agents that a message wakes: all agent members but the author, or only the other member of a dm (D7)."""
 
 NEXT = "next"
-"""The field of a delivered message that names the entities whose turn comes after this agent's."""
+"""The field of a delivered message that lists the entities whose turns follow this agent's."""
 
 log = logger("toolwright.runtime")
 
 
 class Deliveries:
-    """Makes deliveries for the inboxes of agents."""
+    """Builds deliveries for the inboxes of agents."""
 
     def __init__(
         self, store: Store, agents: Agents, clock: Clock, new_id: NewId, max_depth: int = MAX_CHAIN_DEPTH
@@ -65,8 +65,9 @@ class Deliveries:
         author: str | None = None,
         thread: Thread | None = None,
     ) -> Delivery:
-        """Return an event for the agent's inbox or for an existing thread. A run that reads it is as deep as `depth`
-        says.
+        """Return the delivery of an event to the agent's inbox, or to an existing thread.
+
+        `depth` is the chain depth of a run that reads it.
         """
         now, home_id = self._clock.now(), home_thread_id_of(agent_id)
         to = Thread(id=home_id, agent=agent_id, created_at=now) if thread is None else thread
@@ -98,7 +99,7 @@ class Deliveries:
     ) -> tuple[Delivery, ...]:
         """Return deliveries to the other agents among the members, or only to the first if they take turns.
 
-        `depth` is that of the run that speaks, None for a person.
+        `depth` is the depth of the run that speaks, or None for a person.
         """
         if (depth is not None and depth >= self._max_depth) or (audience == "dm" and space.kind != "dm"):
             return ()
@@ -135,9 +136,9 @@ class Deliveries:
         depth: int,
         author: str | None,
     ) -> Delivery | None:
-        """Return the delivery to the first entity that can be woken; it names the entities that follow.
+        """Return the delivery to the first entity that can be woken. It lists the entities that follow.
 
-        It is required: if that agent ends its home thread at the same moment, the unit is made again, for another.
+        It is required: if that agent ends its home thread at the same time, the unit is rebuilt for another agent.
         """
         for n, entity_id in enumerate(listeners, 1):
             remaining: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
@@ -182,16 +183,17 @@ class Rounds:
         self._deliveries = deliveries
 
     async def after(self, events: Iterable[InboxEvent]) -> list[Deliver]:
-        """Return the next deliveries of the turn queues of these events, which will not be read.
+        """Return the next deliveries of the rounds of these events, which will not be read again.
 
-        A broken row of the journal holds no round up: whom it stands for is passed over.
+        An entity whose row is broken is skipped.
         """
         return [turn for event in events if NEXT in event.content for turn in await self._next(event)]
 
     async def _next(self, event: InboxEvent) -> list[Deliver]:
-        """Return the delivery to the next agent, or None if the message was deleted or no agent is left.
+        """Return the delivery to the next agent, or nothing if the message was deleted or no agent is left.
 
-        Nor is there anything if that agent has it: the round has gone on without this one, which was tried again.
+        Return nothing either if the next agent already has the message: the round has continued while this event was
+        retried.
         """
         content, space_id = event.content, str(event.content.get("spaceId"))
         event_text = await self._content(event)
@@ -243,9 +245,9 @@ class Inboxes:
     async def list(
         self, agent: str, thread_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[InboxEvent]:
-        """Return all events that ever came to the agent, given by name or id, the oldest first.
+        """Return all events ever delivered to the agent, given by name or id, the oldest first.
 
-        There are none as long as it has no home thread. Raises `NotFound` for a thread that is not the agent's.
+        An agent without a home thread has none. Raises `NotFound` for a thread that is not the agent's.
         """
         page(limit, offset)
         return await self._store.inbox(await self._thread(agent, thread_id), limit, offset)
@@ -253,8 +255,8 @@ class Inboxes:
     async def trigger(self, agent: str, service_name: str, payload: JSON = None) -> InboxEvent:
         """Wake an agent in a service's name: it reads `[Service: NAME] {payload}` in its home thread.
 
-        Every call is an event of its own. Raises `NotFound` for an unknown agent, `TenvsRequired` for one that cannot
-        have a home thread, `ThreadTerminated` for one that has ended its home thread permanently.
+        Every call creates a new event. Raises `NotFound` for an unknown agent, `TenvsRequired` for an agent that cannot
+        have a home thread, `ThreadTerminated` for an agent that has ended its home thread permanently.
         """
         _check_service(service_name)
         receiver = await self._agents.get(agent)
@@ -273,10 +275,10 @@ class Inboxes:
         return delivery.event
 
     async def retry(self, agent: str, event_id: str, thread_id: str | None = None) -> InboxEvent:
-        """Try a parked event again, as if it were new.
+        """Retry a parked event, as if it were new.
 
         Raises `NotFound` for an event or a thread that is not the agent's, `NotFailed` for an event that is not parked,
-        `ThreadTerminated` where nobody answers any more.
+        `ThreadTerminated` if no agent answers in the thread any more.
         """
         by_id("event", event_id)
         place = await self._thread(agent, thread_id)

@@ -1,4 +1,4 @@
-"""Owner ids: under which an agent stores its own data, and its data for each person."""
+"""Owner ids: the keys under which an agent's own data, and its data for each person, are stored."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from toolwright.runtime.checks import by_kind, can_be_id
 async def person_of(store: Store, user_id: str) -> str:
     """Return the id of the person to whom a thread with that user belongs.
 
-    It is the id of the entity of that id or external id, or the user id itself if there is none.
+    This is the entity with that id or external id, or the user id itself if there is none.
     """
     if not can_be_id(user_id):
         return user_id
@@ -21,7 +21,7 @@ async def person_of(store: Store, user_id: str) -> str:
 
 
 class Keepers:
-    """Finds keepers by the name or id of an agent, and by user. Raises `NotFound` for an agent that is not there."""
+    """Finds owner ids by the name or id of an agent, and by user. Raises `NotFound` for an unknown agent."""
 
     def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store
@@ -38,6 +38,6 @@ class Keepers:
         return keeper_of(agent_id, await person_of(self._store, user_id))
 
     async def people(self, agent: str) -> Sequence[str]:
-        """Return the ids of the people for whom the agent keeps something, up to 1,000."""
+        """Return the ids of the people for whom the agent stores data, up to 1,000."""
         keeper_ids = await self._store.agents.keepers_in_use((await self._agents.get(agent)).id)
         return [user_id for each in keeper_ids if (user_id := user_of_keeper(each)) is not None]

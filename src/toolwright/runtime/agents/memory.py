@@ -45,13 +45,13 @@ from toolwright.runtime.checks import by_id, by_kind, by_list, page
 from toolwright.runtime.journal import EffectCommits, Services
 
 if TYPE_CHECKING:
-    from toolwright.runtime.agents.semantics import Semantics  # which most apps never load
+    from toolwright.runtime.agents.semantics import Semantics  # not loaded by most apps
 
 
 class Blocks:
-    """Core memory blocks of an agent, by its name or id. Raises `NotFound` for agents and blocks that are not there.
+    """Core memory blocks of an agent, by its name or id. Raises `NotFound` for unknown agents and blocks.
 
-    They are the agent's own; with a `user_id` those that it keeps for that person, to which nobody is linked.
+    They are the agent's own. With a `user_id` they are the blocks stored for that person, which are linked to no one.
     """
 
     def __init__(
@@ -92,8 +92,9 @@ class Blocks:
     ) -> Block:
         """Create a block of the agent, or replace its content.
 
-        The `readers`, other agents, read it from now on, beside those who do already: see `link`. Raises
-        `InvalidRequest` for content of more than 16 KiB, for too many blocks and for a label of another's block.
+        The `readers` are other agents that can read it from now on, in addition to the current readers; see `link`.
+        Raises `InvalidRequest` for content of more than 16 KiB, for too many blocks and for a label of another agent's
+        block.
         """
         by_kind("label", label, str, "text")
         by_kind("content", content, str, "text")
@@ -101,7 +102,7 @@ class Blocks:
         if readers and user_id is not None:
             raise invalid_value("readers", "must be omitted: a block kept for a person has no readers")
         agent_id = await self._keepers.keeper_id(agent, user_id)
-        while True:  # again if a block has changed since it was read: the checks compare with these blocks
+        while True:  # retry if a block has changed since it was read: the checks compare with these blocks
             blocks = all_rows(await self._memory.blocks(agent_id))
             check_block(blocks, agent_id, label, content)
             block = Block(
@@ -165,14 +166,14 @@ class Blocks:
 
 
 def check_blocks(blocks: Iterable[Block], agent_id: str, label: str, *, compared: bool = False) -> CheckMind:
-    """Return the check of a unit that writes a block; `compared` if it is still to be as it was seen."""
+    """Return the check of a unit that writes a block; `compared` if it must be unchanged since it was read."""
     own_blocks = {each.label: changed(each, is_shared=False) for each in blocks if each.agent_id == agent_id}
     most = None if label in own_blocks else MOST_BLOCKS
     return check_mind(agent_id, "blocks", [label], most, own_blocks if compared else None)
 
 
 def _label(label: str) -> str:
-    """Return the label; `InvalidRequest` for what can be none."""
+    """Return the label. Raises `InvalidRequest` if it is invalid."""
     by_kind("label", label, str, "text")
     check_label(label)
     return label
@@ -183,9 +184,9 @@ def _no_block(label: str) -> NotFound:
 
 
 class Passages:
-    """Archival passages of an agent, by its name or id. Raises `NotFound` for an agent that is not there.
+    """Archival passages of an agent, by its name or id. Raises `NotFound` for an unknown agent.
 
-    They are the agent's own; with a `user_id` those that it keeps for that person.
+    They are the agent's own. With a `user_id` they are those stored for that person.
     """
 
     def __init__(
@@ -205,14 +206,14 @@ class Passages:
     async def list(
         self, agent: str, limit: int = 50, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Passage]:
-        """Return its passages, the newest first."""
+        """Return the agent's passages, the newest first."""
         page(limit, offset)
         return await self._memory.passages(
             await self._keepers.keeper_id(agent, user_id), limit=limit, offset=offset
         )
 
     async def get(self, agent: str, passage_id: str, *, user_id: str | None = None) -> Passage:
-        """Return one of its passages. Raises `NotFound` if it is not there."""
+        """Return a passage of the agent. Raises `NotFound` if it does not exist."""
         agent_id = await self._keepers.keeper_id(agent, user_id)
         passage = await self._memory.passage(agent_id, by_id("passage", passage_id))
         if passage is None:
@@ -230,9 +231,8 @@ class Passages:
     ) -> Sequence[Passage]:
         """Return the passages that match the query, best first; `core.agents.memory` defines the ranking.
 
-        There are at most `CANDIDATES` of them. With an embedder those whose meaning is near to the query's are found
-        too, at most `core.agents.vectors.MOST_NEAR`. Raises `InvalidRequest` for a query without words, or with too
-        many.
+        There are at most `CANDIDATES` of them. With an embedder, passages with a similar meaning are found too, at most
+        `core.agents.vectors.MOST_NEAR`. Raises `InvalidRequest` for a query without words, or with too many.
         """
         page(limit, offset)
         by_kind("query", query, str, "text")
@@ -261,7 +261,7 @@ class Passages:
         return passage
 
     async def drop(self, agent: str, passage_id: str, *, user_id: str | None = None) -> None:
-        """Take a passage away. Raises `NotFound` if it is not there."""
+        """Delete a passage. Raises `NotFound` if it does not exist."""
         effect = DropPassage(
             agent_id=await self._keepers.keeper_id(agent, user_id), id=by_id("passage", passage_id)
         )

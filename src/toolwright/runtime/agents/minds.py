@@ -1,4 +1,4 @@
-"""Minds: goals, memories and plans of agents, edited by the service here and by the toolkit `mind` under one rule."""
+"""Minds: goals, memories and plans of agents. The service edits them here by the same rules as the toolkit `mind`."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,8 +60,8 @@ class Edit(Generic[T]):
 class MindItems(Generic[T, C]):
     """One kind of items in a mind: how they are read, changed, ordered, written and deleted.
 
-    `change` gets the items by key, the changes, the keeper, the id of the nth new item, and the time; it raises
-    `InvalidRequest`. `keeper` selects the keeper of such items from what an agent reaches.
+    `change` takes the items by key, the changes, the owner id, the id of the nth new item, and the time; it raises
+    `InvalidRequest`. `keeper` selects the owner id of such items from what an agent reaches.
     """
 
     kind: MindKind
@@ -87,7 +87,7 @@ class MindItems(Generic[T, C]):
         new_id: Callable[[int], str],
         now: datetime,
     ) -> Edit[T]:
-        """Apply the changes to the rows of the keeper. Raises `InvalidRequest` with the paths of invalid changes."""
+        """Apply the changes to the owner's rows. Raises `InvalidRequest` with the paths of invalid changes."""
         items = self.by_key(rows)
         new = self.change(items, changes, keeper, new_id, now)
         return Edit(
@@ -145,13 +145,14 @@ PLANS = plans_waking(None)
 
 
 class Minds:
-    """Goals, memories and plans of an agent, by its name or id. Raises `NotFound` for an agent that is not there.
+    """Goals, memories and plans of an agent, by its name or id. Raises `NotFound` for an unknown agent.
 
-    What is set is held to the rules of the toolkit `mind` (`core.agents.mind`): all of it is done, or nothing is, with
-    `InvalidRequest`. What has changed since it was read is read again first, so that nobody's change is lost.
+    Changes follow the rules of the toolkit `mind` (`core.agents.mind`): they are all applied, or none is and
+    `InvalidRequest` is raised. Items that have changed since they were read are re-read first, so that no concurrent
+    change is lost.
 
-    All of it is the agent's own; with a `user_id` (an entity's id or external id, or the user of a thread) it is what
-    the agent keeps for that person.
+    All items are the agent's own. With a `user_id` (an entity's id or external id, or the user of a thread) they are
+    those that the agent stores for that person.
     """
 
     def __init__(
@@ -167,25 +168,25 @@ class Minds:
     async def goals(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Goal]:
-        """Return its goals, the oldest first."""
+        """Return the agent's goals, the oldest first."""
         page(limit, offset)
         return sliced(await self._minds.goals(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
     async def set_goals(
         self, agent: str, changes: Sequence[GoalChange], *, user_id: str | None = None
     ) -> Sequence[Goal]:
-        """Make goals and change some: all its goals then, the oldest first."""
+        """Create and change goals. Return all goals after that, the oldest first."""
         by_list("changes", changes, GoalChange, "GoalChange values")
         return await self._set(GOALS, await self._keepers.keeper_id(agent, user_id), changes)
 
     async def drop_goal(self, agent: str, goal_id: str, *, user_id: str | None = None) -> None:
-        """Delete a goal. Raises `NotFound` if it is not there."""
+        """Delete a goal. Raises `NotFound` if it does not exist."""
         await self._drop(GOALS, await self._keepers.keeper_id(agent, user_id), goal_id)
 
     async def memories(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Memory]:
-        """Return its memories, by key."""
+        """Return the agent's memories, by key."""
         page(limit, offset)
         return sliced(
             await self._minds.memories(await self._keepers.keeper_id(agent, user_id)), limit, offset
@@ -194,25 +195,25 @@ class Minds:
     async def set_memories(
         self, agent: str, changes: Sequence[MemoryChange], *, user_id: str | None = None
     ) -> Sequence[Memory]:
-        """Store values by key: all its memories then, by key."""
+        """Store values by key. Return all memories after that, by key."""
         by_list("changes", changes, MemoryChange, "MemoryChange values")
         return await self._set(MEMORIES, await self._keepers.keeper_id(agent, user_id), changes)
 
     async def drop_memory(self, agent: str, key: str, *, user_id: str | None = None) -> None:
-        """Delete a memory. Raises `NotFound` if it is not there."""
+        """Delete a memory. Raises `NotFound` if it does not exist."""
         await self._drop(MEMORIES, await self._keepers.keeper_id(agent, user_id), key)
 
     async def plans(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Plan]:
-        """Return its plans, the next one first."""
+        """Return the agent's plans, soonest first."""
         page(limit, offset)
         return sliced(await self._minds.plans(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
     async def set_plans(self, agent: str, changes: Sequence[PlanChange]) -> Sequence[Plan]:
-        """Make plans and change some: all its plans then, the next one first.
+        """Create and change plans. Return all plans after that, soonest first.
 
-        Raises `InvalidRequest` also for an agent that can have no home thread, in which plans are executed.
+        Raises `InvalidRequest` also for an agent that cannot have a home thread, in which plans are executed.
         """
         by_list("changes", changes, PlanChange, "PlanChange values")
         agent_id = (await self._agents.get(agent)).id
@@ -221,15 +222,15 @@ class Minds:
         return await self._set(PLANS, agent_id, changes)
 
     async def drop_plan(self, agent: str, plan_id: str, *, user_id: str | None = None) -> None:
-        """Delete a plan. Raises `NotFound` if it is not there."""
+        """Delete a plan. Raises `NotFound` if it does not exist."""
         await self._drop(PLANS, await self._keepers.keeper_id(agent, user_id), plan_id)
 
     async def people(self, agent: str) -> Sequence[str]:
-        """Return the ids of the people for whom the agent keeps something, up to 1,000."""
+        """Return the ids of the people for whom the agent stores data, up to 1,000."""
         return await self._keepers.people(agent)
 
     async def _set(self, items: MindItems[T, C], keeper: str, changes: Sequence[C]) -> Sequence[T]:
-        """Commit the changes, again from the start if the items they were made from have changed in the meantime."""
+        """Commit the changes, rebuilt if the items have changed in the meantime."""
         while True:
             rows = await items.read(self._minds, keeper)
             edit = items.edit(rows, changes, keeper, lambda _: self._new_id(items.noun), self._clock.now())
@@ -240,7 +241,7 @@ class Minds:
                 return Rows(edit.items, broken_rows(rows))
 
     async def _drop(self, items: MindItems[T, C], keeper: str, key: str) -> None:
-        """Delete an item. Raises `NotFound` if it is not there, `RowBroken` if it may be among the broken rows."""
+        """Delete an item. Raises `NotFound` if it does not exist, `RowBroken` if it can be among the broken rows."""
         rows = await items.read(self._minds, keeper)
         if key not in items.by_key(rows):
             all_rows(rows)

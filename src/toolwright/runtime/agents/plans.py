@@ -1,4 +1,4 @@
-"""Plans whose time has come: each becomes one event in its agent's inbox (S3, JOURNAL "Waking")."""
+"""Plans that are due: each becomes one event in its agent's inbox (S3, JOURNAL "Waking")."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Plans:
-    """Fires plans. `wake` nudges the thread that was given something to read."""
+    """Fires plans. `wake` wakes the thread that received the event."""
 
     def __init__(
         self, services: Services, agents: Agents, deliveries: Deliveries, wake: Callable[[str], None]
@@ -37,17 +37,17 @@ class Plans:
         self._new_id = services.new_id
 
     async def fire(self, plan_key: str) -> None:
-        """Deliver the plan `<keeper>:<plan_id>` if it is due, and set its next time.
+        """Deliver the plan `<keeper>:<plan_id>` if it is due, and schedule its next time.
 
-        A plan that was missed while no process was there is delivered once. For an agent that can have no home thread,
-        since the app has changed, the time goes by. A person's plan ends with the thread that it wakes.
+        A plan that was missed while no process was running is delivered once. If the app has changed so that the agent
+        cannot have a home thread, the plan is skipped this time. A person's plan ends with the thread that it wakes.
         """
         agent_id, _, plan_id = plan_key.rpartition(":")
-        while True:  # again if the plan has changed since it was read
+        while True:  # retry if the plan has changed since it was read
             plan = await self._store.agents.plan(agent_id, plan_id)
             if plan is None:
                 return
-            if plan.next_run_at > self._clock.now():  # the clock was set back: its timer is not lost
+            if plan.next_run_at > self._clock.now():  # the clock was set back: its timer is kept
                 await self._commit(SetTimer(name=plan.timer, due=plan.next_run_at))
                 return
             next_plan = self._next_firing(plan)
@@ -64,16 +64,16 @@ class Plans:
                     self._wake(delivery.thread.id)
                     return
                 case Conflict(guard="plan"):
-                    continue  # it was changed or given up meanwhile
+                    continue  # it was changed or deleted in the meantime
                 case Conflict(guard="duplicate"):
-                    # It has fired for this time, and was written again as it had been before.
+                    # It has fired for this time, and was then rewritten with its previous time.
                     await self._commit(_plan_effect(plan, next_plan))
                     return
                 case Conflict(guard=guard):
                     raise StoreError(f"The plan {plan_id!r} of the agent {agent_id!r} was refused ({guard}).")
 
     async def _refusal(self, plan: Plan, thread: Thread | None) -> str | None:
-        """Return why the plan cannot be delivered, or None."""
+        """Return the reason why the plan cannot be delivered, or None."""
         if plan.thread_id is not None:
             is_terminated = thread is None or thread.is_over
             return f"the thread {plan.thread_id!r} is terminated" if is_terminated else None
@@ -90,9 +90,7 @@ class Plans:
             return None
         try:
             return changed(plan, next_run_at=next_run(plan.cron, plan.timezone, self._clock.now()))
-        except (
-            InvalidRequest
-        ) as error:  # its time zone is gone from the data, or it has come for the last time
+        except InvalidRequest as error:  # its time zone no longer exists, or this was its last time
             log.warning(
                 "The plan %r of the agent %s will not run again: %s", plan.id, plan.agent_id, error.message
             )

@@ -1,7 +1,8 @@
-"""Semantic search of passages: their vectors are made by an embedder, stored, filled in later, and compared.
+"""Semantic search of passages: an embedder computes vectors, which are stored, backfilled and compared.
 
-An embedder is a service like any other: it may be slow or down. So it is asked before a commit and never within one,
-for a few seconds; where it does not answer, a passage is stored without a vector and a search finds by keyword alone.
+An embedder is an external service that can be slow or down. So it is called before a commit and never within one, with
+a timeout of a few seconds. If it does not answer, a passage is stored without a vector, and a search finds by keyword
+alone.
 """
 
 import asyncio
@@ -21,13 +22,13 @@ log = logging.getLogger("toolwright.runtime")
 PATIENCE, BATCH_PATIENCE = 3.0, 30.0
 """Seconds that a call waits for the embedder, and that housekeeping waits for a batch."""
 BATCH, MOST_FILLED = 32, 10_000
-"""Passages that housekeeping embeds at once, and in one hour."""
-LONGEST_FILL = 600.0  # seconds of an hour, behind which all other housekeeping waits
-PAGE = 500  # vectors that are read and compared together: 3 MB of 1,536 numbers each, 12 ms of a thread
+"""Passages that housekeeping embeds per request, and per hour."""
+LONGEST_FILL = 600.0  # maximum seconds per hour; other housekeeping waits for it
+PAGE = 500  # vectors that are read and compared together: 3 MB at 1,536 numbers each, 12 ms of a thread
 
 
 class Semantics:
-    """The vectors of agents' passages, by one embedder."""
+    """The vectors of agents' passages, from one embedder."""
 
     def __init__(self, store: Store, embedder: Embedder, clock: Clock, new_id: NewId) -> None:
         self._store = store
@@ -35,15 +36,15 @@ class Semantics:
         self._clock = clock
         self._new_id = new_id
         self._failing = False
-        self._place = 0  # behind which passages are to be looked at for vectors that they are missing
+        self._place = 0  # position after which passages are checked for missing vectors
 
     async def vector(self, passage: Passage) -> Vector | None:
-        """Return the vector of a passage that is to be stored; None if the embedder fails or takes too long."""
+        """Return the vector of a passage to be stored, or None if the embedder fails or takes too long."""
         vectors = await self._embed([embedded_text(passage)], PATIENCE)
         return vectors[0] if vectors else None
 
     async def nearest(self, agent_id: str, text: str) -> Sequence[Passage]:
-        """Return the agent's passages nearest in meaning to the text, the nearest first; none if the embedder fails."""
+        """Return the agent's passages nearest in meaning to the text, nearest first; none if the embedder fails."""
         vectors = await self._embed([shortened(text)], PATIENCE)
         query = vectors[0] if vectors else None
         near = [] if query is None else await self._near(agent_id, query)
@@ -52,9 +53,9 @@ class Semantics:
         return [passages[each.id] for each in near if each.id in passages]
 
     async def fill(self) -> int:
-        """Embed passages that are missing a vector of this embedder, of all agents; how many got one.
+        """Embed passages of all agents that have no vector of this embedder. Return the number of new vectors.
 
-        What the embedder fails at is tried again after all others.
+        Passages at which the embedder fails are retried after all others.
         """
         total, end = 0, self._clock.monotonic() + LONGEST_FILL
         for _ in range(0, MOST_FILLED, BATCH):
@@ -81,7 +82,7 @@ class Semantics:
         return len(effects)
 
     async def _near(self, agent_id: str, query: Vector) -> list[VectorMatch]:
-        """Return the nearest of the agent's newest passages, read and compared page by page, in a thread."""
+        """Return the nearest of the agent's newest passages, read and compared page by page in a thread."""
         near: list[VectorMatch] = []
         before: int | None = None
         for _ in range(0, SCANNED, PAGE):
@@ -93,7 +94,7 @@ class Semantics:
         return near
 
     async def _embed(self, texts: Sequence[str], seconds: float) -> list[Vector | None]:
-        """Return a vector of each text that has one; an empty list if the embedder fails, which is logged once."""
+        """Return a vector for each text that has one; an empty list if the embedder fails, which is logged once."""
         if not texts:
             return []
         try:
@@ -102,7 +103,7 @@ class Semantics:
             vectors = [vector_of(self._embedder.name, numbers) for numbers in answer]
             if len(vectors) != len(texts):
                 raise ValueError(f"The embedder returned {len(vectors)} vectors for {len(texts)} texts.")
-        except Exception as error:  # noqa: BLE001 - whatever somebody's embedder raises, memory goes on without it
+        except Exception as error:  # noqa: BLE001 - whatever an embedder raises, memory works without it
             self._note(error)
             return []
         self._failing = False

@@ -1,4 +1,4 @@
-"""Active agents of threads: the thread's agent, or the one that took it over, with its tools."""
+"""Active agents of threads: the thread's agent, or the agent that took it over, with its tools."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -15,7 +15,7 @@ from toolwright.runtime.agents.agents import Agents
 
 
 class UnknownAgent(str):
-    """Why an agent cannot run: the app of this process does not declare it, and that of another one may."""
+    """The reason why an agent cannot run: this process's app does not declare it, but another process's app can."""
 
     __slots__ = ()
 
@@ -34,16 +34,17 @@ class Speakers:
         self._requests = requests
 
     def forget(self, thread: Thread) -> None:
-        """Forget what this process keeps of a finished request."""
+        """Remove the cached data of a finished request."""
         if thread.agent == REQUESTS.id:
             self._requests.release(thread.id)
 
     async def agent_for(self, thread: Thread, run: Run) -> ActiveAgent | str:
-        """Return the agent as the run began with it, or as it is now; or why it cannot run.
+        """Return the agent in the run's revision, or the current one, or the reason why it cannot run.
 
-        A run that waits for values, or whose model has failed, goes on with the agent as it is now: it may bring them,
-        or have another model, since; so does one that is open again, for calls of the tools that there are now.
-        A run of a deleted agent asks neither a failing model forever, nor any model when it is retried.
+        A run that waits for variables, or whose model has failed, continues with the current agent, which can provide
+        the variables or have another model. A reopened run does so too, so that calls of the current tools are
+        possible. A run of a deleted agent neither retries a failing model without end, nor calls any model when it is
+        retried.
         """
         agent_id = thread.answering
         if agent_id == REQUESTS.id:
@@ -77,7 +78,7 @@ class Speakers:
             return error.message
 
 
-REMEMBERED = 1_000  # equipped agents
+REMEMBERED = 1_000  # active agents with their tools
 
 
 class BuiltinTools:
@@ -90,7 +91,7 @@ class BuiltinTools:
     def with_builtins(self, agent: ActiveAgent, user_id: str | None = None) -> ActiveAgent:
         """Return the agent with the tools of its toolkits added. Results are cached.
 
-        In a thread that belongs to a user it has none of them if it declares so.
+        In a thread that belongs to a user it has none of them if it is declared so.
         """
         if not agent.agent.toolkits:
             return agent

@@ -44,7 +44,7 @@ from toolwright.runtime.state.facts import injected_message
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 
-SHOWN = 2_000  # characters of changed arguments that the model reads
+SHOWN = 2_000  # characters of edited arguments that the model reads
 
 
 def answer_message(
@@ -91,13 +91,13 @@ def call_message(
 
 
 class InlineExecutor(Protocol):
-    """Decides a call of its kind without any wait or outside world."""
+    """Decides a call of its kind without waiting and without I/O."""
 
     def __call__(self, prepared: PreparedCall) -> Outcome: ...
 
 
 def wait_outside(prepared: PreparedCall) -> Outcome:
-    """Return the wait for a call that a service or a person executes and submits (S3 `isAsync`)."""
+    """Return the pending outcome of a call that a service or a person executes and submits (S3 `isAsync`)."""
     tool = prepared.tool
     return Pending(wait=None if tool.is_async else tool.timeout, expires_in=tool.expires_in)
 
@@ -108,7 +108,7 @@ INLINE_EXECUTORS: Mapping[Kind, InlineExecutor] = {
     "external": wait_outside,
     "space": wait_outside,
 }
-"""The decision order of a call (S3, D8). What goes over HTTP is not here: `Tool.carrier` names its executor."""
+"""The decision order of a call (S3, D8). Executors that use HTTP are not listed: `Tool.carrier` names them."""
 
 
 INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
@@ -117,9 +117,9 @@ CANCELLED = "Run cancelled while this call was running; its effect is unknown."
 
 @dataclass(frozen=True, slots=True)
 class AbandonedCallResults:
-    """The result of a call whose run ends before it: `what` happened, and the text and code if it was `running`.
+    """The results of calls whose run ends before they do: `what` happened, and text and code for `running` calls.
 
-    `stops_children`: children in progress are stopped with it, so that no late result of theirs can come.
+    `stops_children`: running children are stopped too, so that they deliver no late result.
     """
 
     what: str
@@ -129,7 +129,7 @@ class AbandonedCallResults:
 
     @property
     def still_open(self) -> str:
-        """The text that a call reads whose result may still come."""
+        """The error text of a call whose result can still arrive."""
         return f"{self.what} while this call was waiting; a late result arrives in the inbox."
 
     @property
@@ -139,13 +139,13 @@ class AbandonedCallResults:
 
 
 CALLS_PER_UNIT = 100
-"""Calls of one answer that one unit settles: some ten milliseconds for the event loop."""
+"""Maximum number of calls of one answer that one unit settles: about ten milliseconds of the event loop."""
 STATE_PER_UNIT = 1024 * 1024
-"""Characters, as JSON, of what one unit writes to the state and reads from there: some tens of milliseconds."""
+"""Maximum characters of JSON that one unit writes to the state and reads from it: some tens of milliseconds."""
 
 
 class Calls:
-    """Puts the states and results of calls into changes; `inline_executors` answer without the outside world."""
+    """Adds the states and results of calls to changes. `inline_executors` answer without I/O."""
 
     def __init__(self, inline_executors: Mapping[Kind, InlineExecutor], files: FileKeeper) -> None:
         self._inline_executors = inline_executors
@@ -159,19 +159,22 @@ class Calls:
         changes: Changes,
         tools: Mapping[str, Tool] | None = None,
     ) -> None:
-        """Settle the calls that need no executor, in order, and start the first other one.
+        """Settle the calls that need no executor, in order, and start the first of the others.
 
         With `parallel`, following calls of read-only tools are started as well, while earlier ones run or wait; every
-        other call runs alone. A call that is settled immediately waits for the results of the calls before it.
+        other call runs alone. A call that is settled immediately waits for the results of the earlier calls.
 
         `tools` are the available tools, by default the active agent's. The unit ends before a call whose variable is
-        missing or changed by this unit, before one whose tool must first decide about an approval (`decide`), after
-        100 calls, and after a large state: it is built without a pause.
+        missing or changed by this unit, before a call whose tool must first decide about an approval (`decide`), after
+        100 calls, and after a large state, because the unit is built without yielding.
         """
         active, size = context.active, 0
         tools = active.by_name if tools is None else tools
         most = 1 if active.parallel == 1 else max_concurrent(context)
-        running, is_held = 0, False  # of the calls before: those that run, and whether any has no result yet
+        running, is_held = (
+            0,
+            False,
+        )  # counts the earlier calls that run, and whether any earlier call has no result yet
         for call in islice(calls, CALLS_PER_UNIT):
             if is_held and most == 1:
                 return
@@ -220,9 +223,9 @@ class Calls:
             is_held = True
 
     def _needs_approval(self, context: RunContext, changes: Changes, call: Call, tool: Tool) -> bool | None:
-        """Return whether the call needs an approval, or None if it cannot begin in this unit.
+        """Return whether the call needs an approval, or None if it cannot start in this unit.
 
-        That is so while a variable is missing or set by this unit, or while its tool has not decided.
+        It cannot start while a variable is missing or set by this unit, or while its tool has not decided.
         """
         if (tool.variables or context.active.nested) and missing_for(context, tool):
             return None
@@ -245,7 +248,7 @@ class Calls:
         self._move(changes, call, "waiting", now, expires_at=expires_at, terms=terms_to_json(terms))
 
     def _cut(self, context: RunContext, outcome: Outcome) -> Outcome:
-        """Return an immediate outcome as recorded: errors are cut, a success is cut for the model only."""
+        """Return an immediate outcome as recorded: errors are cut, a success is cut only for the model."""
         if not isinstance(outcome, ToolResult):
             return outcome
         result = context.redactor.result(outcome)
@@ -271,22 +274,23 @@ class Calls:
                 text = dumps(s3_pending(call.id))
                 context.add_message(changes, call_message(context, changes, call, text, "success", now))
             return True
-        # A server that answered with a task has had the call already: its time counts from the call's begin.
+        # A server that answered with a task already has the call: its time counts from the call's start.
         since = (call.started_at if outcome.task is not None else None) or now
-        endless = math.isinf(outcome.wait)  # a child can take any time
+        endless = math.isinf(outcome.wait)  # a child has no time limit
         deadline = None if endless else since + timedelta(seconds=outcome.wait)
         self._move(changes, call, "waiting", now, deadline=deadline, expires_at=expires_at)
         self._armed[call.id] = context.clock.monotonic() + outcome.wait - (now - since).total_seconds()
         return False
 
     def seconds_left(self, call: Call, clock: Clock) -> float:
-        """Return the seconds that the call may still wait.
+        """Return the seconds that the call can still wait.
 
-        The process that began the wait measures it by the monotonic clock; after a restart the stored deadline counts.
+        The process that started the wait measures it by the monotonic clock; after a restart the stored deadline
+        counts.
         """
         armed = self._armed.get(call.id)
         if armed is not None:
-            # Deadlines in the journal have microseconds: a rounding error below them would be waited for without end.
+            # Deadlines in the journal have microseconds: a smaller rounding error would be waited for without end.
             return round(armed - clock.monotonic(), 6)
         return math.inf if call.deadline is None else (call.deadline - clock.now()).total_seconds()
 
@@ -312,7 +316,9 @@ class Calls:
         status: CallStatus = "done" if result.status == "success" else "error"
         at = context.clock.now()
         self._move(changes, call, status, at, result=result_to_json(result))
-        if call.status == "created" and result.status == "success":  # it came at once, and whole
+        if (
+            call.status == "created" and result.status == "success"
+        ):  # it was settled immediately, with its full result
             result = self._files.cut(result)
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:
@@ -324,7 +330,7 @@ class Calls:
         if message.content == result.result:
             context.add_redacted(changes, message)
         else:
-            context.add_message(changes, message)  # its text was written again
+            context.add_message(changes, message)  # the message text was rewritten
 
     def cancel_waiting(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """Cancel a waiting call whose result can no longer arrive."""
@@ -339,7 +345,7 @@ class Calls:
             context.add_message(changes, answer_message(context, changes, call, result, at))
 
     async def bounded(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
-        """Return the result of a call that was settled elsewhere within the limit, the whole kept in a file."""
+        """Return the result of a call that was settled elsewhere, cut to the limit, with the full result in a file."""
         assert call.result is not None, "a settled call has a result"
         result = context.redactor.result(result_from_json(call.result))
         thread_id, drafts = context.thread.id, FileDrafts(context.files)
@@ -353,7 +359,7 @@ class Calls:
     def deliver(
         self, context: RunContext, changes: Changes, call: Call, bounded: ToolResult | None = None
     ) -> None:
-        """Make the result of a call settled elsewhere the model's message: `bounded`, or cut without a file."""
+        """Add the result of a call settled elsewhere for the model: `bounded`, or the result cut without a file."""
         self._armed.pop(call.id, None)
         assert call.result is not None, "a settled call has a result"
         result, at = bounded or self._files.cut(result_from_json(call.result)), context.clock.now()
@@ -362,7 +368,7 @@ class Calls:
         context.add_message(changes, answer_message(context, changes, call, result, at))
 
     def time_out(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
-        """End a call's wait: its caller reads an error, and a late result goes to the inbox."""
+        """End a call's wait: its caller reads an error, and a late result is delivered to the inbox."""
         assert call.deadline is not None, "a waiting call has a deadline"
         began = call.started_at or call.created_at
         error = timed_out((call.deadline - began).total_seconds())
@@ -373,9 +379,9 @@ class Calls:
     def end_open_calls(
         self, context: RunContext, changes: Changes, words: AbandonedCallResults, below: Iterable[Call] = ()
     ) -> None:
-        """Give every unfinished call a result that tells how far it came, because the run ends.
+        """Give every unfinished call a result that states its progress, because the run ends.
 
-        So do those `below` them.
+        Unfinished calls `below` them get one too.
         """
         answered = {message.call_id for message in changes.messages}
         moved = {change.id for change in changes.call_changes}
@@ -406,14 +412,14 @@ class Calls:
                     self.deliver(context, changes, call)
 
     def refuse(self, context: RunContext, changes: Changes, call: Call, reason: str) -> None:
-        """Settle a call that will not start, because of `what` happened before it did."""
+        """Settle a call that will not start, for the given `reason`."""
         error = f"{reason} before this call began."
         self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
 
     def close(self, context: RunContext, changes: Changes, call: Call, results: AbandonedCallResults) -> None:
-        """Close a call whose parent call has ended: a result that arrives later goes to the inbox (D9).
+        """Close a call whose parent call has ended: a result that arrives later is delivered to the inbox (D9).
 
-        A child thread is stopped with the run that called it.
+        A child thread is stopped together with the run that called it.
         """
         context.put_nested(call)
         match call.status:
@@ -435,7 +441,7 @@ class Calls:
                 pass
 
     def result_of(self, call: Call) -> ToolResult:
-        """Return the result of a finished call; of a pending one, the notice that its result arrives later."""
+        """Return the result of a finished call, or the notice that the result of a pending call arrives later."""
         if call.status == "cancelled" and call.result is None:
             return ToolResult.fail(
                 "The call was cancelled together with the one that it waited for.", error_code="cancelled"
@@ -443,7 +449,7 @@ class Calls:
         return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
 
     def refusal(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> ToolResult | None:
-        """Return the error of a call awaited in memory whose variables are missing, or None (D4)."""
+        """Return the error of a call awaited in memory if variables are missing, or None (D4)."""
         tool = tools.get(call.name)
         missing = () if tool is None else missing_for(context, tool)
         if not missing:
@@ -504,7 +510,7 @@ class Calls:
 
 
 def max_concurrent(context: RunContext) -> int:
-    """Return the maximum number of concurrent calls: 1 where they refer to each other, or a handler waits for them."""
+    """Return the maximum number of concurrent calls: 1 if they can refer to each other, or if a handler waits."""
     return 1 if context.values is not None or context.holder is not None else context.active.parallel
 
 
@@ -514,7 +520,7 @@ def can_run_concurrently(tool: Tool | None) -> bool:
 
 
 def _is_waited_for(outcome: Outcome) -> bool:
-    """Return whether the call is answered from outside, and the run waits for that."""
+    """Return whether the call is answered from outside and the run waits for the answer."""
     return not isinstance(outcome, ToolResult) and outcome.wait is not None
 
 
@@ -524,12 +530,12 @@ def _status_after(changes: Changes, call: Call) -> str:
 
 
 def _inject(context: RunContext, changes: Changes) -> None:
-    """Add the handler's messages to the thread after its result."""
+    """Add the handler's messages to the thread after the handler's result."""
     for each in changes.injected:
         context.add_message(changes, injected_message(context, each, context.next_seq(changes)))
 
 
 def _with_space(changes: Changes, call: Call) -> Call:
-    """Return the call with the space that it is shown in, also if it is posted in this very move."""
+    """Return the call with the space that it is shown in, also if these changes post it."""
     space_id = None if changes.shown is None else changes.shown.get(call.id)
     return call if space_id is None else changed(call, space_id=space_id)

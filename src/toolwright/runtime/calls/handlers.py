@@ -30,19 +30,19 @@ from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.state.state import Invoke, RunState
 from toolwright.runtime.threads.thread_tree import children_of
 
-ABORT_GRACE = 5.0  # seconds that a handler which reads the abort signal has to end before it is cancelled
+ABORT_GRACE = 5.0  # seconds that a handler which reads the abort signal has before it is cancelled
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerOutcome:
-    """The outcome of a call that was executed, and the state that it wrote to."""
+    """The outcome of an executed call, and the state that it wrote to."""
 
-    outcome: Outcome | None  # None: it was cancelled with its run
+    outcome: Outcome | None  # None if it was cancelled with its run
     state: RunState
 
 
 class Handlers:
-    """Runs handlers by way of `executors`, one a carrier, and gives them the thread as they may see it."""
+    """Runs handlers with `executors`, one per carrier, and provides each with its view of the thread."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Handlers:
     def state(
         self, context: RunContext, call: Call, invoke: Invoke, children: Sequence[Thread] = ()
     ) -> RunState:
-        """Return the thread as the handler of that call sees it."""
+        """Return the view of the thread for the handler of the call."""
         return RunState(
             context,
             call,
@@ -92,7 +92,7 @@ class Handlers:
                 lambda: children_of(self._store, context.thread.id)
             )
         state = self.state(context, call, invoke, children)
-        token = CALL_ID.set(call.id)  # the task of a handler that has one gets a copy
+        token = CALL_ID.set(call.id)  # a handler that has its own task gets a copy
         try:
             if context.trace is None:
                 work = self._run(prepared, state)
@@ -107,7 +107,7 @@ class Handlers:
     async def _in_time(
         self, context: RunContext, running: Coroutine[Any, Any, Outcome], tool: Tool, state: RunState
     ) -> Outcome | None:
-        """Return the outcome, or a timeout error; None if the run is cancelled before the handler ends."""
+        """Return the outcome, or a timeout error. None if the run is cancelled before the handler ends."""
         seconds = limit_of(tool)
         work = Supervision(running, tool.name, seconds)
         context.abort.within(work, lambda: self._grace(tool, state))
@@ -117,7 +117,7 @@ class Handlers:
             return timed_out(seconds) if seconds is not None and work.cut_off == "time" else None
         finally:
             context.abort.left(work)
-            await state.close()  # of one that is left behind, or cut off while it closed
+            await state.close()  # also if the handler was abandoned, or cancelled while it closed the state
 
     def _grace(self, tool: Tool, state: RunState) -> float:
         """Return the seconds between the abort signal and the cancellation of the tool's handler."""
@@ -137,9 +137,9 @@ class Handlers:
     async def keep(
         self, context: RunContext, ran: HandlerOutcome, call: Call, outcome: Outcome
     ) -> tuple[Outcome, Changes]:
-        """Return an outcome as it can be recorded: its files kept, its text within the limit; and what the call wrote.
+        """Return an outcome as it can be recorded, with its files stored and its text cut, and the call's writes.
 
-        All files of a result are kept or none. What the handler wrote is kept also with an error.
+        Either all files of a result are stored or none. The handler's writes are kept also if it fails.
         """
         state = ran.state
         if context.thread.cut and not context.has_read_all:
@@ -153,7 +153,7 @@ class Handlers:
         if state.has_effects:
             try:
                 changes.effects = tuple(await state.effects())
-            except ToolwrightError as error:  # what was possible when the tool was called is so no longer
+            except ToolwrightError as error:  # a precondition of the tool's write no longer holds
                 outcome = ToolResult.fail(error.message, error_code=error.code)
                 changes.env = _without_births(changes.env, context.thread.id)
         clean = await _clean(context, outcome) if context.redactor.secrets else outcome
@@ -182,14 +182,14 @@ class Handlers:
         changes.files = drafts.changes
         if context.values is not None and limited is not result:
             changes.whole = {call.id: result.result}
-        # Once more: it was remade, and the run may have learned a secret meanwhile.
+        # Redact again: the result was rebuilt, and the run can have learned a secret in the meantime.
         if context.redactor and isinstance(outcome, ToolResult):
             return await _clean(context, limited), changes
         return limited if isinstance(outcome, ToolResult) else outcome, changes
 
 
 def _without_births(env: Sequence[EnvChange], thread_id: str) -> tuple[EnvChange, ...]:
-    """Return the changes of values without those for children, which do not start."""
+    """Return the changes of variables without those for children that do not start."""
     return tuple([each for each in env if each.owner == thread_id or each.row is None])
 
 

@@ -1,7 +1,7 @@
-"""Calls within calls: the conversations of prompt tools, and calls that handlers make with `invoke_tool`.
+"""Nested calls: the conversations of prompt tools, and calls that handlers make with `invoke_tool`.
 
-Their rows are named after the call that made them, and are not part of the thread's conversation. A call that is
-restarted after a crash finds its rows, and continues from there.
+Their ids are derived from the id of the call that made them, and they are not part of the thread's conversation. A call
+that is restarted after a crash finds their rows, and continues from there.
 """
 
 import json
@@ -33,16 +33,16 @@ from toolwright.wire.text import readable
 
 
 class Nested:
-    """Reads the messages and calls below a call."""
+    """Reads the messages and nested calls of a call."""
 
     def __init__(self, store: Store, with_reader: Callable[[ActiveAgent, bool], ActiveAgent]) -> None:
         self._store = store
         self._with_reader = with_reader
 
     async def frame(self, context: RunContext, call: Call, prepared: PreparedCall) -> Frame | ToolResult:
-        """Return the conversation within this call of a prompt tool, from its beginning or from where it was.
+        """Return the conversation within this call of a prompt tool, new or resumed.
 
-        An error result if it cannot begin.
+        Return an error result if it cannot start.
         """
         tool = prepared.tool
         config = config_of(tool)
@@ -53,7 +53,7 @@ class Nested:
         stored_messages = await context.retry_until_available(lambda: self._store.children.within(call.id))
         messages = [
             clean_message(each, context.redactor) for each in stored_messages
-        ]  # of what is a secret since then
+        ]  # of values that have become secrets since
         nested_rows = await context.retry_until_available(lambda: self._store.children.nested(call.id))
         last = next((m for m in reversed(messages) if m.role == "assistant"), None)
         call_ids = set[str]() if last is None else {each.id for each in last.calls}
@@ -97,9 +97,9 @@ class Nested:
     async def next_call(
         self, context: RunContext, state: RunState, name: str, arguments: str
     ) -> tuple[str, int, Call | None]:
-        """Return the id and the number of the next call that a handler makes, and its row if it was made before.
+        """Return the id and the number of the next call that a handler makes, and its row if it already exists.
 
-        The `arguments` are without secrets; those of the row may have values that have become secrets since.
+        The `arguments` are redacted; the row's arguments can hold values that have become secrets since.
         """
         while True:
             state.number += 1
@@ -111,7 +111,7 @@ class Nested:
                 return call_id, state.number, call
 
     async def unfinished_below(self, context: RunContext, parent: Call) -> list[Call]:
-        """Return the open calls below a finished call, the deepest first."""
+        """Return the open nested calls of a finished call, the deepest first."""
         calls: list[Call] = []
         for each in await context.retry_until_available(lambda: self._store.children.nested(parent.id)):
             if not is_over(each.status) and each.status != "pending":
@@ -125,7 +125,7 @@ class Nested:
 
 
 def _chat(context: RunContext) -> list[Message]:
-    """Return the messages before a prompt tool's call, as its caller has read them."""
+    """Return the messages before a prompt tool's call, as sent to the caller's model."""
     if context.frame.call is not None:
         return context.frame.shown(None)
     active = context.active
@@ -135,7 +135,7 @@ def _chat(context: RunContext) -> list[Message]:
 
 
 def nested_calls(context: RunContext, frame: Frame, response: ModelResponse) -> list[Call]:
-    """Return the calls that a prompt tool asks for, as rows; their ids are made of the call's, in order."""
+    """Return the calls that a prompt tool's model requests, as rows with ids derived from the prompt tool's call."""
     assert frame.call is not None and frame.active is not None, "a prompt tool's conversation has both"
     first = sum(len(message.calls) for message in frame.messages) + 1
     calls: list[Call] = []
@@ -155,7 +155,7 @@ def nested_calls(context: RunContext, frame: Frame, response: ModelResponse) -> 
 def nested_message(
     context: RunContext, frame: Frame, response: ModelResponse, calls: Sequence[Call], seq: int
 ) -> Message:
-    """Return the answer within a prompt tool as a message; `by` is None if no model has given it."""
+    """Return the answer within a prompt tool as a message; `by` is None if no model wrote it."""
     assert frame.active is not None, "a prompt tool's conversation has one"
     return Message(
         id=context.new_id("msg"),
@@ -187,7 +187,7 @@ def opening(
     chat: Sequence[Message],
     files: Sequence[AttachmentRef],
 ) -> tuple[Message, ...]:
-    """Return the first messages of a prompt tool: the part of the chat that it asks for, then its arguments."""
+    """Return the first messages of a prompt tool: the part of the chat that it includes, then its arguments."""
     past = chat_for(active, chat)
     text = message_in(arguments, config.init_user_message_property)
     message = Message(
@@ -203,7 +203,7 @@ def opening(
 
 
 def chat_for(active: ActiveAgent, chat: Sequence[Message]) -> list[Message]:
-    """Return the conversation before the step that is open, with its words, with its calls, with both or neither."""
+    """Return the conversation before the open step, with the messages and tool calls that the prompt includes."""
     with_text, with_tools = active.prompt.include_chat, active.prompt.include_past_tools
     if not with_text and not with_tools:
         return []
@@ -222,7 +222,7 @@ def chat_for(active: ActiveAgent, chat: Sequence[Message]) -> list[Message]:
 
 
 def _closed(chat: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages before the first whose calls are not all answered."""
+    """Return the messages before the first message whose calls are not all answered."""
     answered = {message.call_id for message in chat}
     for place, message in enumerate(chat):
         if any(call.id not in answered for call in message.calls):
@@ -231,7 +231,7 @@ def _closed(chat: Sequence[Message]) -> Sequence[Message]:
 
 
 def message_in(arguments: Mapping[str, JSON], property_: str | None) -> str:
-    """Return the message among the arguments: that property, `message`, or all arguments as JSON."""
+    """Return the message in the arguments: the given property, `message`, or all arguments as JSON."""
     for name in (property_, "message"):
         value = None if name is None else arguments.get(name)
         if isinstance(value, str) and value:
@@ -242,7 +242,7 @@ def message_in(arguments: Mapping[str, JSON], property_: str | None) -> str:
 
 
 def paths(arguments: Mapping[str, JSON], property_: str | None) -> list[str]:
-    """Return the paths of files within arguments: one text, or a list of texts."""
+    """Return the paths of files in the arguments: the property is a string, or a list of strings."""
     value = None if property_ is None else arguments.get(property_)
     if isinstance(value, str):
         return [value] if value else []
@@ -276,7 +276,7 @@ def prompt_result(
 
 
 def result_as_read(call: Call, frame: Frame) -> ToolResult | None:
-    """Return the result of a pending call as the prompt's model has read it: an error, or that it is pending.
+    """Return the result of a pending call as the prompt's model has read it: an error, or the pending notice.
 
     None if the model has read nothing of the call.
     """
@@ -307,7 +307,7 @@ def _call_json(call: Call, result: ToolResult, errors_too: bool, nested: Mapping
 
 
 def _without_errors(result: JSON, active: ActiveAgent) -> JSON:
-    """Return the result of a prompt that is called within a prompt, without the errors of its calls."""
+    """Return the result of a prompt called within a prompt, without the errors of its calls."""
     if not isinstance(result, dict):
         return result
     errors, tool_calls = result.get("errors"), result.get("toolCalls")

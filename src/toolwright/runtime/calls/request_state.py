@@ -1,4 +1,4 @@
-"""The state of a request in a run: what the references of calls read, and where results are written (S1)."""
+"""State of a request in a run: the values that the references of calls read, and where results are written (S1)."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from toolwright.runtime.context.context import RunContext
 def resolver(
     context: RunContext, changes: Changes, call: Call
 ) -> Callable[[Tool, JSONObject], JSONObject] | None:
-    """Replace the references in a call's arguments, as the state is after the changes; None where none can be."""
+    """Return a function that resolves the references in a call's arguments after the changes, or None without state."""
     if context.values is None or not may_refer(call.arguments):
         return None
     return partial(_resolved, context, changes)
@@ -45,7 +45,7 @@ def _resolved(context: RunContext, changes: Changes, tool: Tool, arguments: JSON
 def write_output(context: RunContext, changes: Changes, call: Call, result: ToolResult) -> ToolResult:
     """Write a successful result to the call's output path, if it has one.
 
-    The result as it is, or an error result that names the path if it cannot be written there.
+    Return the result, or an error result that names the path if it cannot be written there.
     """
     tool = context.active.by_name.get(call.name)
     if tool is None or tool.meta is None:
@@ -65,7 +65,7 @@ def write_output(context: RunContext, changes: Changes, call: Call, result: Tool
 
 
 def written_size(before: Sequence[object], changes: Changes) -> int:
-    """Return the size, in characters of JSON, of the value written since the effects `before`; 0 if none."""
+    """Return the size, in characters of JSON, of the value written since the effects `before`, or 0."""
     if changes.effects is before:
         return 0
     last = changes.effects[-1]

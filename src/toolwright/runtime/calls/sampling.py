@@ -1,4 +1,4 @@
-"""Sampling: a handler asks its agent's model in addition to the conversation."""
+"""Sampling: a handler sends a request to its agent's model outside the conversation."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -13,13 +13,13 @@ from toolwright.runtime.state.state import RunState
 
 
 class Sampling:
-    """The handler of calls that ask the agent's model."""
+    """The handler of calls that send a request to the agent's model."""
 
     def __init__(self, model_answers: ModelAnswers) -> None:
         self._model_answers = model_answers
 
     async def answer(self, state: RunState, arguments: Mapping[str, JSON]) -> ToolResult:
-        """Return the model's answer: its text, and its name. Raises `ModelError`."""
+        """Return the model's answer: its text, and the model's name. Raises `ModelError`."""
         context = state.run_context
         response = await self._model_answers.ask_beside(context, _request(context, arguments))
         if response is None:
@@ -41,7 +41,7 @@ def _request(context: RunContext, arguments: Mapping[str, JSON]) -> ModelRequest
         )
         for message in cast("list[JSONObject]", arguments["messages"])
     ]
-    request: Mapping[str, Any] = arguments  # as `core/state/questions.py` has made them
+    request: Mapping[str, Any] = arguments  # built by `core/state/questions.py`
     return ModelRequest(
         messages=tuple(messages),
         system=str(request.get("system") or ""),

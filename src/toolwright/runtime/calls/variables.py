@@ -40,7 +40,7 @@ def without_value(
 
 
 def missing_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
-    """Return the missing variables of a call of the tool, by the values that the run has read."""
+    """Return the missing variables of a call of the tool, according to the env that the run has read."""
     nested = context.active.nested.get(tool.name)
     if nested is not None:
         return missing_of(context.env_for, nested)
@@ -48,31 +48,31 @@ def missing_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
 
 
 def variables_of(context: RunContext, tool: Tool) -> Sequence[Variable]:
-    """Return the variables that a call of the tool asks for."""
+    """Return the variables of a call of the tool."""
     nested = context.active.nested.get(tool.name)
     return tool.variables if nested is None else nested.variables
 
 
 def changed_for(context: RunContext, tool: Tool, changes: Changes) -> bool:
-    """Return whether the changes are of values that a call of the tool asks for: then they are not known yet."""
+    """Return whether the changes set variables of the tool: their values are not known until the commit."""
     names = {change.name for change in changes.env if change.owner == context.thread.id}
     return bool(names) and any(each.name in names for each in variables_of(context, tool))
 
 
 async def missing_variables(context: RunContext) -> tuple[Variable, ...]:
-    """Return the variables that are missing before a model is asked, the env read again."""
+    """Re-read the env and return the variables that are missing before a model is called."""
     await context.retry_until_available(context.reload_env)
     active = context.active
     return missing_of(context.env_for, active) if active.variables else ()
 
 
 def still_missing(env_for: EnvFor, active: ActiveAgent, requested: Collection[JSON]) -> tuple[Variable, ...]:
-    """Return the variables that are still missing for a suspended run, among those that it has `asked` for."""
+    """Return the variables that are still missing for a suspended run, among the `requested` names."""
     return tuple([each for each in missing_of(env_for, active) if each.name in requested])
 
 
 async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answered:
-    """Suspend the run for missing variables. It is looked at again at once, for values set in the meantime."""
+    """Suspend the run for missing variables. It is checked again at once, for values set in the meantime."""
     request = VariablesRequest(
         id=context.new_id("req"),
         thread_id=context.thread.id,
@@ -92,13 +92,13 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
 def with_effective_types(
     types: EnvTypes, missing: Sequence[Variable], needed: Collection[str] = ()
 ) -> tuple[Variable, ...]:
-    """Return the variables as requested: one that is shown to models is text, not a secret (D6)."""
+    """Return the variables as requested: a variable that is shown to models is text, not a secret (D6)."""
     among = {*needed, *[each.name for each in missing]}
     return tuple([changed(each, type=types.type_of(each.name, among)) for each in missing])
 
 
 def waiting_json(request: VariablesRequest) -> JSONObject:
-    """`{requestId, missing, variablesEndpoint}`."""
+    """The JSON of the suspended run: `{requestId, missing, variablesEndpoint}`."""
     names: list[JSON] = [each.name for each in request.required]
     return {
         "requestId": request.id,
@@ -108,7 +108,7 @@ def waiting_json(request: VariablesRequest) -> JSONObject:
 
 
 def missing_of(env_for: EnvFor, active: ActiveAgent) -> tuple[Variable, ...]:
-    """Return the missing variables of an active agent. Those of a tool can be configured for that tool alone."""
+    """Return the missing variables of an active agent. A tool's variables can be set for that tool alone."""
     env = env_for(active)
     own = without_value(env, active.prompt.variables)
     tools = [each for tool in active.tools for each in without_value(env, tool.variables, tool.name)]
@@ -127,7 +127,7 @@ def _resolves(env: ThreadEnv, name: str, tool: str | None) -> bool:
 
 
 def needs_approval(context: RunContext, call: Call, tool: Tool) -> bool | None:
-    """Return whether the call must wait for an approval, or None if its tool has not been asked yet."""
+    """Return whether the call must wait for an approval, or None until its tool's predicate is evaluated."""
     if tool.approval is None or call.approval is not None:
         return False
     return True if tool.approval.when is None else context.decided.get(call.id)
@@ -142,9 +142,9 @@ async def decide(context: RunContext, call: Call, tools: Mapping[str, Tool]) -> 
     prepared = await in_thread_if_large(
         call.arguments, prepare, tools, call.name, call.arguments, call.id, resolve
     )
-    if not isinstance(prepared, PreparedCall):  # invalid arguments ask nobody
+    if not isinstance(prepared, PreparedCall):  # invalid arguments need no approval
         return
-    context.decided[call.id] = True  # also if the run is cancelled before its tool has answered
+    context.decided[call.id] = True  # also if the run is cancelled before the predicate returns
     scope = asyncio.timeout(None)
     with suppress(TimeoutError):
         async with scope:
@@ -156,7 +156,7 @@ async def decide(context: RunContext, call: Call, tools: Mapping[str, Tool]) -> 
 def approval_terms(context: RunContext, changes: Changes, call: Call, tool: Tool) -> Terms:
     """Return the terms of the call's approval. Adds its timer and its event to the changes.
 
-    A call that is waited for in memory is given an hour at most.
+    A call that is waited for in memory expires after at most an hour.
     """
     approval, validator = tool.approval, tool.validator
     assert approval is not None and validator is not None, "the call needs an approval"
@@ -175,5 +175,5 @@ def approval_terms(context: RunContext, changes: Changes, call: Call, tool: Tool
         reason=approval.reason,
         schema=validator.schema
         if approval.edit and tool.meta is None
-        else None,  # else references are replaced first
+        else None,  # references are replaced first
     )

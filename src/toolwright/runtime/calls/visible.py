@@ -1,4 +1,4 @@
-"""Visible calls: shown in a space as one message that goes through their statuses (D10)."""
+"""Visible calls: shown in a space as one message that is updated with the status (D10)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,7 +28,7 @@ def outside_any_space(tool: Tool) -> ToolResult:
     )
 
 
-WAITING: frozenset[Kind] = frozenset({"external", "space"})  # somebody else carries these out
+WAITING: frozenset[Kind] = frozenset({"external", "space"})  # executed outside this process
 
 
 def show(
@@ -36,8 +36,9 @@ def show(
 ) -> bool:
     """Add the message of a visible call to the changes. Return False if the agent must enter a space first.
 
-    That is asked in the home thread of an agent that can enter spaces. Elsewhere the call is shown where the agent
-    has gone or was spoken to, or in the thread's own stream alone. One that was approved is shown already.
+    Entering is required only in the home thread of an agent that can enter spaces. Elsewhere the call is shown in the
+    space that the agent has entered or was addressed in, or without one in the thread's own stream only. An approved
+    call is already shown.
     """
     status: CallShown = "requires_action" if asks or tool.carrier in WAITING else "running"
     if call.space_id is not None:
@@ -55,14 +56,14 @@ def show(
 def call_started(
     context: RunContext, call: Call, space_id: str, status: CallShown, *, asks: bool = False
 ) -> RedactableEffect:
-    """Return the message of a call that begins, or that `asks` for an approval before it does."""
+    """Return the message of a call that starts, or that `asks` for an approval before it starts."""
     silent = asks or context.is_streamed(call.id)
     started = () if silent else (tool_event("tool.started", call.id, call.name),)
     return call_message(call, space_id, status, context.author, source_of(context), started, asks=asks)
 
 
 def call_approved(context: RunContext, call: Call, space_id: str, status: CallShown) -> RedactableEffect:
-    """Return the message of a call that begins once it was approved, with the arguments that it was approved with."""
+    """Return the message of a call that starts after its approval, with the approved arguments."""
     author, source = context.author, source_of(context)
 
     def make(redactor: Redactor) -> Edit:

@@ -1,4 +1,4 @@
-"""Waits for results from elsewhere: a moment in memory, then the run is suspended."""
+"""Waits for results from elsewhere: briefly in memory, then the run is suspended."""
 
 import asyncio
 import math
@@ -16,7 +16,7 @@ from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.wire.event import run_event
 
-INLINE_WAIT = 1.0  # seconds that a run waits in memory before it is parked
+INLINE_WAIT = 1.0  # seconds that a run waits in memory before it is suspended
 LOST = "The child is lost: its thread no longer knows this call."
 
 
@@ -31,7 +31,7 @@ class Waiting:
     async def wait(self, context: RunContext, calls: Sequence[Call]) -> Changes | None:
         """Wait for one of the calls, first in memory, then by suspending the run.
 
-        Return the changes that settle a call that has timed out, or whose result can no longer arrive, or None.
+        Return the changes that settle a call that has timed out or whose result can no longer arrive, or None.
         """
         context.nudged.clear()
         calls = [await context.reload_call(each.id) for each in calls]
@@ -65,7 +65,7 @@ class Waiting:
     async def nested(self, context: RunContext, call: Call) -> ToolResult:
         """Wait in memory for a handler's call. Return its result, or an error if it has timed out."""
         while True:
-            context.nudged.clear()  # before the read: a wake-up after it is not lost
+            context.nudged.clear()  # before the read, so that a later wake-up is not lost
             call = await context.reload_call(call.id)
             if call.status != "waiting":
                 return self._calls.result_of(call)
@@ -93,7 +93,7 @@ class Waiting:
         return lost
 
     async def _is_awaited(self, context: RunContext, call: Call) -> bool:
-        """Return whether a child will end the call when it ends."""
+        """Return whether a child still ends the call when it ends."""
         return await context.retry_until_available(
             lambda: self._store.children.awaited(context.thread.id, call.id)
         )

@@ -31,7 +31,7 @@ NO_TIME = "The session reached its time limit without an answer."
 
 
 class ChildReports:
-    """Makes reports: the effect in the unit that ends a child's session."""
+    """Builds reports: the effects of the unit that ends a child's session."""
 
     def __init__(self, store: Store, files: FileKeeper) -> None:
         self._store = store
@@ -52,7 +52,7 @@ class ChildReports:
         files = FileDrafts(StoredFiles(self._store, parent.id, context.retry_until_available))
         own = (
             await self._files(context, changes, run) if link.implicit else []
-        )  # else it hands on what it wants
+        )  # otherwise it passes files on explicitly
         refs = await copy_files(parent.id, files, own, context.clock, context.new_id)
         answer = _answer(run)
         state: ChildStatus = "terminated" if terminated else _state(link, run, answer)
@@ -98,7 +98,7 @@ class ChildReports:
 
 
 def _attached(messages: Sequence[Message], run: Run) -> list[AttachmentRef]:
-    """Return the files of the last message and of the results of the same step that it answers."""
+    """Return the files of the last message and of the results of its step."""
     refs: list[AttachmentRef] = []
     top_level = [each for each in messages if each.within is None]
     last = top_level[-1].side if top_level else None
@@ -110,7 +110,7 @@ def _attached(messages: Sequence[Message], run: Run) -> list[AttachmentRef]:
 
 
 def _answer(run: Run) -> ToolResult:
-    """Return the result of the session."""
+    """Return the result of the session as the run's answer."""
     if run.status == "failed":
         return ToolResult.fail(run.error or FAILED, error_code="subagent_failed")
     if run.status == "cancelled":
@@ -134,7 +134,7 @@ def _state(link: Link, run: Run, answer: ToolResult) -> ChildStatus:
 
 
 def _result(thread: Thread, link: Link, state: ChildStatus, answer: ToolResult) -> ToolResult:
-    """Return the result of the call that waits for it."""
+    """Return the result of the waiting call."""
     content: JSONObject = {"reference": thread.id, "name": thread.name, "status": state}
     if answer.status == "error":
         return changed(answer, error_data=content)
@@ -152,10 +152,10 @@ def _notice(
     files: Sequence[AttachmentRef],
     run: Run,
 ) -> Delivery | None:
-    """Return the delivery to the parent's inbox where no call waits: once for each session (S0 §5)."""
+    """Return the notification for the parent's inbox, once per session (S0 §5). None if the child is not implicit."""
     if not link.implicit:
         return None
     notice: JSONObject = {"reference": context.thread.id, "name": context.thread.name, "status": state}
     notice |= {"result": answer.result} if answer.status == "success" else {"error": answer.error}
-    event_id = f"sub:{run.id}.{context.seq}"  # a run that is open again may end again
+    event_id = f"sub:{run.id}.{context.seq}"  # a reopened run can end again
     return notice_for(parent, event_id, notice, files, run.chain_depth, context.clock, context.new_id)

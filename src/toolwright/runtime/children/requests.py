@@ -1,4 +1,4 @@
-"""Requests for variables: read, answered (D4, S0 §6), deleted when they expire. No value is ever in an answer."""
+"""Requests for variables: read, answered (D4, S0 §6), deleted when they expire. No response contains a value."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from toolwright.runtime.journal import Services
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import subagent_event
 
-LOOK_AGAIN = 1.0  # seconds until it is asked again whether this process drives the journal
+LOOK_AGAIN = 1.0  # seconds until this process checks again whether it drives the journal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +41,14 @@ class RequestStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FulfilledRequest:
-    """A request that has all that it asked for; the child thread that begins with it, if it was for one."""
+    """A request that was fulfilled, and the child thread that started with it, if it was for a child."""
 
     request_id: str
     child_thread_id: str | None = None
 
 
 class Requests:
-    """Open requests. Raises `NotFound` for unknown, fulfilled or expired ones, and those of other threads."""
+    """Open requests. Raises `NotFound` for unknown, fulfilled or expired requests, and for those of other threads."""
 
     def __init__(
         self,
@@ -91,11 +91,11 @@ class Requests:
         return [each for each in requests if not self._is_over(each)]
 
     async def answer(self, thread_id: str, request_id: str, env: EnvInput) -> FulfilledRequest:
-        """Set values. When none is missing any more, the run continues, or the child starts; once.
+        """Set values. Once none is missing any more, the run continues or the child starts.
 
-        Raises `VariablesRequired` with what is still missing: the given values are kept, and the request stays open.
-        Raises `InvalidRequest` for a name that was not asked for, `NoRoom` at the maximum number of children, or
-        `CannotSeal` for a secret without encryption keys: then nothing is kept.
+        Raises `VariablesRequired` with the names that are still missing: the given values are stored, and the request
+        stays open. Raises `InvalidRequest` for a name that was not requested, `NoRoom` at the maximum number of
+        children, or `CannotSeal` for a secret without encryption keys: nothing is stored then.
         """
         request, thread = await self._open(thread_id, request_id)
         values = _read(request, env)
@@ -104,18 +104,20 @@ class Requests:
         if not await self._commit(request, thread, rows, missing):
             raise _no_request(request_id)
         if missing:
-            missing = await self._missing(request, thread)  # somebody else may have given the rest meanwhile
+            missing = await self._missing(
+                request, thread
+            )  # another request can have set the rest in the meantime
             if missing:
                 names = [*_names(missing)]
                 raise VariablesRequired(f"Values are still missing: {', '.join(map(repr, names))}.", names)
-            await self._commit(request, thread, (), ())  # if that fails, somebody else has done it
+            await self._commit(request, thread, (), ())  # if it is refused, another process has done it
         birth = self._birth(request)
         child_id = None if birth is None else birth.thread_id
         self._motor.wake(child_id or thread.id)
         return FulfilledRequest(request_id=request.id, child_thread_id=child_id)
 
     async def run(self) -> None:
-        """Check the waiting requests once this process executes runs: the app may have changed."""
+        """Check the waiting requests once this process executes runs, because the app can have changed."""
         away = False
         while True:
             try:
@@ -127,10 +129,10 @@ class Requests:
             except StoreError as error:
                 away = True
                 self._outage.failed(error)
-            await asyncio.sleep(LOOK_AGAIN)  # real time: a clock that a test turns shall not turn this
+            await asyncio.sleep(LOOK_AGAIN)  # real time, independent of a test's clock
 
     async def wake_waiting(self) -> None:
-        """Wake the runs that wait for what the app, its agents or its prompts bring now."""
+        """Wake the runs whose missing variables the app, its agents or its prompts now provide."""
         brought = _brought([await self._agents.active(each.id) for each in self._agents.declared])
         if not brought:
             return
@@ -181,7 +183,7 @@ class Requests:
         if active is None:
             raise _no_request(request.id)
         if isinstance(active, str):
-            return ()  # it waits for nothing any more: it will fail
+            return ()  # it waits for no variable any more: it will fail
         new_names = {row.name for row in added}
         stored = await self._store.env(thread.id)
         unchanged = [
@@ -207,7 +209,7 @@ class Requests:
     ) -> bool:
         """Commit the values in one unit; if none is missing, together with the end of the request.
 
-        Whether the request was still open; raises `NoRoom` where no more children may begin.
+        Return whether the request was still open. Raises `NoRoom` if no more children may start.
         """
         effects: list[Effect] = [CheckRequest(thread_id=request.thread_id, id=request.id)]
         if not missing:
@@ -218,7 +220,7 @@ class Requests:
                 effects.append(ChildLimit(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
             born = await self._child_start.spawn(
                 birth, None
-            )  # nobody waits for the end of its first session any more
+            )  # no call waits for the end of its first session any more
             created = subagent_event(
                 "subagent.created", birth.thread_id, birth.name, birth.agent_id, "running"
             )
@@ -271,7 +273,7 @@ def _put(row: EnvRow) -> EnvChange:
 
 
 def _brought(agents: Sequence[ActiveAgent]) -> frozenset[str]:
-    """Return the names that a layer of these agents sets."""
+    """Return the names that any layer of these agents sets."""
     voices = [active for each in agents for active in each.voices]
     layers = [layer for active in voices for layer in (*active.env, *active.tool_env.values())]
     return frozenset([name for layer in layers for name in layer])
@@ -288,7 +290,7 @@ async def drop_expired(store: Store, clock: Clock, new_id: NewId) -> int:
         answers = [await store.commit(await _end(each, store, clock, new_id("unit"))) for each in expired]
         dropped = len([answer for answer in answers if isinstance(answer, Committed)])
         total += dropped
-        if dropped < BATCH:  # what another process has taken away is not among them
+        if dropped < BATCH:  # requests deleted by another process are not counted
             return total
 
 

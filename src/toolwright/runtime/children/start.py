@@ -1,4 +1,4 @@
-"""The beginning of a child thread: at once, or when the values that it is missing are given (S0 §6)."""
+"""Start of a child thread: at once, or after its missing variables are provided (S0 §6)."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -25,9 +25,9 @@ REQUEST_LIFE = timedelta(hours=24)
 
 @value
 class NewChildRows:
-    """The initial rows of a child. `files` are its parent's files to copy.
+    """The initial rows of a child. `files` are the parent's files to copy.
 
-    `most` is how many children of its agent there may be at once, None for any number.
+    `most` is the maximum number of concurrent children of its agent, or None.
     """
 
     thread_id: str
@@ -44,7 +44,7 @@ class NewChildRows:
 
 
 class ChildStart:
-    """Finds missing values of children, and makes the effects that start them."""
+    """Finds missing variables of children, and builds the effects that start them."""
 
     def __init__(self, services: Services, environment: Environment) -> None:
         self._store = services.store
@@ -73,7 +73,7 @@ class ChildStart:
         return merged([each for missing in sides for each in missing if each.scoped])
 
     async def spawn(self, birth: NewChildRows, report: str | None) -> Spawn:
-        """Return the effect with which it begins; `report` is the call that waits for its end."""
+        """Return the effect that starts the child; `report` is the call that waits for its end."""
         drafts = FileDrafts(NoFiles())
         refs = await copy_files(birth.thread_id, drafts, birth.files, self._clock, self._new_id)
         run = first_run(
@@ -147,8 +147,8 @@ def birth_json(birth: NewChildRows) -> JSONObject:
 
 
 def birth_from_json(written: JSONObject, clock: Clock) -> NewChildRows:
-    """Return the birth that `birth_json` wrote."""
-    stored = cast("dict[str, Any]", written)  # as written above
+    """Return the child that `birth_json` serialized."""
+    stored = cast("dict[str, Any]", written)  # as serialized by `birth_json`
     return NewChildRows(
         thread_id=stored["threadId"],
         parent_id=stored["parentId"],
@@ -164,7 +164,7 @@ def birth_from_json(written: JSONObject, clock: Clock) -> NewChildRows:
     )
 
 
-def _file(thread_id: str, stored: Sequence[Any], clock: Clock) -> File:  # as written above
+def _file(thread_id: str, stored: Sequence[Any], clock: Clock) -> File:  # as serialized by `birth_json`
     path, name, mime_type, size, digest, width, height = stored
     return File(
         thread_id=thread_id,

@@ -1,4 +1,4 @@
-"""Tools offered at a step: the prompt's own, optional ones, and those for resumable agents (S0 §5, §6)."""
+"""Tools of a step: the prompt's own tools, optional tools, and the tools for resumable agents (S0 §5, §6)."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -27,15 +27,15 @@ from toolwright.runtime.mcp.offer import McpOffers
 from toolwright.wire.event import mcp_held_event
 from toolwright.wire.text import readable
 
-REMEMBERED = 1_000  # voices with what they offer
+REMEMBERED = 1_000  # active agents with their computed tools
 
 LifecycleTools = Callable[[Sequence[AgentCall], Sequence[AgentCall]], Sequence[Tool]]
-"""The tools for agents that live on: of those that are there, and of those that may be created."""
+"""The tools for resumable agents: given the existing agents, and those of which a child can be created."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImmediateCall:
-    """A call that a prompt makes, and the values that the child of it gets for itself."""
+    """A call that a prompt makes, and the variables of its child."""
 
     call: QueuedCall
     values: Mapping[str, EnvVar]
@@ -58,7 +58,7 @@ class StepTools:
         self._ready: OrderedDict[object, tuple[ActiveAgent, ActiveAgent]] = OrderedDict()
 
     async def offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
-        """Return the active agent with the tools of this step; the same object while nothing changes."""
+        """Return the active agent with the tools of this step. The object is the same while nothing changes."""
         offered = await self._offered(context, base)
         rows = context.root.compactions
         reads = rows or any(call.name == READ_RESULT for call in context.root.unanswered())
@@ -109,7 +109,7 @@ class StepTools:
         return [each for each in resumable if has_room(each, alive.get(each.agent_id, 0))]
 
     async def immediate(self, context: RunContext) -> list[ImmediateCall]:
-        """Return the calls that a prompt makes as soon as it is active. Raises `InvalidRequest`."""
+        """Return the calls that a prompt makes when it becomes active. Raises `InvalidRequest`."""
         active = context.active
         calls: list[ImmediateCall] = []
         for each in active.relations:
@@ -154,7 +154,7 @@ def callable_tools(active: ActiveAgent) -> Toolset:
 
 
 def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -> Sequence[Tool]:
-    """Return the lifecycle tools for `relations`; another child of those in `free` can be created."""
+    """Return the lifecycle tools for `relations`. `free` are those of which another child can be created."""
     message = Tool(
         name=SUBAGENT_MESSAGE,
         description="Send a message to an agent that you have created, by its reference. An idle agent resumes.",
@@ -200,7 +200,7 @@ _PATHS: JSONObject = {
 
 
 def _agent_line(each: AgentCall) -> str:
-    """Return a line about an agent, with what its arguments must be."""
+    """Return a line that describes an agent and the schema of its arguments."""
     schema_text = "" if each.schema is None else f" Its arguments, by JSON Schema: {readable(each.schema)}"
     return f"\n- {each.config.name}: {each.about}{schema_text}"
 
@@ -213,12 +213,12 @@ def _object(properties: JSONObject, required: list[JSON]) -> JSONObject:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-MOST_GROUPS = 100  # children of one relationship
+MOST_GROUPS = 100  # maximum children of one relation
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One child to be: its name and first message, if values give them, and the values that it gets for itself."""
+    """A child to be created: its name and first message, if variables define them, and its variables."""
 
     name: str | None = None
     message: str | None = None
@@ -226,9 +226,9 @@ class Group:
 
 
 def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
-    """Return one group for each suffix that all names share, or a single group if no values are related.
+    """Return one group for each suffix that all names share, or a single group if no variables are related.
 
-    Raises `InvalidRequest` where a value that a model would be shown is a secret.
+    Raises `InvalidRequest` if a value that models are shown is a secret.
     """
     immediate = config.immediate
     if not isinstance(immediate, Immediate):
@@ -249,7 +249,7 @@ def immediate_arguments(
 ) -> JSONObject:
     """Return the arguments of the call. The first message is the group's, the thread's, or the last one.
 
-    An agent with a schema of its own gets those of the thread's arguments that the schema has.
+    An agent with its own schema gets the thread's arguments that the schema defines.
     """
     config, own = relation.config, _own_arguments(relation.schema, arguments)
     property_ = config.init_user_message_property
@@ -271,7 +271,7 @@ def immediate_arguments(
 
 
 def _own_arguments(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSONObject | None:
-    """Return arguments of the thread that an agent takes; None for one without a schema."""
+    """Return the thread's arguments that the agent's schema defines, or None for an agent without a schema."""
     if schema is None:
         return None
     properties = schema.get("properties")
@@ -280,7 +280,7 @@ def _own_arguments(schema: JSONObject | None, arguments: Mapping[str, JSON] | No
 
 
 def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:
-    """Return the suffixes (empty, or `_…`) with which all these names have a value."""
+    """Return the suffixes (empty, or `_…`) for which all these names have a value."""
     set_names = env.names()
     suffixes = [
         {n[len(name) :] for n in set_names if n == name or n.startswith(f"{name}_")} for name in names

@@ -43,7 +43,7 @@ from toolwright.wire.text import is_title
 LONGEST_NAME = 200  # characters
 PUT_OFF = "subagent_env_required"
 FOREVER = Pending(wait=math.inf)
-"""The caller waits for its child, however long that takes."""
+"""The caller waits for its child without a time limit."""
 
 
 class Subagents:
@@ -58,12 +58,12 @@ class Subagents:
         self._max_depth = max_depth
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
-        """Return the executor of tools of the kind `agent`."""
+        """Execute a call of a tool of the kind `agent`."""
         if not isinstance(state, RunState):
             return ToolResult.fail("Agents can only be called within a run.", error_code="outside_run")
         outcome = await self._carried_out(prepared, state)
         if isinstance(outcome, ToolResult) and outcome.error_code not in (None, PUT_OFF):
-            child_id = child_id_of(state.call_id)  # which never begins: it needs no values
+            child_id = child_id_of(state.call_id)  # the child never starts: it needs no variables
             state.call_env.drop(await state.retry_until_available(lambda: self._store.env_of(child_id)))
         return outcome
 
@@ -91,7 +91,7 @@ class Subagents:
     async def _create(
         self, state: RunState, relations: Sequence[AgentCall], arguments: JSONObject
     ) -> Outcome:
-        """`subagent_create`: a child that lives on."""
+        """`subagent_create`: create a resumable child."""
         relation = _named(relations, str(arguments["agent"]))
         config, thread_arguments = relation.config, arguments.get("arguments")
         inner = thread_arguments if isinstance(thread_arguments, dict) else {}
@@ -106,7 +106,7 @@ class Subagents:
         return await self._begin(state, relation, str(arguments["name"]), message, file_paths, inner)
 
     async def _message(self, state: RunState, arguments: JSONObject) -> Outcome:
-        """`subagent_message`: send a message to a child that lives on; a busy one reads it at its next step."""
+        """`subagent_message`: send a message to a resumable child. A busy child reads it at its next step."""
         reference = str(arguments["reference"])
         child = await state.retry_until_available(lambda: self._store.thread(reference))
         if (
@@ -133,7 +133,7 @@ class Subagents:
     async def _speech(
         self, state: RunState, child_id: str, text: str, named: Sequence[File], report: str | None
     ) -> Speak:
-        """Return the message as an effect, made again where one of its files has lost its name to another."""
+        """Return the effect that sends the message, rebuilt if one of its files has lost its name to another."""
         child = await self._store.thread(child_id)
         if child is None or (report is not None and child.child_status == "running"):
             raise InvalidRequest(f"The subagent {child_id!r} is now busy. Send the message again.")
@@ -178,7 +178,7 @@ class Subagents:
         file_paths: Sequence[str],
         arguments: JSONObject,
     ) -> Outcome:
-        """Start a child, or request its missing values and start it when they are given."""
+        """Start a child, or request its missing variables and start it when they are provided."""
         if name is not None and not (is_title(name) and len(name) <= LONGEST_NAME):
             raise InvalidRequest(
                 f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."
@@ -251,7 +251,7 @@ class Subagents:
     def _ask(
         self, state: RunState, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable]
     ) -> ToolResult:
-        """Postpone the child until its missing values are given (S0 §6)."""
+        """Defer the child until its missing variables are provided (S0 §6)."""
         request = self._child_start.request(
             birth, agent, missing, f"req_{state.call_id.removeprefix('call_')}"
         )
@@ -276,12 +276,12 @@ class Subagents:
 
 
 def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
-    """Return the tenvs of a child: fixed ones, and those passed on by the caller."""
+    """Return the tenvs of a child: fixed ones, and those that the caller passes on."""
     return {**config.tenvs, **state.call_env.passed_on(config.pass_tenvs)}
 
 
 def _missing_tenvs(name: str, missing: MissingTenvs, relation: AgentCall | None) -> ToolResult:
-    """Return the error of a call whose child would have missing tenvs."""
+    """Return the error of a call whose child would be missing tenvs."""
     remedy = "A child does not inherit tenvs. Set them with tenvs= or pass_tenvs= in its SubagentToolConfig."
     if relation is None:
         remedy = "A delegate has only the tenvs of its agent and prompt."
@@ -292,7 +292,7 @@ def _missing_tenvs(name: str, missing: MissingTenvs, relation: AgentCall | None)
 def _with_message(
     schema: JSONObject, config: SubagentToolConfig, arguments: JSONObject, message: JSON
 ) -> JSONObject:
-    """Return the arguments, with the message as the property that is one, where they do not have it themselves."""
+    """Return the arguments, with the message in its property if they do not contain it."""
     name = config.init_user_message_property or "message"
     properties = schema.get("properties")
     if not message or name in arguments or not isinstance(properties, dict) or name not in properties:
@@ -301,7 +301,7 @@ def _with_message(
 
 
 def link_of(relation: AgentCall) -> Link:
-    """Return the link to its parent of a child of that relation."""
+    """Return the link of a child of that relation to its parent."""
     config = relation.config
     immediate, resumable = config.immediate, config.resumable
     hidden: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""Composed requests (S1): solved in threads of their own, watched and kept like any run."""
+"""Composed requests (S1): executed in threads of their own, followed and stored like any run."""

@@ -1,4 +1,4 @@
-"""Delegates (S1 `_delegate`): calls that a fresh request, or another agent, executes in a thread below."""
+"""Delegates (S1 `_delegate`): calls that a new request, or another agent, executes in a child thread."""
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import REQUESTS, Catalog
@@ -35,7 +35,7 @@ from toolwright.runtime.threads.thread_tree import child_id_of
 
 
 class Delegates:
-    """The executor of tools of the kind `delegate`. A delegate's thread begins in the commit of its call."""
+    """The executor of tools of the kind `delegate`. A delegate's thread starts with the commit of its call."""
 
     def __init__(
         self, catalog: Catalog, agents: Agents, request_agents: RequestAgents, subagents: Subagents
@@ -46,7 +46,7 @@ class Delegates:
         self._subagents = subagents
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
-        """Begin the delegate's thread; its answer is the result of the call."""
+        """Start the delegate's thread. Its answer is the result of the call."""
         if not isinstance(state, RunState):
             return ToolResult.fail("Delegates can only be called within a run.", error_code="outside_run")
         tool = prepared.tool
@@ -76,7 +76,7 @@ class Delegates:
         return agent, self._birth_of(state, agent.agent_id, message, call.args, link)
 
     async def _agent(self, name_or_id: str) -> ActiveAgent:
-        """Return the agent that is the delegate: of the app, or configured over HTTP."""
+        """Return the delegate's agent: declared by the app, or configured over HTTP."""
         try:
             agent = await self._agents.usable((await self._agents.get(name_or_id)).id)
         except NotFound:
@@ -89,11 +89,11 @@ class Delegates:
     def _request(
         self, name: str, tool: Tool, call: Call, state: RunState, caller: Caller
     ) -> tuple[ActiveAgent, NewChildRows]:
-        """Return a request in a thread of its own, of the caller's model unless it names one."""
+        """Return a request in a thread of its own, with the caller's model unless it names one."""
         base = anonymous_request(tool) if name == ANONYMOUS else self._catalog.requests[name]
         context = state.run_context
         model = base.config.model
-        if model is None:  # the caller's own, which a request has written down already
+        if model is None:  # the caller's model, which is already serialized in a request
             active, written = context.active, context.request
             model = written_model(active.agent_id, active.model) if written is None else written.config.model
         request = delegated_request(base, tool, call, caller, model)
@@ -123,7 +123,7 @@ class Delegates:
 
 
 def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> Caller:
-    """Return the context of the call, as far as its scopes can name it."""
+    """Return the context of the call that the delegate's scopes can name."""
     request, active = context.request, context.active
     data: list[JSONObject] = []
     tools: list[JSONObject] = [

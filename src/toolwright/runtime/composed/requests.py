@@ -1,4 +1,4 @@
-"""Composed requests, for users (S1): started, solved in a thread of their own, and read as solutions."""
+"""Composed requests, for users (S1): started, executed in a thread of their own, and read as solutions."""
 
 import asyncio
 import json
@@ -58,7 +58,7 @@ class ComposedRequests:
     async def solve(
         self, config: Mapping[str, object], schema: object, context: Sequence[object] | str
     ) -> Solution:
-        """Begin a request, and wait for its solution; a cancelled wait cancels the run."""
+        """Start a request, and wait for its solution. Cancelling the wait cancels the run."""
         new = await self._new(config, schema, context)
         try:
             run = await self._start(new)
@@ -95,16 +95,18 @@ class ComposedRequests:
         """Cancel the run of a request, even if its caller is cancelled repeatedly."""
         cancelling = asyncio.create_task(self._threads.cancel(thread_id))
         while not cancelling.done():
-            with suppress(asyncio.CancelledError):  # a scope of anyio's cancels at every wait
+            with suppress(asyncio.CancelledError):  # an anyio scope cancels at every await
                 await asyncio.wait([cancelling])
         error = cancelling.exception()
-        if error is not None and not isinstance(error, NotFound | RunOver):  # it was not begun, or is over
+        if error is not None and not isinstance(
+            error, NotFound | RunOver
+        ):  # it was not started, or has ended
             log.warning(
                 "The request of the thread %s continues, although its caller has gone: %s", thread_id, error
             )
 
     async def solution(self, run_id: str) -> Solution:
-        """Return the solution of a request once its run has finished; also of one started by another process.
+        """Return the solution of a finished request, also of one started by another process.
 
         Raises `SolutionError` if the run failed or was cancelled, `NotFound` if the run is not of a request.
         """
@@ -133,7 +135,7 @@ class ComposedRequests:
         )
 
     async def _states(self, thread_id: str, request: RequestForm) -> dict[str | None, JSONObject]:
-        """Return the final state, and that of each instance: written values over those of the context."""
+        """Return the final state, also of each instance: written values override the values of the context."""
         states = {instance: request.state_of(instance) for instance in (None, *request.instances)}
         for key, text in (await self._store.children.values(thread_id)).items():
             name, instance = read_value_key(key)
@@ -155,13 +157,13 @@ class _NewRequest:
 def _make(
     catalog: Catalog, thread: Thread, model: object, parts: tuple[JSONObject, object, object]
 ) -> _NewRequest:
-    """Return the request of these parts (config, schema and context) in that thread."""
+    """Return the request with these parts (config, schema and context) in that thread."""
     config, schema, context = parts
     output = Output(schema)
     request = read_request("The request", {"config": config, "schema": output.schema, "context": context})
     message = message_of(request)
     chosen = request.config.model if model is None else model
-    agent = request_agent(catalog, request, output, chosen, thread.created_at)  # tells of what is invalid
+    agent = request_agent(catalog, request, output, chosen, thread.created_at)  # raises for invalid parts
     return _NewRequest(
         thread=changed(thread, arguments=request.as_json),
         message=message,
@@ -200,7 +202,7 @@ async def read_calls(store: Store, run: Run, tools: Mapping[str, Tool]) -> tuple
 
 
 async def _answers(store: Store, run: Run) -> list[Message]:
-    """Return the messages of the run with which its model has made calls."""
+    """Return the messages of the run in which its model has made calls."""
     messages: list[Message] = []
     while page := await store.messages(run.thread_id, PAGE, len(messages)):
         messages += page
@@ -219,7 +221,7 @@ def _reasons(answers: Sequence[Message]) -> dict[tuple[int, int], str]:
 
 
 def _written(text: str) -> list[JSON]:
-    """Return the calls in the text of an answer; none if they were made in another way."""
+    """Return the calls in the text of an answer, or none if they were made in another way."""
     try:
         answer = read_answer(text)
     except InvalidAnswer:

@@ -1,1 +1,1 @@
-"""The context of a run in progress: what the journal says, what this process adds, how to write."""
+"""Context of the current run: its recorded state, the state that only this process has, and the writing of commits."""

@@ -1,4 +1,4 @@
-"""The active space of a run: the one that its agent is in, and the one that it was spoken to in."""
+"""Active space of a run: the space that its agent has entered, or the space of the message that it reads."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
@@ -26,9 +26,10 @@ class RetryUntilAvailable(Protocol):
 
 
 class ActiveSpace:
-    """Knows the spaces in which what the run does may be seen; `reading` is what the run reads, by event.
+    """Tracks the spaces in which the run's activity is visible. `reading` are the events that the run reads, by id.
 
-    An agent that `enters` no space is shown as active where it was addressed. None is an agent that is not there.
+    `enters` is whether the agent enters spaces; if False, it is shown as active where it was addressed. None means that
+    the agent does not exist.
     """
 
     def __init__(
@@ -54,17 +55,17 @@ class ActiveSpace:
 
     @property
     def seen(self) -> bool:
-        """Return whether what the run does may be seen in a space."""
+        """Return whether the run's activity is visible in a space."""
         return self.space_id is not None or bool(self._reading)
 
     @property
     def trigger(self) -> JSONObject | None:
-        """The message in a space that the run reads, the newest if there are several."""
+        """The space message that the run reads, the newest if there are several."""
         return _newest_message(self._reading.values())
 
     @property
     def places(self) -> list[Place]:
-        """The places where the agent was spoken to in what the run reads, each once, the newest last."""
+        """The places where the agent was addressed in the events that the run reads, each once, the newest last."""
         contents = [event.content for event in self._reading.values() if event.type == "space_message"]
         named = [(each.get("spaceId"), each.get("parentMessageId")) for each in contents]
         return [
@@ -75,22 +76,22 @@ class ActiveSpace:
 
     @property
     def trigger_space_id(self) -> str | None:
-        """The space of that message, if it is there still."""
+        """The space of the trigger, or None if the space was deleted."""
         space_id = _space_of(self.trigger)
         return None if space_id in self._gone else space_id
 
     def after(self, changes: Changes) -> str | None:
-        """Return the space that the agent is in once the changes are in the journal."""
+        """Return the space that the agent is in after the changes are committed."""
         if not changes.effects:
             return self.space_id
         entered = [effect for effect in changes.effects if isinstance(effect, Enter)]
         return entered[-1].space_id if entered else self.space_id
 
     def shown_after(self, changes: Changes, at_home: bool | None = None) -> str | None:
-        """Return the space in which a call that begins after these changes is shown.
+        """Return the space in which a call that starts after these changes is shown.
 
-        In the home thread of an agent that enters spaces that is the one that it has entered; `at_home` says whether it
-        is this thread, where the tools of the step tell it.
+        In the home thread of an agent that enters spaces, this is the entered space only. `at_home` is whether the
+        thread is that home thread; pass it if the tools of the step define it.
         """
         space_id = self.after(changes)
         at_home = self._at_home if at_home is None else at_home
@@ -101,7 +102,7 @@ class ActiveSpace:
         return self.after(changes) if self._enters else self.trigger_space_id or self.after(changes)
 
     async def begin(self, waiting: Iterable[InboxEvent], author: Entity | None) -> str | None:
-        """Return the space in which the agent is seen in progress when the run begins to read these events."""
+        """Return the space in which the agent is shown as active when the run starts to read these events."""
         space_id = _space_of(_newest_message(waiting))
         if self._enters is not False or author is None or space_id is None:
             return self.space_id
@@ -127,7 +128,7 @@ class ActiveSpace:
         return known
 
     async def check(self, changes: Changes, active: ActiveAgent | None) -> None:
-        """Put the agent out of a space that it may be in no longer (D10), or whose person may not (D27)."""
+        """Remove the agent from a space that it (D10) or its user (D27) may no longer access."""
         space_id = self.space_id
         if space_id is None or active is None:
             return
@@ -137,7 +138,7 @@ class ActiveSpace:
             changes.effects += (Enter(thread_id=self._thread_id, space_id=None),)
 
     async def unspoken(self) -> Redactor:
-        """Return the redactor for where the run is seen: of the secrets of the agents there."""
+        """Return the redactor for the spaces in which the run is visible: for the secrets of the agents in them."""
         unspoken = NOTHING
         for space_id in self._space_ids():
             there = await self._retry(lambda one=space_id: self._membership.redactor(one))

@@ -1,4 +1,4 @@
-"""Commits of a run: the changes of a unit, the writer that retries it until it is written, and the listeners."""
+"""Commits of a run: the changes of a unit, the writer that retries until the unit is written, and the listeners."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,21 +30,21 @@ from toolwright.wire.event import live_event
 log = logger("toolwright.runtime")
 T = TypeVar("T")
 
-DRAIN_SLICE = 0.02  # seconds of one drain, while others wait
+DRAIN_SLICE = 0.02  # seconds that a run executes before other tasks get a turn
 
 
 Answered: TypeAlias = Literal["done"] | Guard
-"""A unit is in the journal, or a guard has failed that its drain can answer."""
+"""The unit is committed, or the guard that failed and that the run can handle."""
 
 Reaction: TypeAlias = Literal[
-    "lost",  # another process has the thread: this drain writes no more
-    "rebuilt",  # the unit is built again from the current state
-    "space",  # the thread's space is read again, and the unit is rebuilt
-    "inbox",  # the inbox is read again
-    "calls",  # the calls are read again
-    "compactions",  # the summaries are read again
+    "lost",  # another process owns the thread: this run writes nothing more
+    "rebuilt",  # the unit is rebuilt from the current state
+    "space",  # the thread's space is re-read, and the unit is rebuilt
+    "inbox",  # the inbox is re-read
+    "calls",  # the calls are re-read
+    "compactions",  # the summaries are re-read
     "cancelled",  # the run's work is cancelled
-    "refused",  # the call whose effect it is fails
+    "refused",  # the call that caused the effect fails
 ]
 REACTIONS: Mapping[Guard, Reaction] = {
     "thread": "lost",
@@ -74,19 +74,19 @@ REACTIONS: Mapping[Guard, Reaction] = {
     "mcp_tool": "refused",
     "request": "refused",
 }
-"""The reaction of a run to each guard that one of its units can fail."""
+"""The run's reaction to each guard that one of its units can fail."""
 
 REBUILT: frozenset[Answered] = frozenset(
     [guard for guard, reaction in REACTIONS.items() if reaction in ("rebuilt", "space")]
 )
-"""The guards after which a unit is built again: files, spaces or other threads have changed since it was built.
+"""The guards after which a unit is rebuilt: files, spaces or other threads have changed since it was built.
 
-After the others the context has read what has changed, and the run continues from there.
+After any other guard the context has re-read the changed state, and the run continues from it.
 """
 
 
 class ThreadLost(Exception):
-    """Raised when another process owns the thread: this one writes nothing more."""
+    """Raised when another process owns the thread. This process writes nothing more to it."""
 
 
 class EffectRefused(ThreadLost):
@@ -105,7 +105,7 @@ class EffectRefused(ThreadLost):
 
 
 class UnitWriter:
-    """Writes the units of one hold on one thread, one after another; `nonce` is unique to it."""
+    """Writes the units of one claim of a thread, in order. `nonce` is unique to the claim."""
 
     def __init__(self, store: Store, clock: Clock, thread_id: str, nonce: str, outage: Outage) -> None:
         self._store = store
@@ -113,20 +113,20 @@ class UnitWriter:
         self._thread_id = thread_id
         self._outage = outage
         self.tokens: Iterator[str] = map(f"{nonce}.{{}}".format, count(1))
-        """Names for its units, cheaper than new ids and as unique."""
+        """Unique names for the units, cheaper than new ids."""
         self._pause_at = clock.monotonic() + DRAIN_SLICE
         self._making: Callable[[], Awaitable[Advance]] | None = None
         self._unwritten: Advance | None = None
 
     async def made(self, make: Callable[[], Awaitable[Advance]]) -> Advance:
-        """Return a unit for which the journal must be read first; it is to be written next."""
+        """Return a unit whose construction reads the journal. It is the next unit to be written."""
         self._making = make
         return await self.retry_until_available(make)
 
     async def write(self, unit: Advance) -> Committed | Conflict:
         """Commit the unit. Raises `Unwritable` if the journal cannot hold it.
 
-        The journal in memory never waits, so other tasks get their turn here every `DRAIN_SLICE`.
+        The in-memory journal never suspends the task, so this method yields to other tasks every `DRAIN_SLICE`.
         """
         if self._clock.monotonic() > self._pause_at:
             await asyncio.sleep(0)
@@ -144,7 +144,7 @@ class UnitWriter:
         return answer
 
     async def _write_again(self, unit: Advance, error: StoreError) -> Committed | Conflict:
-        """Commit the unit, for which the journal was unavailable."""
+        """Commit the unit after the journal was unavailable."""
         delay = await self._back_off(error, None)
         return await self.retry_until_available(lambda: self._store.commit(unit), delay)
 
@@ -153,7 +153,7 @@ class UnitWriter:
         return await self._store.commit(unit)
 
     async def left(self) -> Advance | None:
-        """Return the unit whose writing was broken off, if one was; raises `StoreError`."""
+        """Return the unit whose write was interrupted, or None. Raises `StoreError`."""
         unit, making = self._unwritten, self._making
         self._making = self._unwritten = None
         return await making() if unit is None and making is not None else unit
@@ -171,7 +171,7 @@ class UnitWriter:
                 return answer
 
     async def _back_off(self, error: StoreError, delay: float | None) -> float:
-        """Wait longer than the last time; how many seconds that was."""
+        """Wait longer than the previous time. Return the number of seconds waited."""
         self._outage.failed(error)
         log.debug("Thread %s waits for the journal: %s", self._thread_id, error)
         delay = backoff.longer(delay)
@@ -180,12 +180,12 @@ class UnitWriter:
 
 
 Opened: TypeAlias = Callable[[Call, str], None]
-"""Takes a call that somebody outside may answer from now on, and the id of the agent that made it."""
+"""Notified of a call that can be answered from outside from now on, and of the id of the agent that made it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Notified of commits: threads are `woken`, calls `opened` to workers, live events published, outages counted."""
+    """Listeners of commits: threads `woken`, calls `opened` to workers, live events to `publish`, outages to count."""
 
     woken: Callable[[str], None]
     opened: Opened
@@ -197,7 +197,7 @@ class Listeners:
     ) -> None:
         """Notify listeners of a commit: of the calls `begun`, which can be answered from outside, and of woken threads.
 
-        `streamed` is the space of each call that was shown while a model wrote it; those that end leave it.
+        `streamed` maps each call that was shown while a model wrote it to its space; finished calls are removed.
         """
         for call in begun:
             self.opened(call, unit.run.agent)
@@ -207,7 +207,7 @@ class Listeners:
             self.woken(thread_id)
 
     def _end_streams(self, unit: Advance, streamed: dict[str, str]) -> None:
-        """Take back the stream of a call that came to nothing."""
+        """Abort the streams of calls that ended without being posted."""
         for post in [effect for effect in unit.effects if isinstance(effect, Post)]:
             streamed.pop(shown_call_id(post.message.id), None)
         for change in [*unit.calls, *unit.changes]:
@@ -217,14 +217,14 @@ class Listeners:
                 self.publish([live_event("space.message.aborted", unit.run, payload, unit.at, space_id)])
 
 
-_empty = cast("Callable[[], Any]", list)  # of whatever its field says
-"""A new list for whatever its field holds: `list[T]()` takes ten times as long, a few times at every step."""
+_empty = cast("Callable[[], Any]", list)  # typed by the field that uses it
+"""Factory of an empty list for a field of any type. `list[T]()` is ten times slower and runs several times per step."""
 _empty_dict = cast("Callable[[], Any]", dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """A message that a handler says in the thread with its result."""
+    """A message that a handler adds to the thread after its result."""
 
     id: str
     role: Literal["user", "assistant"]
@@ -235,7 +235,7 @@ class Injected:
 class Changes:
     """The changes of one unit of a run, while they are collected.
 
-    `whole` are full results, by call, of which the rows have the beginning and a file the rest.
+    `whole` maps a call to its full result, where the row holds the beginning and a file the rest.
     """
 
     messages: list[Message] = field(default_factory=_empty)
@@ -257,11 +257,11 @@ class Changes:
     leaving: Leaving | None = None
 
     def show(self, call_id: str, space_id: str) -> None:
-        """Show the call in that space."""
+        """Show the call in the space."""
         self.shown = {**(self.shown or {}), call_id: space_id}
 
     def copy(self) -> "Changes":
-        """Return the changes as they are, to be tried again from here."""
+        """Return a copy of the changes, from which a rebuild can start."""
         return changed(
             self,
             messages=[*self.messages],
@@ -273,9 +273,9 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of a run. `fault` tells whether the model made it fail, or anything else, for example what it has read.
+    """The end of a run. `fault` is the cause of a failure: the model, or anything else, such as an event that it read.
 
-    `reason` is the agent's own, for a run that it skips. A thread that is `terminated` with it has no later run.
+    `reason` is the agent's own reason for a skipped run. If `terminated`, the thread has no later run.
     """
 
     status: RunStatus
@@ -289,10 +289,10 @@ class End:
 
 @value
 class Next:
-    """The next commit of a run: a unit of that kind with these changes, and the run's row after it.
+    """The next commit of a run: a unit of the kind with these changes, and the run's row after it.
 
-    `ends_step`: all calls of the step are answered with it. `end`: so the run ends with it, unless a message or a
-    cancel has come between; if it is `forced`, it ends also then.
+    `ends_step`: the unit answers all calls of the step. `end`: the run ends with the unit, unless a message or a cancel
+    request has arrived in the meantime. If `forced`, the run ends even then.
     """
 
     kind: Callable[..., Advance]

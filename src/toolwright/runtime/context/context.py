@@ -1,4 +1,4 @@
-"""Run context: the record of the current run, what this process adds to it, and the way to commit."""
+"""Run context: the record of the current run, the state of this process, and the commits."""
 
 import asyncio
 import math
@@ -53,7 +53,7 @@ T = TypeVar("T")
 _HAS_TURN: ContextVar[object] = ContextVar("_HAS_TURN", default=None)
 """The run context whose record the current task may change."""
 
-OLDER = 500  # messages that are read at once
+OLDER = 500  # messages per read
 
 
 class RunContext(RunRecord):
@@ -94,22 +94,22 @@ class RunContext(RunRecord):
         self.base = active
         self.author = None if active is None else entity_of(active.agent)
         self._two_sides, self.speaker = False, None
-        self.most_steps: int | None = None  # of the active agent; None for the settings' limit
+        self.most_steps: int | None = None  # of the active agent; None uses the settings' limit
         self.time_limit = None if self.root.active is None else self.root.active.stops.max_seconds
         self._name_speaker()
         self._learn(self.env_for(active).redactor)
         self._request: RequestForm | None = None
         self.unwritten: frozenset[str] = frozenset()
-        self.handler_context: dict[str, Any] = {}  # whatever handlers put there
-        # calls that were started here, with validated arguments, and are not executed yet
+        self.handler_context: dict[str, Any] = {}  # arbitrary values that handlers store
+        # calls that this process has started with validated arguments and not yet executed
         self.prepared: dict[str, PreparedCall] = {}
-        self.decided: dict[str, bool] = {}  # calls of which it is known here whether they need an approval
+        self.decided: dict[str, bool] = {}  # calls whose need for an approval this process knows
         self._waits: dict[str, float] = {}
         self._streamed: dict[str, str] = {}
-        # ids under which calls of the next answer were streamed, by their positions in it
+        # ids under which the next answer's calls were streamed, by their positions in the answer
         self.call_ids: dict[int, str] = {}
-        # whether the agent and the variables of the next step were looked up since the last commit; an agent that does
-        # not change needs that only once, before which `selected` is None
+        # whether the agent and the variables of the next step were checked since the last commit; an agent that does
+        # not change needs the check only once, before which `selected` is None
         self.selected: bool | None = None
         self.variables_checked = False
         self.nudged = asyncio.Event()
@@ -121,11 +121,11 @@ class RunContext(RunRecord):
         if run.cancel_requested_at is not None:
             self.abort.set()
 
-    # ── who speaks, and what holds for them ─────────────────────────────────────────────────────────────────
+    # ── the active agent, and its limits ────────────────────────────────────────────────────────────────────────
 
     @property
     def may_have_children(self) -> bool:
-        """Return whether the thread may have made others."""
+        """Return whether the thread can have child threads."""
         return self.thread.active_agent is not None or (self.base is not None and self.base.has_relations)
 
     @property
@@ -153,7 +153,7 @@ class RunContext(RunRecord):
         )
 
     def set_speaker(self, base: ActiveAgent, active: ActiveAgent) -> None:
-        """Make this the active agent of the thread's own conversation: `base` with the tools of the next step."""
+        """Make `active` the agent of the thread's own conversation: `base` with the tools of the next step."""
         self.base = base
         if active is not self.root.active:
             self.activate(self.root, active)
@@ -164,7 +164,7 @@ class RunContext(RunRecord):
             self._name_speaker()
 
     def _name_speaker(self) -> None:
-        """Set `speaker`, the name of the active prompt, if other prompts can have written in the thread too."""
+        """Set `speaker`, the name of the active prompt, if other prompts can have written to the thread too."""
         active = self.root.active
         self._two_sides = active is not None and len(active.sides) > 1
         several = active is not None and (self._two_sides or self.thread.active_agent is not None)
@@ -177,7 +177,7 @@ class RunContext(RunRecord):
         return self.env_for(self.frame.active)
 
     def env_for(self, active: ActiveAgent | None) -> ThreadEnv:
-        """Return the env of the thread for that active agent."""
+        """Return the env of the thread for the active agent."""
         env = self._envs.get(id(active))
         if env is None:
             env = self._envs[id(active)] = self._resolve(self.thread, active, self._rows)
@@ -199,33 +199,33 @@ class RunContext(RunRecord):
                 self._older = [clean_message(message, grown) for message in self._older]
 
     def clean_row(self, row: Compaction) -> Compaction:
-        """Return the compaction without secrets that are known by now."""
+        """Return the compaction without the secrets known so far."""
         if not self.redactor.secrets:
             return row
         return changed(row, text=self.redactor.text(row.text), summary=self.redactor.optional(row.summary))
 
-    # ── what this process does for the run ──────────────────────────────────────────────────────────────────
+    # ── state of the run in this process ────────────────────────────────────────────────────────────────────
 
     def is_to_begin(self, call: Call) -> bool:
-        """Return whether the call is marked as running, but its execution has not begun."""
+        """Return whether the call is marked as running and its execution has not started."""
         prepared = self.prepared.get(call.id)
         begun = any(frame.id == call.id for frame in self.frames)
         return prepared is not None and call.attempts == 1 and not begun
 
     def stop(self) -> None:
-        """Release the run after the current call or answer: the process stops."""
+        """Release the run after the current call or answer, because the process stops."""
         self.stopping = True
 
     def waits_since(self, call_id: str) -> float:
-        """Start of the run's wait for that call in memory, by the monotonic clock: now, if it has not begun."""
+        """Start of the run's wait for the call in memory, by the monotonic clock: now, if it has not started."""
         return self._waits.setdefault(call_id, self.clock.monotonic())
 
     def stream_call(self, call_id: str, space_id: str) -> None:
-        """Show a call in that space while the model writes it."""
+        """Show a call in the space while the model writes it."""
         self._streamed[call_id] = space_id
 
     def abort_stream(self, call_id: str) -> None:
-        """Forget the stream of a call, which was taken back."""
+        """Forget the stream of a call, which was aborted."""
         self._streamed.pop(call_id, None)
 
     def is_streamed(self, call_id: str) -> bool:
@@ -240,7 +240,7 @@ class RunContext(RunRecord):
     # ── the state of the request that the thread executes ────────────────────────────────────────────────
 
     async def load_values(self) -> None:
-        """Read the thread's values once, and its request: from now on the record has them."""
+        """Read the thread's values and its request into the record. Does nothing if they are already loaded."""
         if self.values is not None:
             return
         if self.thread.agent == REQUESTS.id:
@@ -250,7 +250,7 @@ class RunContext(RunRecord):
 
     @contextmanager
     def reserve(self, keys: Iterable[str]) -> Generator[None]:
-        """Reserve values that a handler has set while it waits for a call of its own."""
+        """Reserve values that a handler has set while it waits for a call that it made."""
         before, self.unwritten = self.unwritten, self.unwritten.union(keys)
         try:
             yield
@@ -259,27 +259,27 @@ class RunContext(RunRecord):
 
     @property
     def request(self) -> RequestForm | None:
-        """The composed request that the thread solves, once its values are loaded; None for any other thread."""
+        """The composed request that the thread executes, after its values are loaded; None for any other thread."""
         return self._request
 
     def base_state(self, instance: str | None) -> JSONObject:
-        """Return the state of an instance, or of calls without one, before any value is written."""
+        """Return the initial state of an instance, or of calls without an instance."""
         return {} if self.request is None else self.request.state_of(instance)
 
     def input_of(self, instance: str | None) -> JSONObject:
         """Return the value of `†input` in an instance's calls: the request's input, or the thread's arguments."""
         return (self.thread.arguments or {}) if self.request is None else self.request.input_of(instance)
 
-    # ── reading again ────────────────────────────────────────────────────────────────────────────────────────
+    # ── re-reading ───────────────────────────────────────────────────────────────────────────────────────────
 
     def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:
         """Read the journal, repeatedly while it is unavailable."""
         return self._writer.retry_until_available(work)
 
     async def reload_inbox(self) -> None:
-        """Read the inbox again, and the env: both may have been changed from outside.
+        """Re-read the inbox and the env: both can have been changed from outside.
 
-        The wake is read first, so that whatever is not in the inbox by then has raised it again.
+        The wake-up is read first, so that an event that is missing from the inbox read here raises it again.
         """
         wake = await self.retry_until_available(lambda: self._store.wake(self.thread.id))
         if wake is not None:
@@ -291,7 +291,7 @@ class RunContext(RunRecord):
         await self.retry_until_available(self.reload_env)
 
     async def read_all(self) -> None:
-        """Read the messages that a shortened conversation leaves out, once."""
+        """Read the messages that a compacted conversation leaves out, once."""
         if self.has_read_all:
             return
         older: list[Message] = []
@@ -305,7 +305,7 @@ class RunContext(RunRecord):
         self.put_older([clean_message(each, self.redactor) for each in older if each.kept])
 
     async def reload_compactions(self) -> None:
-        """Re-read what is left out of the thread's conversations: the owner can edit summaries and remove them."""
+        """Re-read the thread's compactions: the owner can edit summaries and delete them."""
         thread_id, cut = self.thread.id, self.thread.cut
         thread = await self.retry_until_available(lambda: self._store.thread(thread_id))
         while thread is not None:
@@ -316,11 +316,11 @@ class RunContext(RunRecord):
                 )
                 frame.compactions = {each.side: self.clean_row(each) for each in rows}
             before, thread = thread, await self.retry_until_available(lambda: self._store.thread(thread_id))
-            # Else a row was made between the reads.
+            # Otherwise a row was inserted between the reads.
             if thread is not None and thread.compacted == before.compacted:
                 self.thread = changed(self.thread, compacted=thread.compacted, cut=thread.cut)
                 break
-        if self.thread.cut < cut:  # messages are shown again that were not read
+        if self.thread.cut < cut:  # unread messages are shown again
             view = await self.retry_until_available(lambda: self._store.view(thread_id))
             if view is not None:
                 self.put_messages([clean_message(each, self.redactor) for each in view.messages])
@@ -331,7 +331,7 @@ class RunContext(RunRecord):
         self.put_pins([clean_message(each, self.redactor) for each in pinned])
 
     async def reload_env(self) -> None:
-        """Read the env again. Secrets that the run has known once it does not forget."""
+        """Re-read the env. Secrets that the run has known stay known."""
         self._rows = await self._store.env(self.thread.id)
         self._envs.clear()
         self._learn(self.env_for(self.root.active).redactor)
@@ -351,9 +351,9 @@ class RunContext(RunRecord):
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        """Hold the right to change the record: handlers that run concurrently, and the loop, take turns.
+        """Hold the lock on the record: handlers that run concurrently, and the loop, take turns.
 
-        A call within a call already has the turn.
+        A call made by another call already holds the lock.
         """
         if _HAS_TURN.get() is self:
             yield
@@ -368,7 +368,7 @@ class RunContext(RunRecord):
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def add_message(self, changes: Changes, message: Message) -> None:
-        """Put a message, made for its `place`, into the changes, with its event; no secret gets past here."""
+        """Redact a message made for its `place`, and add it to the changes with its event."""
         self.add_redacted(
             changes, clean_message(message, self.redactor) if self.redactor.secrets else message
         )
@@ -379,13 +379,13 @@ class RunContext(RunRecord):
         changes.events.append(LazyEventDraft("message", message_payload, message))
 
     async def commit(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Answered:
-        """Commit `changes` and the run's new row as one unit of that kind; else the guard that failed.
+        """Commit `changes` and the run's new row as one unit of that kind. Return the failed guard if it is refused.
 
-        Raises `ThreadLost` if the thread is not ours any more, `Unwritable` if the journal cannot hold it,
-        `EffectRefused` if what an effect is about has changed.
+        Raises `ThreadLost` if this process no longer owns the thread, `Unwritable` if the journal cannot hold the unit,
+        `EffectRefused` if the target of an effect has changed.
         """
         if self.selected:
-            self.selected = False  # whatever the answer is, the record may have changed
+            self.selected = False  # whatever the answer, the record can have changed
         self.variables_checked = False
         if changes.effects:
             unit = await self._writer.made(lambda: self._settled(kind, changes, run))
@@ -408,7 +408,7 @@ class RunContext(RunRecord):
         return answer
 
     async def _settled(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Advance:
-        """Return the unit with its effects as of now: what is shown in a space depends on its members."""
+        """Return the unit with its effects as of now: which effects are shown in a space depends on its members."""
         effects = await self._membership.settled(changes.effects)
         if any(isinstance(each, HandOff) for each in effects):
             run = changed(run, side="side_a")  # an agent that takes over has one side
@@ -429,7 +429,7 @@ class RunContext(RunRecord):
             self._listeners.notify(unit, answer, begun, self._streamed)
 
     async def _refused(self, conflict: Conflict) -> Answered:
-        """Read what has changed and return the guard that failed. Raises `ThreadLost`, of it `EffectRefused`."""
+        """Re-read the changed state. Return the failed guard. Raises `ThreadLost` or its subclass `EffectRefused`."""
         guard = conflict.guard
         match REACTIONS[guard]:
             case "lost":
@@ -451,17 +451,17 @@ class RunContext(RunRecord):
                 pass
         return guard
 
-    # ── leaving ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── release ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def is_due(self) -> bool:
-        """Return whether the released thread must be processed again at once, for other messages or a cancel."""
+        """Return whether the released thread is due again at once, for other messages or a cancel request."""
         if not self.left or (self.abort.aborted and not self.run.over):
             return True
         return self._due is not None and self._due <= self.clock.now()
 
     async def release(self) -> None:
-        """Release the run to the next process: write the unit that could not be written yet, then the release.
+        """Release the run to the next process: write the unfinished unit, if there is one, then the release.
 
         Each is tried once. Raises `StoreError` or `ThreadLost`.
         """

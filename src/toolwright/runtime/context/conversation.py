@@ -1,4 +1,4 @@
-"""Conversations as a model reads them: a side sees itself as the assistant, all others as users."""
+"""Conversations as sent to a model: the active side is the assistant, all other authors are users."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,11 +28,11 @@ from toolwright.wire.text import readable
 
 
 def arranged(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with every call's result right behind it, in the order of the calls.
+    """Return the messages with every call's result directly after it, in the order of the calls.
 
-    What came between goes behind the results.
+    Messages in between are moved after the results.
     """
-    places: dict[str | None, int] = {}  # of the last answer's calls in it
+    places: dict[str | None, int] = {}  # positions of the calls in the last answer
     open_calls: set[str | None] = set()
     results: list[Message] = []
     later: list[Message] = []
@@ -54,7 +54,7 @@ def arranged(messages: Sequence[Message]) -> list[Message]:
 
 
 def _by_place(results: list[Message], places: Mapping[str | None, int]) -> list[Message]:
-    """Return the results in the order of their calls: those that ran at once can be recorded in another one."""
+    """Return the results in the order of their calls: concurrent calls can be recorded in another order."""
     if len(results) > 1:
         results.sort(key=lambda each: places.get(each.call_id, len(places)))
     return results
@@ -69,7 +69,7 @@ class OtherSideCache:
     def user_message(
         self, message: Message, side: SideConfig | None, went_well: Container[str | None]
     ) -> Message | None:
-        """Return the words of a message as a user's, or None if it has none."""
+        """Return the text of a message as a user message, or None if it has no text."""
         known = self._made.get(id(message))
         if known is None or known[0] is not message:
             words = _user_text(message, side, went_well)
@@ -78,7 +78,7 @@ class OtherSideCache:
         return known[1]
 
     def forget(self, count: int) -> None:
-        """Forget what was heard if that is much more than the conversation's messages, of which there are so many."""
+        """Clear the cache if it is much larger than the conversation, which has `count` messages."""
         if len(self._made) > 2 * count + 100:
             self._made.clear()
 
@@ -118,9 +118,9 @@ def as_read(
     is_arranged: bool = False,
     seen: OtherSideCache | None = None,
 ) -> list[Message]:
-    """Return a thread's own conversation as the model of the active agent reads it.
+    """Return a thread's own conversation as sent to the model of the active agent.
 
-    If it `is_arranged`, each call is directly followed by its result. `heard` caches the other side's messages.
+    `is_arranged` states that each call is directly followed by its result. `seen` caches the other side's messages.
     """
     if not is_arranged:
         messages = arranged(messages)
@@ -130,15 +130,16 @@ def as_read(
         return messages
     side = None if active is None else active.side
     if last is not None and last.role == "assistant" and last.side not in (None, side):
-        last = None  # the other side has spoken: that is heard as a user
+        last = None  # the other side has answered: its message is a user message
     if active is not None and has_sides:
         messages = as_read_by_side(active.side, messages, active.agent.sides, seen)
     return prompted(messages, last)
 
 
 def as_formed(messages: list[Message], active: ActiveAgent | None, redactor: Redactor) -> list[Message]:
-    """Return the messages as the form of the agent's answers has them, those without secrets that are none of the
-    journal's.
+    """Return the messages as the form of the agent's answers arranges them.
+
+    Messages that the form adds, which are not in the journal, are redacted.
     """
     form = None if active is None else active.form
     if form is None:
@@ -167,28 +168,28 @@ def _user_text(message: Message, side: SideConfig | None, went_well: Container[s
 _Shown: TypeAlias = tuple[object, object, int, list[Message]]
 _Counted: TypeAlias = tuple[Sequence[Message], bool, int, "blake2b"]
 _NOTHING_COUNTED: _Counted = ((), False, 0, blake2b(digest_size=16))
-A_MESSAGE = 1_000  # characters that take as long as a message itself
-MOST_OFF = 5  # times that a provider's count may differ from the estimate: one further off is not believed
+A_MESSAGE = 1_000  # characters whose processing takes as long as the message itself
+MOST_OFF = 5  # maximum factor between a provider's count and the estimate: larger differences are ignored
 
 
 def is_mixed(messages: Sequence[Message]) -> bool:
-    """Return whether something was said between a call and its result, or results are in another order."""
+    """Return whether a message lies between a call and its result, or results are in another order than their calls."""
     return [each.id for each in arranged(messages)] != [each.id for each in messages]
 
 
 @dataclass(slots=True)
 class Frame:
-    """A conversation within a call: speaker, messages, and the calls of the last step; `open` ones have no answer yet.
+    """A conversation: active agent, messages, and the calls of the last step; `open` calls have no answer yet.
 
-    That of a prompt tool answers the call `call`, and begins with `opening`, which is no part of the journal. If a
-    handler has made that call, it is its `holder`, and waits for the `answer` in memory: nothing in the conversation
-    then parks the run or ends it. It is `mixed` if something was said between a call and its answer, or if answers are
-    not in the order of the calls.
+    The frame of a prompt tool answers the call `call`, and begins with `opening`, which is not in the journal. If a
+    handler has made that call, the handler is the frame's `holder` and waits for the `answer` in memory: nothing in the
+    conversation then suspends or ends the run. The frame is `mixed` if a message lies between a call and its answer, or
+    if answers are not in the order of the calls.
 
-    `compactions` are those in force, by side. `sent` is the record of the last request, `texts` those that it refers to
-    and that may not be in the journal. `printed` are a system text and tools, with the digests of their parts;
-    `budget` is the most tokens of a request of an agent to a model; `is_over` says that one was sent that is longer
-    than what was learned of it. `heard` is what the sides have heard of each other.
+    `compactions` are the effective ones, by side. `sent` is the record of the last request, `texts` the texts that it
+    refers to and that can be missing from the journal. `printed` is a system text and tools, with the digests of their
+    parts. `budget` is the maximum number of tokens of an agent's request to a model. `is_over` means that a request
+    exceeded the learned budget. `heard` caches each side's view of the other side's messages.
     """
 
     active: ActiveAgent | None
@@ -214,7 +215,7 @@ class Frame:
     def create(
         cls, active: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]
     ) -> "Frame":
-        """Return the frame of these messages."""
+        """Return a frame with these messages and calls."""
         frame = cls(active, [*messages], {}, {})
         frame.begin(calls, {message.call_id for message in messages})
         frame.mixed = frame.mixed or is_mixed(messages)
@@ -222,21 +223,21 @@ class Frame:
 
     @property
     def id(self) -> str | None:
-        """The id of the call that it answers, None for the thread's own."""
+        """The id of the call that the conversation answers, or None for the thread's own conversation."""
         return None if self.call is None else self.call.id
 
     @property
     def steps(self) -> int:
-        """Number of steps in it, for the frame of a prompt tool."""
+        """Number of steps in the conversation, for the frame of a prompt tool."""
         return sum(message.role == "assistant" for message in self.messages)
 
     @property
     def turns(self) -> int:
-        """Number of its model's answers."""
+        """Number of answers of the conversation's model."""
         return sum(message.role == "assistant" and message.by is not None for message in self.messages)
 
     def unanswered(self) -> list[Call]:
-        """Return the calls of the step that the model has no answer to yet, in order."""
+        """Return the calls of the step that have no answer yet, in order."""
         return [*self.open.values()]
 
     def begin(self, calls: Iterable[Call], answered: Container[str | None]) -> None:
@@ -259,20 +260,20 @@ class Frame:
         """Append a committed message."""
         self.messages.append(message)
         if message.call_id is not None:
-            if message.call_id != next(iter(self.open), None):  # one of those before it is waited for
+            if message.call_id != next(iter(self.open), None):  # an earlier call has no answer yet
                 self.mixed = True
             self.open.pop(message.call_id, None)
         elif self.open:
             self.mixed = True
 
-    # ── what its model is shown ─────────────────────────────────────────────────────────────────────────────
+    # ── the messages that the model reads ───────────────────────────────────────────────────────────────────
 
     def compaction(self, side: Side | None) -> Compaction | None:
-        """Return the compaction by which a side reads the conversation, None if nothing is left out."""
+        """Return the compaction that applies to a side's view of the conversation, or None if nothing is left out."""
         return compaction_for(self.compactions.values(), side) if self.compactions else None
 
     def shown(self, side: Side | None) -> list[Message]:
-        """Return the messages that the model of a side is shown. Only what is new since the last time is looked at."""
+        """Return the messages that a side's model reads. Processes only the messages added since the last time."""
         row = self.compaction(side)
         if row is None and not self.opening:
             return self.messages
@@ -286,9 +287,9 @@ class Frame:
         return known
 
     def count(self, messages: Sequence[Message], side: Side | None, *, tokens: bool) -> tuple[int, str]:
-        """Return the estimated tokens of the messages of a side's request, 0 unless asked for, and their digest.
+        """Return the estimated tokens of a side's request, 0 unless requested, and the digest of its messages.
 
-        Only those that follow the ones of its last request are looked at, if that began with the same.
+        If the request begins with the messages of the side's previous request, only the new messages are processed.
         """
         counted = self.count_at_once(messages, side, tokens=tokens, most=None)
         assert counted is not None, "nothing is too much"
@@ -297,10 +298,10 @@ class Frame:
     def count_at_once(
         self, messages: Sequence[Message], side: Side | None, *, tokens: bool, most: int | None
     ) -> tuple[int, str] | None:
-        """Return the same, or None if more than `most` characters are to be looked at."""
+        """Return the same as `count`, or None if more than `most` characters would have to be processed."""
         known, was_counted, total, digest = self._counted.get(side, _NOTHING_COUNTED)
         same = len(known) <= len(messages) and was_counted == tokens and all(map(is_, known, messages))
-        if not (known and same):  # the digest that a frame begins with is every frame's
+        if not (known and same):  # the digest of an empty frame is shared by all frames
             known, total, digest = (), 0, blake2b(digest_size=16)
         new, length = messages[len(known) :], 0
         for message in new if most is not None else ():
@@ -316,7 +317,7 @@ class Frame:
         return total, digest.hexdigest()
 
     def factor(self, side: Side | None) -> float:
-        """Return the tokens that a provider counted in a side's last request for each estimated one, 1 if unknown."""
+        """Return the ratio of the provider's token count to the estimate in a side's last request, or 1 if unknown."""
         last = None
         for each in reversed(self.messages):
             if each.sent is not None and each.side in (None, side):

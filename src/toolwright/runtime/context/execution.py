@@ -1,4 +1,4 @@
-"""Execution state of a call in its run, and what its handler wants to become of the run."""
+"""Execution state of a call in its run, and the run's end that its handler requests."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
@@ -16,7 +16,7 @@ Later = TypeVar("Later", bound=Callable[..., Coroutine[Any, Any, object]])  # wh
 
 
 class Scope(Protocol):
-    """A cancel scope that an abort can end: it is ended at the time of the loop that it is rescheduled to."""
+    """A cancel scope that an abort can end: it ends at the event loop time to which it is rescheduled."""
 
     def expired(self) -> bool: ...
 
@@ -24,7 +24,7 @@ class Scope(Protocol):
 
 
 class Cancellation:
-    """Raised once when the run is being cancelled: then it is `aborted`."""
+    """Cancellation of a run, signalled once; it is `aborted` from then on."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -32,7 +32,7 @@ class Cancellation:
         self._scopes: dict[Scope, Callable[[], float]] = {}
 
     async def wait(self) -> None:
-        """Return once the run is being cancelled."""
+        """Return when the run is being cancelled."""
         await self._event.wait()
 
     def set(self) -> None:
@@ -70,14 +70,14 @@ def _interrupt(scope: Scope, grace: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The run is to end without a word."""
+    """A request to end the run without a message."""
 
     reason: str | None
 
 
 @dataclass(slots=True)
 class RunExecution:
-    """The place of a call in its run. What it asks for happens once the call's result is recorded."""
+    """Execution state of a call in its run. The requested ends take effect once the call's result is recorded."""
 
     step_count: int
     current_side: Side
@@ -94,12 +94,12 @@ class RunExecution:
 
     @property
     def abort_signal(self) -> Cancellation:
-        """Signal of the run's cancellation. A handler that reads it gets time to end by itself."""
+        """Signal of the run's cancellation. A handler that reads it gets a grace period to end by itself."""
         self.reads_abort = True
         return self.abort
 
     def count(self, usage: Usage, cost: float | None) -> None:
-        """Add the usage and cost of a model that was asked within this call."""
+        """Add the usage and cost of a model request made within this call."""
         self.usage = usage if self.usage is None else self.usage + usage
         self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
 
@@ -120,11 +120,11 @@ class RunExecution:
 
     @property
     def ends(self) -> bool:
-        """Return whether the turn or the run is to end."""
+        """Return whether the turn or the run ends after this call."""
         return self.stopped or self.side_stopped or self.skipped is not None
 
     def adopt(self, below: "RunExecution") -> None:
-        """Adopt the requests of a call within this one."""
+        """Adopt the requests and the usage of a call made within this one."""
         self.stopped |= below.stopped
         self.side_stopped |= below.side_stopped
         self.terminated |= below.terminated
@@ -134,7 +134,7 @@ class RunExecution:
 
 
 class Writing(Protocol):
-    """A call whose writes are refused after it has ended."""
+    """A call whose writes are rejected after it has ended."""
 
     @property
     def execution(self) -> RunExecution:
@@ -150,11 +150,11 @@ def writes(member: Member) -> Member:
         state.execution.check()
         return member(state, *args, **named)
 
-    return cast("Member", checked)  # it takes and gives what the member does
+    return cast("Member", checked)  # the wrapper has the signature of the member
 
 
 def writes_later(member: Later) -> Later:
-    """Make an async write raise `InvalidRequest`, also if the call has ended meanwhile."""
+    """Make an async write raise `InvalidRequest`, also if the call has ended in the meantime."""
 
     @wraps(member)
     async def checked(state: Writing, *args: object, **named: object) -> object:

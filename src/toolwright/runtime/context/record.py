@@ -1,4 +1,4 @@
-"""The record of a run: what the journal says of its thread, its conversations and its calls, as of the last commit."""
+"""Record of a run: the committed state of its thread, its conversations and its calls."""
 
 import json
 import math
@@ -30,14 +30,14 @@ CALL_ID = attrgetter("call_id")
 
 
 class RunRecord:
-    """A thread that this process executes, as the journal has it.
+    """The committed state of a thread that this process executes.
 
-    `root` is the thread's own conversation, `frame` the current one: that of the innermost prompt tool, else the
-    thread's own. `holder` is the handler that waits for a conversation in memory, None for most: meanwhile the run can
-    neither be suspended nor ended. `nested` are calls made by other calls. `inbox` are unread messages, `reading` those
-    that the run reads. `values` are those of the thread by their instance and name, None while nothing in the run reads
-    them. `absorb` changes it by what a commit has written. A thread that `answers_nothing` has the one call of an MCP
-    host: no model is asked, nor a person for values.
+    `root` is the thread's own conversation. `frame` is the current conversation: the innermost prompt tool's, or the
+    thread's own if no prompt tool is running. `holder` is the handler that waits for a conversation in memory, or None;
+    while there is one, the run can neither be suspended nor ended. `nested` are calls made by other calls. `inbox` are
+    unread messages, `reading` the messages that the run reads. `values` are the thread's values by instance and name,
+    or None until the run needs them. `absorb` applies a commit to the record. A thread that `answers_nothing` has the
+    single call of an MCP host: neither a model is called nor a person asked for values.
     """
 
     def __init__(self, view: ThreadView, run: Run, active: ActiveAgent | None) -> None:
@@ -57,7 +57,9 @@ class RunRecord:
         self.reading = _by_id(view.reading)
         self.posted = view.thread.posted
         self.gen = view.wake.gen if view.wake is not None else 0
-        self.node: str | None = None  # the node that must have leased the thread, until the hold has begun
+        self.node: str | None = (
+            None  # the node that must hold the thread's lease, until the claim's first commit
+        )
         self.left = False
         self.step_usage: Usage | None = None  # of the step in progress, if it began in this process
         self.values: dict[str | None, dict[str, JSON]] | None = None
@@ -66,44 +68,44 @@ class RunRecord:
 
     @property
     def known(self) -> KnownMessages | None:
-        """The messages as the journal has them, None if some of them are no longer kept, or some are left out."""
+        """The messages as stored, or None if some of them were deleted or left out."""
         if self._has_dropped or self.thread.compacted or not all(each.kept for each in self.root.messages):
             return None
         return KnownMessages(epoch=self.epoch, seq=self.seq, messages=tuple(self.root.messages))
 
     @property
     def has_read_all(self) -> bool:
-        """Return whether the thread's messages were all read, also those that a shortened conversation leaves out."""
+        """Return whether the thread's messages were all read, including those that a compaction leaves out."""
         return self._older is not None or not self.thread.cut
 
     @property
     def all_messages(self) -> list[Message]:
-        """The messages of the thread's own conversation, as far as they were read."""
+        """The messages of the thread's own conversation that were read."""
         if not self._older:
             return self.root.messages
         read = {each.id for each in self.root.messages}
         older = [each for each in self._older if each.id not in read]
         return sorted(
             [*older, *self.root.messages], key=_place
-        )  # pinned ones lie between those that were left out
+        )  # pinned messages lie between those that were left out
 
     def put_older(self, messages: Sequence[Message]) -> None:
-        """Keep messages of the thread's own conversation that were not read when it was claimed."""
+        """Add messages of the thread's own conversation that were not read when the thread was claimed."""
         self._older = [*messages]
 
     @property
     def frames(self) -> Sequence[Frame]:
-        """The thread's own conversation, and those of the prompt tools within it, the innermost last."""
+        """The thread's own conversation and those of the prompt tools within it, the innermost last."""
         return self._frames
 
     def activate(self, frame: Frame, active: ActiveAgent | None) -> None:
-        """Make this the active agent of a conversation. A run without one ends before it reads `active`."""
+        """Make `active` the agent of a conversation. A run without an agent ends before it reads `active`."""
         frame.active = active
         if frame is self.frame:
             self.active: ActiveAgent = active  # type: ignore[assignment]  # as above
 
     def enter_frame(self, frame: Frame) -> int:
-        """Make this the current conversation. Return how many there were, for `leave_frames`."""
+        """Make this the current conversation. Return the previous number of conversations, for `leave_frames`."""
         self._frames.append(frame)
         self.frame, self.holder = frame, frame.holder or self.holder
         self.activate(frame, frame.active)
@@ -121,18 +123,18 @@ class RunRecord:
         return [event for event in self._joined() if event.type != "call"]
 
     def joined_calls(self) -> list[InboxEvent]:
-        """Return the calls from outside that joined this run and have not started, in order."""
+        """Return the external calls that joined this run and have not started, in order."""
         return [event for event in self._joined() if event.type == "call"]
 
     def _joined(self) -> list[InboxEvent]:
         return [event for event in self.inbox.values() if event.run_id == self.run.id]
 
     def next_seq(self, changes: Changes) -> int:
-        """Return the place in the thread of the next message of these changes."""
+        """Return the sequence number in the thread of the next message of these changes."""
         return self.seq + len(changes.messages) + 1
 
     def leaving(self, now: datetime) -> Leaving:
-        """Return how the finished run releases the thread: due at once if the inbox has more."""
+        """Return how the finished run releases the thread: due at once if the inbox has more messages."""
         rest = any(event.run_id != self.run.id for event in self.inbox.values())
         return Leaving(gen=self.gen, due=now if rest else None)
 
@@ -145,7 +147,7 @@ class RunRecord:
         token: str,
         at: datetime,
     ) -> Advance:
-        """Return the unit of that kind that makes these changes, at that moment."""
+        """Return the unit of that kind that makes these changes at the time `at`."""
         lives, held = run.lives if kind is Takeover else 0, changes.leaving is None
         if run.lives != lives or run.held != held:
             run = changed(run, lives=lives, held=held)
@@ -192,12 +194,12 @@ class RunRecord:
             self._absorb_rest(unit)
         if unit.leaving is not None:
             self.left, self._due = answer.left, unit.leaving.due
-        if unit.run.turn != turn:  # the conversations of prompt tools end with the turn in which they began
+        if unit.run.turn != turn:  # the conversations of prompt tools end with their turn
             self.leave_frames(1)
         return begun
 
     def _absorb_rest(self, unit: Advance) -> None:
-        """Absorb what few units do: to messages that were said, to the inbox and to the thread."""
+        """Absorb the rarer parts of a unit: edited messages, and changes of the inbox and the thread."""
         for edited in unit.edited:
             if self._older is not None:
                 self._older = [edited if each.id == edited.id else each for each in self._older]
@@ -234,7 +236,7 @@ class RunRecord:
         return begun
 
     def _keep_replaced(self, unit: Advance) -> None:
-        """Keep the calls of the step before that the unit changes, where it begins others in their place."""
+        """Keep the previous step's calls that the unit changes, if the unit starts the calls of another step."""
         changed_ids = {each.id for each in unit.changes}
         for frame in self._frames:
             self.nested.update({call.id: call for call in frame.calls.values() if call.id in changed_ids})
@@ -262,7 +264,7 @@ class RunRecord:
                 pass
 
     def put_compaction(self, effect: Compact) -> None:
-        """Keep what is left out of a conversation from now on."""
+        """Apply a compaction to its conversation."""
         row = effect.compaction
         cut = self.thread.cut if effect.cut is None else effect.cut
         self.thread = changed(self.thread, compacted=max(self.thread.compacted, row.number), cut=cut)
@@ -271,14 +273,14 @@ class RunRecord:
                 frame.compactions = {**frame.compactions, row.side: row}
 
     def put_messages(self, messages: Sequence[Message]) -> None:
-        """Keep the messages of the thread's own conversation as they were re-read, with those that only we know."""
+        """Replace the messages of the thread's own conversation by the re-read ones, and keep those known only here."""
         known = {each.id for each in messages}
         own = [each for each in self.root.messages if each.id not in known]
         self.root.messages = sorted([*messages, *own], key=lambda each: each.seq or 0)
-        self.root.mixed = is_mixed(self.root.messages)  # messages that are shown again can be
+        self.root.mixed = is_mixed(self.root.messages)  # messages that are shown again can be mixed
 
     def put_pins(self, pinned: Sequence[Message]) -> None:
-        """Keep which messages are pinned, as it was re-read; those that were left out are shown again."""
+        """Set which messages are pinned, as re-read. Pinned messages that were left out are shown again."""
         ids = {each.id for each in pinned}
         known = self.root.messages
         if ids == {each.id for each in known if each.pinned}:
@@ -303,7 +305,7 @@ class RunRecord:
         self.values = values
 
     def put_call(self, call: Call) -> None:
-        """Replace the call by its new state: in the conversation that made it, or below another call."""
+        """Replace the call by its new state: in the conversation that made it, or as a nested call."""
         for frame in reversed(self._frames):
             if call.id in frame.calls:
                 frame.put(call)
@@ -311,7 +313,7 @@ class RunRecord:
         self.nested[call.id] = call
 
     def put_nested(self, call: Call) -> None:
-        """Keep a call that another call has made, and whose result that one reads."""
+        """Add a call that another call has made and whose result that call reads."""
         self.nested[call.id] = call
 
     def _call(self, call_id: str) -> Call:
@@ -327,7 +329,7 @@ class RunRecord:
         return [call for frame in self._frames for call in frame.unanswered()] + below
 
     def _frame_of(self, call_id: str | None) -> Frame:
-        """Return the conversation within that call, the thread's own for None."""
+        """Return the conversation of that call, or the thread's own for None."""
         if call_id is None:
             return self.root
         return next(frame for frame in reversed(self._frames) if frame.id == call_id)

@@ -23,14 +23,15 @@ log = logger("toolwright.secrets")
 Layer: TypeAlias = Mapping[str, EnvVar | CannotUnseal]
 NO_NAMES = frozenset[str]()
 NO_TOOLS: Mapping[str, Mapping[str, EnvVar]] = {}
-REMEMBERED = 10_000  # unsealed secrets: unsealing one takes as long as half a commit
+REMEMBERED = 10_000  # decrypted secrets: decrypting one takes as long as half a commit
 
 
 @dataclass(frozen=True, slots=True)
 class ParentScope:
-    """A thread above another one: which names are `scoped` there (D5), and which values no model below may see.
+    """A parent thread as a scope: the names `scoped` there (D5), and values hidden from models of child threads.
 
-    Those are of the names `hidden` from its agents' models, and its own of the names `private` to it (D6).
+    These are the values of the names `hidden` from its agents' models, and its own values of the names `private` to it
+    (D6).
     """
 
     thread_id: str
@@ -40,10 +41,10 @@ class ParentScope:
 
 
 class ThreadEnv:
-    """The environment of one thread at one moment.
+    """The environment of one thread at a point in time.
 
-    `tenvs` are merged, prompt, agent, thread, `own_tenvs` the thread's alone; `redactor` knows every secret that the
-    thread can resolve.
+    `tenvs` are merged from prompt, agent and thread; `own_tenvs` are those of the thread. `redactor` knows every secret
+    that the thread can resolve.
     """
 
     __slots__ = ("_hidden", "_layers", "_threads", "_tools", "own_tenvs", "redactor", "tenvs")
@@ -67,11 +68,11 @@ class ThreadEnv:
         self.redactor = redactor
 
     def get(self, name: str, *, own: bool = True, tool: str | None = None) -> EnvVar | None:
-        """Return the effective value. Lookup order: thread, parents, user, app, agent, then that tool or the
-        prompt's (D5).
+        """Return the effective value, or None.
 
-        The way up ends at the first thread where the name is scoped. Without `own` the thread's value is passed over.
-        Raises `CannotUnseal` where it is stored but cannot be read.
+        Lookup order: thread, parent threads, user, app, agent, then the tool or the prompt (D5). The lookup in parent
+        threads ends at the first thread in which the name is scoped. Without `own` the thread's value is skipped.
+        Raises `CannotUnseal` if the value cannot be decrypted.
         """
         for layer in self._layers_for(name, own, tool):
             value = layer.get(name)
@@ -82,11 +83,11 @@ class ThreadEnv:
         return None
 
     def hides(self, name: str) -> bool:
-        """Return whether a value of the thread of that name is shown to no model, whatever its type (D6)."""
+        """Return whether the thread's value of that name is hidden from all models, whatever its type (D6)."""
         return self._hidden(name)
 
     def names(self) -> set[str]:
-        """Return all names that have a value in some layer; whether that is reached is another question."""
+        """Return all names that have a value in some layer, whether or not the lookup reaches it."""
         layers = [*[values for values, _ in self._threads], *self._layers]
         return {name for layer in layers for name in layer}
 
@@ -103,13 +104,13 @@ class ThreadEnv:
 
 
 class Environment:
-    """Reads and makes the rows of values, secrets sealed by the cipher."""
+    """Reads and builds the rows of variables, with secrets encrypted by the cipher."""
 
     def __init__(self, cipher: Cipher) -> None:
         self._cipher = cipher
         self._opened: OrderedDict[str, str] = OrderedDict()
         self._unreadable: set[str] = set()
-        self._redactor = lru_cache(maxsize=1_000)(Redactor)  # the same secrets are used run after run
+        self._redactor = lru_cache(maxsize=1_000)(Redactor)  # consecutive runs use the same secrets
 
     def for_agent(
         self,
@@ -119,14 +120,14 @@ class Environment:
         above: Sequence[ParentScope] = (),
         hidden: frozenset[str] = NO_NAMES,
     ) -> ThreadEnv:
-        """Return the thread's env for that agent, whose stored values are `rows`.
+        """Return the thread's env for that agent, from the stored values `rows`.
 
-        `above` are its parent threads, the nearest first; `hidden` are names whose values its models may not see, in
+        `above` are the parent threads, the nearest first. `hidden` are names whose values its models may not see, in
         addition to the agent's own.
         """
         hidden = hidden.union(*[each.hidden for each in above], agent.hidden if agent is not None else ())
         if not rows and agent is not None and not agent.secrets and not hidden:
-            # the common case, without a look at anything
+            # the common case, which needs no reads
             return ThreadEnv([({}, agent.scoped)], ({}, *agent.env), agent.tenvs, NOTHING, agent.tool_env)
         own: dict[str, EnvVar | CannotUnseal] = {}
         users: dict[str, EnvVar | CannotUnseal] = {}
@@ -138,7 +139,7 @@ class Environment:
             value = self._value(row)
             flag = (
                 agent is not None and row.kind == "env" and row.name in agent.types.flags
-            )  # text, however stored
+            )  # text, even if stored as a secret
             if isinstance(value, EnvVar) and not flag and (row.type == "secret" or _is_declared(row, agent)):
                 secrets.add((row.name, _secret(row, value)))
             if row.kind == "env":
@@ -162,11 +163,11 @@ class Environment:
         return ThreadEnv(threads, layers, tenvs, self._redactor(frozenset(secrets)), tools, brought, hides)
 
     def change(self, owner: str, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
-        """Return the change that sets a name of a thread or person, or removes it if None. Raises `CannotSeal`."""
+        """Return the change that sets a name of a thread or person, or deletes it for None. Raises `CannotSeal`."""
         return self._change(owner, "env", name, var, at)
 
     def tenv(self, owner: str, name: str, var: EnvVar, at: datetime) -> EnvChange:
-        """One tenv of a new thread; its value is JSON text."""
+        """Return the change that sets a tenv of a new thread; its value is JSON text."""
         return self._change(owner, "tenv", name, var, at)
 
     def _change(self, owner: str, kind: EnvKind, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
@@ -188,13 +189,13 @@ class Environment:
         try:
             return EnvVar(value=self._open(row.value), type=row.type)
         except CannotUnseal as error:
-            if row.value not in self._unreadable:  # said once
+            if row.value not in self._unreadable:  # logged once
                 self._unreadable.add(row.value)
                 log.warning("The secret %r of %s cannot be read: %s", row.name, row.owner, error.message)
             return error
 
     def values(self, rows: Sequence[EnvRow]) -> tuple[dict[str, EnvVar], JSONObject]:
-        """Return the env and the tenvs of some rows, without what cannot be read."""
+        """Return the env and the tenvs in these rows, without values that cannot be decrypted."""
         env: dict[str, EnvVar] = {}
         tenvs: JSONObject = {}
         for row in rows:
@@ -216,11 +217,11 @@ class Environment:
 
     @property
     def key(self) -> str | None:
-        """The name of the key that encrypts, or None."""
+        """The id of the key that encrypts, or None."""
         return self._cipher.key
 
     def resealed(self, row: EnvRow) -> EnvRow | None:
-        """Copy of the value sealed by the first key; None if it cannot be read."""
+        """Return the row encrypted with the first key, or None if it cannot be decrypted."""
         value = self._value(row)
         if not isinstance(value, EnvVar):
             return None
@@ -229,17 +230,17 @@ class Environment:
 
 
 def _is_declared(row: EnvRow, agent: ActiveAgent | None) -> bool:
-    """Return whether a value given as text, before its type was known, is declared as a secret here."""
+    """Return whether a value that was set as text, before its type was known, is declared as a secret here."""
     return row.kind == "env" and agent is not None and agent.types.hides(row.name)
 
 
 def _of(values: Layer, has_name: Callable[[str], bool]) -> set[tuple[str, str]]:
-    """Return the values of the names that are meant."""
+    """Return the values whose name matches."""
     return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and has_name(n)}
 
 
 def _hides(hidden: frozenset[str], name: str) -> bool:
-    """Return whether the value of that name goes to children that run at once, alone or with others behind a suffix."""
+    """Return whether the name is in `hidden`, alone or with a suffix as for immediately started children."""
     return any(name == each or name.startswith(f"{each}_") for each in hidden)
 
 
@@ -252,7 +253,7 @@ def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:
 
 
 def _secret(row: EnvRow, var: EnvVar) -> str:
-    """Return the secret text: of a tenv, the text within its JSON. An absent one, null, hides nothing."""
+    """Return the secret text. For a tenv it is the text within its JSON; null hides nothing."""
     if row.kind == "env":
         return var.value
     value = json.loads(var.value)
@@ -260,4 +261,4 @@ def _secret(row: EnvRow, var: EnvVar) -> str:
 
 
 Resolve: TypeAlias = Callable[[Thread, ActiveAgent | None, Sequence[EnvRow]], ThreadEnv]
-"""Env of a thread for an agent through one of its prompts, from the rows of values."""
+"""Returns the env of a thread for an agent through one of its prompts, from the rows of variables."""

@@ -1,4 +1,4 @@
-"""Redaction of what a run records and shows (D6); seals of older keys are renewed."""
+"""Redaction of recorded and displayed data (D6), and re-encryption of secrets with the newest key."""
 
 import json
 import re
@@ -26,7 +26,7 @@ _SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})
 
 
 def clean_message(message: Message, redactor: Redactor) -> Message:
-    """Return the redacted message; the same object if it has no secrets."""
+    """Return the redacted message. The object is the same if it contains no secrets."""
     content = _clean_content(message, redactor)
     calls = tuple(
         [changed(call, arguments=clean_arguments(call.arguments, redactor)) for call in message.calls]
@@ -39,7 +39,7 @@ def clean_message(message: Message, redactor: Redactor) -> Message:
 
 
 def _clean_content(message: Message, redactor: Redactor) -> str:
-    """Return the redacted content; JSON of a tool stays JSON."""
+    """Return the redacted content. The JSON of a tool stays valid JSON."""
     if message.role != "tool":
         return redactor.text(message.content)
     if _SCALAR.fullmatch(message.content):
@@ -52,9 +52,9 @@ def _clean_content(message: Message, redactor: Redactor) -> str:
 def clean_response(
     response: ModelResponse, redactor: Redactor, tools: Container[str], *, formed: bool = False
 ) -> ModelResponse:
-    """Return a model's answer without secrets; its tools, those of the given names, are called with what is recorded.
+    """Return a model's redacted answer. Its tools, those with the given names, are called with the recorded arguments.
 
-    The text of one that is `formed` is JSON, and stays it.
+    The text of a `formed` answer is JSON, and stays valid JSON.
     """
     calls = [
         ModelCall(
@@ -73,7 +73,7 @@ def clean_response(
 
 
 def clean_call(call: Call, redactor: Redactor) -> Call:
-    """Return the call without secrets in its arguments and its result."""
+    """Return the call with redacted arguments and result."""
     if not redactor:
         return call
     result = call.result
@@ -88,7 +88,7 @@ def clean_name(name: str, redactor: Redactor, tools: Container[str]) -> str:
 
 
 def clean_draft(draft: EventDraft, redactor: Redactor) -> EventDraft:
-    """Return an event of a handler's own without secrets in its type or its data."""
+    """Return a handler's event with redacted type and data."""
     if not redactor:
         return draft
     payload = {**draft.payload, "data": redactor.json(draft.payload.get("data"))}
@@ -96,7 +96,7 @@ def clean_draft(draft: EventDraft, redactor: Redactor) -> EventDraft:
 
 
 def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
-    """Return the effect of a built-in tool, without secrets in what an agent keeps in mind."""
+    """Return the effect of a built-in tool with redacted goals, memories, plans, blocks and passages."""
     if not redactor:
         return effect
     match effect:
@@ -121,20 +121,20 @@ def _cleaned(record: T, redactor: Redactor, *names: str) -> T:
 
 
 def clean_arguments(text: str, redactor: Redactor) -> str:
-    """Return arguments without secrets, still JSON if they were; unchanged if they contain none.
+    """Return redacted arguments, still valid JSON if they were; unchanged if they contain no secrets.
 
-    Arguments with more values than a validator takes are treated as text: reading them would take seconds.
+    Arguments with more values than a validator accepts are treated as text, because parsing them would take seconds.
     """
     if not redactor:
         return text
     try:
-        if len(text) > MAX_JSON_VALUES:  # a shorter one cannot hold more
+        if len(text) > MAX_JSON_VALUES:  # a shorter text cannot contain more
             ValueCount(MAX_JSON_VALUES).add(text.encode("utf-8", "replace"))
         value: JSON = json.loads(text)
     except (ValueError, RecursionError):
         return redactor.text(text)
     clean = redactor.json(value)
-    same = clean is value and redactor.text(text) == text  # a name that stands twice hides its first value
+    same = clean is value and redactor.text(text) == text  # a duplicate name hides its first value
     return text if same else dumps_unescaped(clean)
 
 
@@ -142,7 +142,7 @@ BATCH = 500
 
 
 class Keys:
-    """The keys that secrets are sealed with."""
+    """The keys that encrypt secrets."""
 
     def __init__(self, store: Store, environment: Environment, clock: Clock, new_id: NewId) -> None:
         self._store = store
@@ -151,9 +151,9 @@ class Keys:
         self._new_id = new_id
 
     async def renew(self) -> int:
-        """Seal with the first key what others have sealed; how many secrets that were.
+        """Re-encrypt secrets of other keys with the first key. Return their number.
 
-        Afterwards the other keys are needed no more. A secret that none of the keys can read stays as it is.
+        The other keys are not needed after that. A secret that no key can decrypt is not changed.
         """
         key, total, unreadable = self._environment.key, 0, 0
         while key is not None:

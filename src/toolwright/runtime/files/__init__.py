@@ -1,1 +1,1 @@
-"""Files of threads: kept, named, and results that are too long for a model."""
+"""Files of threads: stored, named, and used for results that are too long for a model."""

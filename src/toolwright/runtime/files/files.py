@@ -1,4 +1,4 @@
-"""The files of threads: kept, named, read (D19)."""
+"""Files of threads: store, name, read (D19)."""
 
 import asyncio
 import re
@@ -21,14 +21,14 @@ from toolwright.wire.result import error_object
 
 T = TypeVar("T")
 
-PIECE = 256 * 1024  # bytes of a file that are read at once
+PIECE = 256 * 1024  # bytes of a file per read
 MOST_FILES = 100  # of one message or result
 
 
 class FileKeeper:
-    """Puts the bytes of files where they stay, and makes their rows.
+    """Stores the bytes of files, and builds their rows.
 
-    `max_attachment` bounds one file, `max_text` what a model is shown of a result; both in bytes.
+    `max_attachment` limits one file, `max_text` the part of a result that a model is shown; both in bytes.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class FileKeeper:
     ) -> tuple[AttachmentRef, ...]:
         """Store new files and resolve references. Adds all of them to the drafts.
 
-        Raises `InvalidRequest`, `TooLarge` or `NotFound` for the first invalid one: the drafts are of no use then.
+        Raises `InvalidRequest`, `TooLarge` or `NotFound` for the first invalid one; the drafts must be discarded then.
         """
         if len(attachments) > MOST_FILES:
             error = f"must be at most {MOST_FILES} files, not {len(attachments)}"
@@ -54,7 +54,7 @@ class FileKeeper:
                 [{"path": "attachments", "message": error}],
             )
         decoded = [await self._checked(each, drafts, number) for number, each in enumerate(attachments)]
-        # All bytes before the first row: if the file store fails in between, the drafts are as they were.
+        # Store all bytes before the first row: if the file store fails in between, the drafts are unchanged.
         stored_refs = [
             each if isinstance(each, AttachmentRef) else await self._put(*each) for each in decoded
         ]
@@ -74,7 +74,7 @@ class FileKeeper:
     async def write(
         self, thread_id: str, drafts: FileDrafts, path: str, content: bytes, mime_type: str | None
     ) -> AttachmentRef:
-        """Keep what a program writes, over a file that is there."""
+        """Write or overwrite a file with a program's content."""
         existing = await drafts.at(path)
         checked = checked_path(path)
         digest = await self._files.put(content)
@@ -98,11 +98,11 @@ class FileKeeper:
             return None
 
     def too_long(self, result: ToolResult) -> bool:
-        """Return whether a model would be shown more of the result than it may."""
+        """Return whether the result is longer than a model may be shown."""
         return too_long(result, self._max_text)
 
     def cut(self, result: ToolResult) -> ToolResult:
-        """Return the result, cut where it is too long for a model, and the rest kept nowhere."""
+        """Return the result, cut if it is too long for a model. The rest is discarded."""
         if not self.too_long(result):
             return result
         return shortened(result, as_bytes(text_of(result)), self._max_text, "")
@@ -131,7 +131,7 @@ class FileKeeper:
     async def report_within_limit(
         self, thread_id: str, drafts: FileDrafts, result: ToolResult, name: str
     ) -> ToolResult:
-        """Return a child's result within the limit; an error keeps the fields that name the child."""
+        """Return a child's result within the limit. An error keeps the fields that name the child."""
         bare = changed(result, error_data=None)
         limited = await self.within_limit(thread_id, drafts, bare, name)
         return result if limited is bare else changed(limited, error_data=result.error_data)
@@ -139,7 +139,7 @@ class FileKeeper:
     async def value_within_limit(
         self, thread_id: str, drafts: FileDrafts, whole: JSON, name: str
     ) -> tuple[JSON, tuple[AttachmentRef, ...]]:
-        """Return a value that a thread reads from its inbox within the limit, and the file that has the whole of it."""
+        """Return a value that a thread reads from its inbox, cut to the limit, and the file with the full value."""
         limited = await self.within_limit(thread_id, drafts, ToolResult.ok(whole), name)
         return limited.result, tuple([ref for ref in limited.attachments if isinstance(ref, AttachmentRef)])
 
@@ -170,7 +170,7 @@ class FileKeeper:
                 raise NotFound(
                     f"There is no file {brief(repr(attachment.path), 200)} in this thread to refer to."
                 )
-            # The path decides, all else is known here; a description may be the handler's own.
+            # The path determines everything else; only the description can be the handler's own.
             return changed(file.ref, description=attachment.description or file.description)
         if len(attachment.data) * 3 // 4 > self.max_attachment + 2:
             raise self._too_large(attachment, number)
@@ -201,14 +201,14 @@ async def _once(read: Callable[[], Awaitable[T]]) -> T:
 
 
 class StoredFiles:
-    """The files of a thread as the store has them now; `read` says how often it is asked that cannot be read."""
+    """The current files of a thread in the store. `read` decides how often a failing read is retried."""
 
     def __init__(
         self,
         store: Store,
         thread_id: str,
         read: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]] = _once,
-    ) -> None:  # Any: what is read passes as it is
+    ) -> None:  # Any: the return value passes through unchanged
         self._store = store
         self._thread_id = thread_id
         self._read = read
@@ -218,7 +218,7 @@ class StoredFiles:
         return await self._read(lambda: self._store.file(self._thread_id, folded))
 
     async def all(self) -> Sequence[File]:
-        """Return all of them, by path."""
+        """Return all files of the thread, by path."""
         return await self._read(lambda: self._store.files(self._thread_id))
 
     async def existing_paths(self, folded: Sequence[str]) -> Set[str]:
@@ -227,7 +227,7 @@ class StoredFiles:
 
 
 class ThreadFiles:
-    """Files of threads, for users. Raises `NotFound` for what is not there."""
+    """Files of threads, for users. Raises `NotFound` for unknown threads and files."""
 
     def __init__(self, store: Store, keeper: FileKeeper) -> None:
         self._store = store
@@ -244,7 +244,7 @@ class ThreadFiles:
         try:
             file = await self._store.file(by_id("thread", thread_id), fold(checked_path(path)))
         except InvalidRequest:
-            file = None  # nothing is ever kept at such a path
+            file = None  # no file can exist at such a path
         if file is None:
             raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")
         return file
@@ -254,25 +254,25 @@ class ThreadFiles:
         return await self.content(await self.get(thread_id, path))
 
     async def content(self, file: File) -> bytes:
-        """Return the bytes of a file whose row was read."""
+        """Return a file's content, given its row."""
         return await self._keeper.read(file)
 
     async def pieces(self, file: File, part: slice) -> AsyncGenerator[bytes]:
-        """The bytes of a part of a file, a piece at a time: the next is read once it is asked for."""
+        """Yield the bytes of a part of a file in pieces. Each piece is read when it is requested."""
         for start in range(part.start, part.stop, PIECE):
             yield await self._keeper.read(file, slice(start, min(start + PIECE, part.stop)))
 
 
 LONGEST_CODE = 200  # characters
-_MARK = 100  # bytes that a mark in a stack has at the most
+_MARK = 100  # maximum bytes of a mark in a stack
 
 
-_NOTICE = 2_000  # bytes that the notice of a cut has at the most
+_NOTICE = 2_000  # maximum bytes of the notice of a cut
 _NOTICE_END = re.compile(r"\n\[The result has \d+ bytes?, of which the first \d+ are shown\.[^\n]*\]\Z")
 
 
 def text_of(result: ToolResult) -> str:
-    """Return the text by which a model reads a result."""
+    """Return the text of a result as read by a model."""
     if result.status == "error":
         return dumps_unescaped(error_object(result)) if result.error_data else result.error or ""
     return result.result if isinstance(result.result, str) else dumps_unescaped(result.result)
@@ -284,7 +284,7 @@ def as_bytes(text: str) -> bytes:
 
 
 def too_long(result: ToolResult, most: int) -> bool:
-    """Return whether the text has more than `most` bytes. A text that was cut before is not too long."""
+    """Return whether the text has more than `most` bytes. An already cut text is not too long."""
     if result.status == "success" and not isinstance(result.result, str) and utf8_size(result.result) <= most:
         return False  # the common case
     text = text_of(result)
@@ -304,7 +304,7 @@ def shortened(result: ToolResult, content: bytes, most: int, more: str) -> ToolR
 
 
 def recordable(result: ToolResult, most: int) -> ToolResult:
-    """Return the result with a stack of at most `most` bytes and a valid code, as it can be recorded."""
+    """Return the result with a stack of at most `most` bytes and a valid code, so that it can be recorded."""
     if result.stack is None and result.error_code is None:
         return result  # the common case
     code = None if result.error_code is None else brief(result.error_code, LONGEST_CODE)

@@ -1,1 +1,1 @@
-"""MCP servers in runs: the tools that agents have of them, and the tasks that they execute."""
+"""MCP servers in runs: their tools for agents, and the tasks that they execute."""

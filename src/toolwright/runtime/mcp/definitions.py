@@ -1,4 +1,4 @@
-"""Definitions of MCP tools that have changed since an agent first used them: held back until they are accepted."""
+"""Changed definitions of MCP tools: held back from agents that used the previous one, until they are accepted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from toolwright.core.value import changed
 
 @dataclass(frozen=True, slots=True)
 class HeldBackTools:
-    """Lists without the tools that are held back, these, and what the journal does not know of it yet."""
+    """The listings without the tools that are held back, these tools, and the changes to be recorded."""
 
     listings: Sequence[McpListing]
     tools: tuple[McpDefinition, ...]
@@ -28,7 +28,7 @@ class HeldBackTools:
 def hold_back(
     agent_id: str, listings: Sequence[McpListing], definitions: Sequence[McpDefinition], at: datetime
 ) -> HeldBackTools:
-    """Take out the tools of servers with `hold_changes` whose definition is not the one that was used first."""
+    """Remove the tools of servers with `hold_changes` whose definition differs from the first used one."""
     first = {(each.server, each.tool): each for each in definitions}
     allowed: list[McpListing] = []
     held: list[McpDefinition] = []
@@ -65,7 +65,7 @@ def hold_back(
 
 
 def pin(agent_id: str | None, tool: Tool, at: datetime) -> tuple[PinMcpTool, ...]:
-    """Return the effect that stores the definition of a called tool whose server's changes are held back."""
+    """Return the effect that stores the definition of a called tool if its server has `hold_changes`."""
     call = tool.relation
     if agent_id is None or not isinstance(call, McpCall) or not call.server.hold_changes:
         return ()
@@ -80,19 +80,19 @@ def _digest(tool: Tool) -> str:
 
 
 LEAST, MOST = 0.2, 60.0
-"""Seconds between two questions about a task, whatever its server says."""
-USUAL = 1.0  # where it says nothing
+"""Minimum and maximum seconds between two polls of a task, whatever its server requests."""
+USUAL = 1.0  # if the server does not request an interval
 
 
 def next_check(now: datetime, seconds: float | None) -> datetime:
-    """Return the time of the next question, after so many seconds as the server has said."""
+    """Return the time of the next poll, after the seconds that the server requests, within limits."""
     return now + timedelta(seconds=min(max(USUAL if seconds is None else seconds, LEAST), MOST))
 
 
 def follow(
     call: Call, agent_id: str, task: RemoteTask, space_id: str | None, now: datetime
 ) -> tuple[Effect, ...]:
-    """Return effects by which the task of a call is asked about from now on; its questions are shown in that space."""
+    """Return the effects that start polling the task of a call. Its questions are shown in that space."""
     row = McpTask(
         call_id=call.id,
         thread_id=call.thread_id,

@@ -1,4 +1,4 @@
-"""Tools of an agent's MCP servers, in addition to its own."""
+"""Tools of an agent's MCP servers, in addition to the agent's own tools."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,14 @@ from toolwright.runtime.env.env import ThreadEnv
 from toolwright.runtime.mcp.definitions import HeldBackTools, hold_back
 
 FIRST_WAIT = 5.0
-"""Seconds that a run waits for the first list of a server; after that it goes on without its tools."""
+"""Seconds that a run waits for the first listing of a server. After that it continues without the server's tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpOffer:
-    """The tools of all servers under the names that the agent calls them by. `key` is equal for equal ones.
+    """The tools of all servers under the names that the agent calls them by. Equal offers have the same `key`.
 
-    `held` are held back since they have changed; `news` is what the journal does not know of that yet.
+    `held` are the tools held back since they changed; `news` are the changes to be recorded.
     """
 
     tools: Sequence[Tool]
@@ -41,7 +41,7 @@ class McpOffer:
 
     @property
     def instructions(self) -> tuple[tuple[str, str], ...]:
-        """The instructions of the servers for the model, by server name."""
+        """The servers' instructions for the model, by server name."""
         instructions = [(each.server.name, each.instructions) for each in self.listings]
         return tuple([(name, text) for name, text in instructions if text])
 
@@ -50,7 +50,7 @@ NO_SERVERS = McpOffer((), (), (), ())
 
 
 class McpOffers:
-    """Asks the servers of agents for their tools. None of them keeps a run from its other tools."""
+    """Requests the tools of the agents' servers. An unavailable server does not block the other tools of a run."""
 
     def __init__(
         self, servers: McpServers, store: Store, clock: Clock, first_wait: float = FIRST_WAIT
@@ -78,7 +78,7 @@ class McpOffers:
         return McpOffer(tools, key, listings, errors, held.tools, held.news)
 
     async def prompts(self, server: McpServer, env: ThreadEnv) -> McpPrompts:
-        """Return the prompts that a server offers in a thread with that env; no run waits for them."""
+        """Return the prompts that a server offers in a thread with that env. No run waits for them."""
         target = target_in(server, env)
         return (
             McpPrompts()
@@ -103,12 +103,12 @@ class McpOffers:
 
 
 def env_of_agent(active: ActiveAgent) -> ThreadEnv:
-    """Return the values of an agent alone, of no thread."""
+    """Return the env of the agent alone, without a thread."""
     return ThreadEnv([({}, active.scoped)], ({}, *active.env), active.tenvs, NOTHING, active.tool_env)
 
 
 def target_in(server: McpServer, env: ThreadEnv) -> McpTarget | ListingError:
-    """Return the server with the values of a thread; why there is none."""
+    """Return the server with the thread's variables filled in, or the error if that is impossible."""
     values: dict[str, str] = {}
     secret: set[str] = set()
     for name in server.variables:

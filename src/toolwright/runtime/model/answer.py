@@ -1,4 +1,4 @@
-"""Model answers in the journal: a message, a step, and the calls that it asks for."""
+"""Model answers in the journal: a message, a step, and the requested calls."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -34,7 +34,7 @@ def new_call(
 ) -> Call:
     """Return the row of a call of `active`: `ids` are ours and the model's, `place` is its step and position.
 
-    `tools` are those that it is found among, the ones of `active` if there are none.
+    `tools` are the tools among which it is looked up, by default those of `active`.
     """
     if tools is None and active is not None:
         tools = active.by_name
@@ -61,16 +61,16 @@ def new_call(
     )
 
 
-MOST_WORDS = 200  # characters of the name by which a model says it has answered, and why it has stopped
+MOST_WORDS = 200  # maximum characters of the model name and finish reason in an answer
 
 
 _NUMBER = (int, float)
 
 
 def checked_response(response: ModelResponse, name: str) -> ModelResponse:
-    """Return the answer of the model `name`. The words in which it describes itself are cut.
+    """Return the answer of the model `name`, with its model name and finish reason cut to a maximum length.
 
-    Raises `ModelError` if a model of the user's own has put values of other types into it.
+    Raises `ModelError` if a user-defined model has put values of other types into it.
     """
     model, reason = response.model, response.finish_reason
     texts: list[object] = [response.text, model, reason or ""]
@@ -98,7 +98,7 @@ def checked_response(response: ModelResponse, name: str) -> ModelResponse:
 
 
 def calls_of(context: RunContext, response: ModelResponse, step: int, at: datetime) -> list[Call]:
-    """Return the calls that the model asks for. A call id that it repeats, or leaves out, gets a new one (D3)."""
+    """Return the calls requested by the model. A call id that is repeated or missing is replaced by a new one (D3)."""
     calls: list[Call] = []
     used_ids: set[str] = set()
     active = context.active
@@ -116,7 +116,7 @@ def calls_of(context: RunContext, response: ModelResponse, step: int, at: dateti
 def assistant_message(
     context: RunContext, response: ModelResponse, calls: list[Call], step: int, seq: int, at: datetime
 ) -> Message:
-    """Return the answer as a message at the place `seq`."""
+    """Return the answer as a message at the position `seq`."""
     return Message(
         id=context.new_id("msg"),
         role="assistant",
@@ -134,7 +134,7 @@ def assistant_message(
 
 
 def sent_with(frame: Frame, response: ModelResponse) -> Sent | None:
-    """Return the record of the request that was answered, with the tokens that the provider counted."""
+    """Return the record of the answered request, with the token count of the provider."""
     counted = response.usage.input_tokens or None
     return frame.sent if frame.sent is None or counted is None else changed(frame.sent, counted=counted)
 
@@ -144,7 +144,7 @@ CORRECTION = "fix_"
 
 
 def correction_message(context: RunContext, error: InvalidAnswer, step: int, seq: int) -> Message:
-    """Return the faults of an answer as a user message at the place `seq`, behind the answer."""
+    """Return the errors of an answer as a user message at the position `seq`, after the answer."""
     return Message(
         id=context.new_id(CORRECTION.rstrip("_")),
         role="user",
@@ -198,7 +198,7 @@ def requested_call(
     parent: Call | None = None,
     tools: Mapping[str, Tool] | None = None,
 ) -> Call:
-    """Return a call that no model has asked for, but a handler or a prompt's definition."""
+    """Return a call that no model has requested, but a handler or the definition of a prompt."""
     call_id = context.new_id("call") if call_id is None else call_id
     step = context.run.step_count if parent is None else parent.step
     parent_id = None if parent is None else parent.id
@@ -209,7 +209,7 @@ def requested_call(
 
 
 def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:
-    """Return calls that no model has asked for as a message of the active agent; `by` is None."""
+    """Return calls that no model has requested as a message of the active agent; `by` is None."""
     return Message(
         id=context.new_id("msg"),
         role="assistant",
@@ -224,7 +224,7 @@ def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:
 
 
 def outside_calls(context: RunContext, events: Sequence[InboxEvent], step: int) -> list[Call]:
-    """Return the calls of that step that were made from outside, without the secrets that are known by now."""
+    """Return the external calls of that step, without the secrets known so far."""
     active, first, at = context.root.active, len(context.root.calls), context.clock.now()
     tools = () if active is None else active.by_name
     calls: list[Call] = []
@@ -240,7 +240,7 @@ def outside_calls(context: RunContext, events: Sequence[InboxEvent], step: int) 
 
 
 def message_calls(calls: Sequence[Call]) -> tuple[MessageCall, ...]:
-    """Return calls as the message has them that asks for them."""
+    """Return calls in the form of the message that requests them."""
     return tuple(
         [
             MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)
@@ -263,5 +263,5 @@ def step_row(context: RunContext, response: ModelResponse, number: int, at: date
 
 
 def total_cost(before: float | None, cost: float | None) -> float | None:
-    """Return the sum, None while no price is known."""
+    """Return the sum, or None until a price is known."""
     return before if cost is None else (before or 0.0) + cost

@@ -1,4 +1,4 @@
-"""The model's part of a step: what it is asked, its answer, and how long that may take."""
+"""The model's part of a step: its request, its answer, and the time limits of the answer."""
 
 import asyncio
 import logging
@@ -42,7 +42,9 @@ from toolwright.runtime.prompts.system_prompt import (
 )
 from toolwright.runtime.threads.inbox import preview
 
-SLACK = 0.01  # of the silence that is allowed: the timer is set again no more often, and rings so much later
+SLACK = (
+    0.01  # fraction of the allowed silence: the timer is reset no more often, and fires at most so much later
+)
 
 
 log = logger("toolwright.models")
@@ -58,7 +60,7 @@ def _log_answer(active: ActiveAgent, model: str, response: ModelResponse, second
 
 
 class AnswerLimit:
-    """Ends an answer after so many seconds of silence, when the whole of it takes too long, or by an abort."""
+    """Ends an answer after a time without events, after a total time, or on an abort."""
 
     __slots__ = ("_abort", "_again", "_end", "_loop", "_reading", "_ring", "_silence", "_total")
 
@@ -73,7 +75,7 @@ class AnswerLimit:
         self._again = now + silence * SLACK
 
     def begin(self, reading: "Supervision[Any]") -> None:
-        """Limit this reading."""
+        """Apply the limit to this reading."""
         self._reading = reading
         reading.limit(min(self._loop.time() + self._ring, self._end))
         self._abort.within(reading)
@@ -104,15 +106,15 @@ class AnswerLimit:
 
 
 class ModelRaised(Exception):
-    """A model of the user's own raised something that is not from our error tree; its message is this error's."""
+    """An error raised by a user-defined model that is not one of our errors; it has the original message."""
 
 
 ANSWER_LIMITS = (600.0, 3600.0)
-"""Seconds that a model may be silent within an answer, and that a whole answer may take."""
+"""Maximum seconds without an event within an answer, and maximum seconds of a whole answer."""
 
 
 class ModelAnswers:
-    """Asks models for answers. Nothing here commits but `windows`, which shorten conversations."""
+    """Sends requests to models. Nothing here commits except `windows`, which compact conversations."""
 
     def __init__(
         self,
@@ -174,12 +176,12 @@ class ModelAnswers:
     async def _fitting(
         self, context: RunContext, frame: Frame, active: ActiveAgent, request: ModelRequest
     ) -> ModelResponse | None:
-        """Return the answer to the request, or to a shorter one if it is too long. The thread's own is streamed."""
+        """Return the answer to the request, or to a shorter one if it is too long. Only the thread's own streams."""
         model = await self._model(active)
         request = await self.windows.fit(context, frame, active, model, request, self._summarizing)
         attempt = 1
         while True:
-            stream, active = None, context.active  # shortened conversations have a tool more
+            stream, active = None, context.active  # a compacted conversation has an additional tool
             if frame is context.root:
                 unspoken = await context.where.unspoken() if context.where.seen else NOTHING
                 stream = AnswerStream(context, self._bus, active.by_name, unspoken)
@@ -190,7 +192,9 @@ class ModelAnswers:
                 if (attempt > 1 or frame.is_over) and response is not None:
                     self.windows.accepted(frame, active, model)
                 if frame is not context.root and response is not None and not response.model:
-                    response = changed(response, model=model.name)  # a call that no model has made has none
+                    response = changed(
+                        response, model=model.name
+                    )  # an empty model name marks a call that no model has made
                 return response
             except ContextTooLong as refused:
                 tell = None
@@ -207,7 +211,7 @@ class ModelAnswers:
     async def _summarizing(
         self, context: RunContext | None, model: Model, request: ModelRequest
     ) -> ModelResponse | None:
-        """Return the answer of a model that writes a summary: within the time of the run that waits for it, if any."""
+        """Return the answer of a model that writes a summary, within the time of the run that waits for it, if any."""
         return await self._answer(context, model, request, None)
 
     async def ask_within(self, context: RunContext, frame: Frame) -> ModelResponse | None:
@@ -235,9 +239,9 @@ class ModelAnswers:
         max_tokens: int | None,
         refer: Callable[[Message], Message],
     ) -> list[Message]:
-        """Return the messages of a loop outside, shortened for the agent's model: see `ContextWindows.fit_loop`.
+        """Return the messages of an external loop, shortened for the agent's model; see `ContextWindows.fit_loop`.
 
-        An agent without a model needs `max_tokens`; older turns are left out then, without a summary.
+        An agent without a model needs `max_tokens`; older turns are then left out without a summary.
         """
         model = active.model if active.model is not None else self._default_model
         return await self.windows.fit_loop(
@@ -251,7 +255,7 @@ class ModelAnswers:
         )
 
     async def ask_beside(self, context: RunContext, request: ModelRequest) -> ModelResponse | None:
-        """Return the answer of the active agent's model to another request; None if the run was cancelled."""
+        """Return the answer of the active agent's model to a separate request, or None if the run was cancelled."""
         return await self._answer(context, await self._model(context.active), request, None)
 
     def _request(
@@ -264,7 +268,7 @@ class ModelAnswers:
         turn: int,
         stable: str | None = None,
     ) -> ModelRequest:
-        """Return the request; `stable` is the beginning of the system text that does not change, None for all of it."""
+        """Return the request. `stable` is the unchanging beginning of the system text, or None for all of it."""
         form = active.form
         if context.redactor.secrets:
             system, stable = _redacted(system, stable, context.redactor)
@@ -292,7 +296,7 @@ class ModelAnswers:
         *,
         compacted: bool = False,
     ) -> ModelResponse | None:
-        """Return the answer, or None if its run was cancelled; raises `ModelUnavailable` if it takes too long."""
+        """Return the answer, or None if its run was cancelled. Raises `ModelUnavailable` if it takes too long."""
         silence, total = self._answer_limits
         abort = Cancellation() if context is None else context.abort
         if context is not None and context.trace is not None:
@@ -329,7 +333,7 @@ class ModelAnswers:
     async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> tuple[str, str]:
         """Return the system prompt of an agent with toolkits, and the part of it that does not change.
 
-        A space that it may be in no longer it is put out of (D10).
+        The agent leaves its space if it may no longer be in it (D10).
         """
         await context.where.check(changes, active)
         return await self._sections(
@@ -390,7 +394,7 @@ async def _read(
         return None, error
     except ToolwrightError:
         raise
-    except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
+    except (Exception, SystemExit) as error:  # a user-defined model can raise anything
         raise ModelRaised(error_text(error)) from error
     return response, None
 

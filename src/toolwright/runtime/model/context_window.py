@@ -1,4 +1,4 @@
-"""Context window: makes requests fit into what a model takes, by references, summaries and, at last, omission."""
+"""Context window: fits requests into a model's limit with references, summaries and, as a last resort, omission."""
 
 import asyncio
 from collections import OrderedDict
@@ -62,33 +62,41 @@ from toolwright.wire.event import compacted_event
 
 log = logger("toolwright.models")
 
-MOST_LOGGED = 100  # models for summaries that cannot be made
-SHRINK = (0.8, 0.7, 0.5, 0.4, 0.3)  # of the tokens of a request that was refused without a number, by attempt
+MOST_LOGGED = 100  # models for summaries that could not be created
+SHRINK = (
+    0.8,
+    0.7,
+    0.5,
+    0.4,
+    0.3,
+)  # factors, by attempt, for the tokens of a request that was rejected without a limit
 SUMMARY_SHARE = 0.2  # share of the budget that a summary can take
 AT_ONCE = 1_000_000  # characters that are counted without a thread
 KNOWN_READERS = 100
 KNOWN_MODELS = 1_000
-MOST_OVER = 2  # times the most tokens that an estimate can be over them by mistake
+MOST_OVER = 2  # factor by which an estimate can exceed the maximum tokens by mistake
 MOST_OPEN = 50  # open calls that always stay
-MOST_KEPT = 150  # messages that stay: a statement names each place of up to three rows, and SQLite takes 500
+MOST_KEPT = (
+    150  # messages that stay: a statement names the positions of up to three rows, and SQLite takes 500
+)
 MOST_WAIT = 60.0  # seconds that an answer waits for a summary
-MOST_EDITS = 10  # times that a request is made again because a summary was edited meanwhile
+MOST_EDITS = 10  # number of times that a request is rebuilt because a summary was edited in the meantime
 
 
 Tell: TypeAlias = Callable[[int], Awaitable[tuple[str, int | None]]]
-"""Makes the system text for a request of so many tokens, and the length of its beginning that does not change."""
+"""Builds the system text for a request of so many tokens. Returns it with the length of its stable beginning."""
 
 
 class ConversationChanged(Exception):
-    """The conversation was changed while it was shortened, as by an edited summary: the request is made again."""
+    """The conversation was changed while it was compacted, for example by an edited summary: the request is rebuilt."""
 
 
 class ContextWindows:
-    """Shortens conversations before they are too long for their model, and after a provider has refused a request.
+    """Compacts conversations before they exceed their model's limit, and after a provider has rejected a request.
 
-    `default` is the app's policy, `reader` the tool that opens results which are not shown any more. `models` finds the
-    model that writes summaries. What a provider has refused is remembered for that model, not for its name: another
-    account may have another limit.
+    `default` is the app's policy, `reader` the tool that opens results which are no longer shown. `models` returns the
+    model that writes summaries. A limit learned from a provider's rejection is stored per model object, not per model
+    name, because another account can have another limit.
     """
 
     def __init__(
@@ -100,7 +108,7 @@ class ContextWindows:
     ) -> None:
         self._store = store
         self._models = models
-        self._unusable: list[object] = []  # models for summaries that cannot be made, which was logged
+        self._unusable: list[object] = []  # models for summaries that could not be created, already logged
         self.reader = reader
         self._default = default or DEFAULT_CONTEXT
         self.summaries = Summaries()
@@ -109,10 +117,10 @@ class ContextWindows:
         self._readers: OrderedDict[int, tuple[ActiveAgent, ActiveAgent]] = OrderedDict()
 
     def with_reader(self, active: ActiveAgent, refers: bool = False) -> ActiveAgent:
-        """Return the agent with the tool that opens results which are not shown any more.
+        """Return the agent with the tool that opens results which are no longer shown.
 
-        One that is offered no tools has no results, unless the conversation `refers` to those of an agent before it.
-        One that writes its calls into its answers writes those of this tool there too.
+        An agent without tools has no results, unless the conversation `refers` to results of a previous agent. An agent
+        that writes its calls into its answers writes calls of this tool there too.
         """
         form = active.form
         writes = isinstance(form, ComposedForm)
@@ -140,9 +148,9 @@ class ContextWindows:
         request: ModelRequest,
         ask: AskWithin,
     ) -> ModelRequest:
-        """Return the request, shortened if it has to be. What it leaves out is committed; `frame.sent` records it.
+        """Return the request, compacted if necessary. The compaction is committed; `frame.sent` records the request.
 
-        Its messages are those of the conversation, also where answers have a form: `formed` makes of it what is sent.
+        Its messages are those of the conversation even if answers have a form; `formed` converts them for the model.
         Raises `ContextTooLong` if a single message does not fit.
         """
         if frame.budget[0] is not active or frame.budget[1] is not model:
@@ -168,7 +176,7 @@ class ContextWindows:
                     most = MOST_OVER if policy.max_tokens is None else 1
                     if declared is not None and fitting.tokens > declared * most:
                         raise
-                    # It is too long by an estimate alone, or by a limit that was learned: the provider is to say so.
+                    # Too long only by an estimate or a learned limit: the provider decides.
                     frame.is_over = True
                 request = self._changed(context, frame, fitting, request)
                 sent = formed(context, request)
@@ -188,12 +196,12 @@ class ContextWindows:
         attempt: int,
         tell: Tell | None = None,
     ) -> ModelRequest:
-        """Return a shorter request in place of one that the provider has refused for its length, for so many times now.
+        """Return a shorter request after the provider has rejected one for its length, in the given attempt.
 
-        A limit that it names is learned. `tell` makes the system text for so many tokens. Raises
-        `ContextTooLong` if the request cannot be shorter, or was refused too often.
+        A limit that the provider names is learned. `tell` builds the system text for so many tokens. Raises
+        `ContextTooLong` if the request cannot be shortened, or was rejected too often.
         """
-        frame.budget, frame.is_over = (None, None, None), False  # the budget is less from now on
+        frame.budget, frame.is_over = (None, None, None), False  # the budget is smaller from now on
         fitting = self._fitting(context, frame, model, request, self._policy(context.active), 1)
         fitting.refused = refused
         await in_thread_if_large(texts(fitting.messages), fitting.count)
@@ -231,8 +239,8 @@ class ContextWindows:
     def accepted(self, frame: Frame, active: ActiveAgent, model: Model) -> None:
         """Record that the model accepted the last request's size, after it rejected longer ones.
 
-        Not before: what it refuses for the size of a file says nothing of other conversations. A limit below a request
-        that it has taken is forgotten.
+        A limit is not learned earlier, because a rejection for the size of a file says nothing about other
+        conversations. A learned limit below an accepted request is removed.
         """
         if frame.is_over:
             frame.is_over, frame.budget = False, (None, None, None)
@@ -261,7 +269,7 @@ class ContextWindows:
         """Return the messages of an external loop, shortened if necessary. Nothing is committed.
 
         The loop continues with the returned messages. The agent's policy applies, with `max_tokens` instead of its own
-        if given. Raises `ContextTooLong`, and `InvalidRequest` where no limit is known.
+        limit if given. Raises `ContextTooLong`, and `InvalidRequest` if no limit is known.
         """
         policy = self._policy(active)
         budget = self.most_tokens(active, model) if max_tokens is None else max_tokens
@@ -314,24 +322,24 @@ class ContextWindows:
         return active.prompt.context or active.agent.context or self._default
 
     def _budget(self, context: RunContext, frame: Frame, active: ActiveAgent, model: Model) -> int | None:
-        """Return the most tokens of a request: by the policy, by the model's window, or as its provider has refused."""
+        """Return the maximum tokens of a request, by the policy, the model's window or the provider's rejection."""
         row, budget = frame.compaction(context.side), self.most_tokens(active, model)
         if row is None or row.refused_by != model.name or row.budget is None:
             return budget
         return row.budget if budget is None else min(budget, row.budget)
 
     def most_tokens(self, active: ActiveAgent, model: Model | None) -> int | None:
-        """Return the most tokens of a request that is of no conversation in the journal."""
+        """Return the maximum tokens of a request without a conversation in the journal."""
         learned = self._learned.get((id(model), _answer_of(active)))
         budgets = [self._declared(active, model), None if learned is None else learned[1]]
         return min([each for each in budgets if each is not None], default=None)
 
     def _declared(self, active: ActiveAgent, model: Model | None) -> int | None:
-        """Return the most tokens of a request by the policy or the model's window."""
+        """Return the maximum tokens of a request by the policy or the model's window."""
         return self._policy(active).budget(None if model is None else window_of(model), _answer_of(active))
 
     def _fixed(self, request: ModelRequest, tools: tuple[ToolDefinition, ...] | None = None) -> int:
-        """Return the estimated tokens of the system text and the tools, the request's own unless others are given."""
+        """Return the estimated tokens of the system text and of the tools, by default the request's own."""
         offered = request.tools if tools is None else tools
         return text_tokens(request.system) + len(self.records.tools_text(offered)[0]) // 4
 
@@ -384,12 +392,12 @@ class ContextWindows:
             answer=None if form is None else form.schema,
         )
 
-    # ── shortening ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── compaction ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def _shorten(
         self, context: RunContext, frame: Frame, fitting: Fitting, ask: AskWithin, cause: Cause
     ) -> None:
-        """Shorten the messages, by the mildest measure that is enough, and commit what is left out from now on."""
+        """Compact the messages by the mildest sufficient measure, and commit the compaction."""
         await in_thread_if_large(texts(fitting.messages), fitting.count)
         base, before, key = fitting.row, fitting.tokens, _key(context, frame)
         limit, urgent = fitting.limit, before > fitting.budget
@@ -400,18 +408,18 @@ class ContextWindows:
             digest = await in_thread_if_large(texts(fitting.messages), fitting.digest, written.covers)
             if written.digest == digest:
                 await fitting.leave_out(written.covers, written)
-            else:  # its messages were edited or dropped meanwhile: it is paid for, and not used
+            else:  # its messages were edited or dropped in the meantime: it is paid for, but not used
                 context.run = _paying(context.run, written)
         if fitting.tokens > limit:
             fitting.clear(fitting.policy.keep, least=0 if urgent else fitting.budget * WORTH_CLEARING)
         if fitting.tokens > limit:
             await self._leave_out_older(context, key, fitting, ask, urgent=fitting.tokens > fitting.budget)
         if context.abort.aborted:
-            return  # the model is not asked any more
+            return  # the model is not called any more
         if fitting.tokens > fitting.budget:
             await fitting.squeeze()
         if fitting.row is not base:
-            if fitting.is_guess:  # what is shorter than the request that was refused may be short enough
+            if fitting.is_guess:  # a request shorter than the rejected one can be short enough
                 fitting.budget = max(fitting.budget, fitting.tokens)
             await self._commit(context, frame, fitting, before, cause, measure_of(fitting.row, base))
         if fitting.tokens > fitting.budget:
@@ -420,7 +428,7 @@ class ContextWindows:
     async def _leave_out_older(
         self, context: RunContext, key: Key, fitting: Fitting, ask: AskWithin, *, urgent: bool
     ) -> None:
-        """Send a summary in place of older turns: now if that is urgent, else once it has been written."""
+        """Replace older turns by a summary: now if `urgent`, otherwise after it has been written."""
         policy, count = fitting.policy, fitting.older(fitting.policy.keep)
         covers = fitting.place(count)
         if covers <= fitting.row.cut or not (urgent or policy.summarize):
@@ -444,7 +452,7 @@ class ContextWindows:
     async def _waited_for(
         self, context: RunContext, key: Key, writing: Coroutine[object, object, Summary | None]
     ) -> Summary | None:
-        """Return the summary, or None if it takes too long, or the run is cancelled or out of time."""
+        """Return the summary, or None if it takes too long, the run is cancelled, or the run is out of time."""
         task = asyncio.ensure_future(writing)
         aborted = asyncio.ensure_future(context.abort.wait())
         seconds = (
@@ -466,7 +474,7 @@ class ContextWindows:
             task.cancel()
 
     async def _order(self, active: ActiveAgent, fitting: Fitting, count: int, covers: int) -> Order | None:
-        """Return the request for a summary, or None if its model cannot be made."""
+        """Return the order for a summary, or None if its model cannot be created."""
         policy, model = fitting.policy, fitting.model
         if policy.summarize_with is not None:
             try:
@@ -492,12 +500,12 @@ class ContextWindows:
         )
 
     async def _kept(self, context: RunContext, omitted: Sequence[Message], room: int) -> set[int]:
-        """Return the places of messages that stay for now: what began the run, and open calls with their results."""
+        """Return the positions of messages that stay for now: the run's start, and open calls with their results."""
         seqs = set[int]()
         for message in omitted:
             if (
                 message.role != "user"
-                or message.by is not None  # said by the other side, whom this one hears as a user
+                or message.by is not None  # written by the other side, which is a user for this side
                 or message.run_id != context.run.id
                 or message.id.startswith(CORRECTION)
             ):
@@ -518,15 +526,15 @@ class ContextWindows:
     async def _commit(
         self, context: RunContext, frame: Frame, fitting: Fitting, before: int, cause: Cause, measure: Measure
     ) -> None:
-        """Commit what is left out from now on. The run pays for the summary.
+        """Commit the compaction. The run pays for the summary.
 
-        Raises `ConversationChanged`: then the request is made again.
+        Raises `ConversationChanged`, after which the request is rebuilt.
         """
         run, paid = context.run, fitting.unpaid
         assert fitting.model is not None, "a run has asked it"
         before_it, refused_by = frame.compaction(context.side), fitting.model.name
         if before_it is not None and (before_it.refused_by, before_it.budget) == (refused_by, fitting.budget):
-            cause = "refused"  # its limit holds for what follows too
+            cause = "refused"  # its limit applies to later compactions too
         is_limit = cause == "refused" and not (fitting.is_guess and _has_images(frame.messages))
         row = changed(
             fitting.row,
@@ -556,7 +564,7 @@ class ContextWindows:
                 context.thread.id,
                 answer,
             )
-            context.run = run  # it pays for a summary that is not used as well
+            context.run = run  # it pays even for a summary that is not used
             raise ConversationChanged
         if fitting.begins_with_header:
             fitting.messages[0] = header(row)
@@ -567,12 +575,12 @@ def _paying(run: Run, summary: Summary) -> Run:
 
 
 def _answer_of(active: ActiveAgent) -> int | None:
-    """Return the most tokens of an agent's answers, or None if that is left to the provider."""
+    """Return the maximum tokens of an agent's answers, or None if the provider decides."""
     return None if active.settings is None else active.settings.max_tokens
 
 
 def formed(context: RunContext, request: ModelRequest) -> ModelRequest:
-    """Return the request as its model is sent it: with the messages in the form of the agent's answers."""
+    """Return the request as sent to its model: with the messages in the form of the agent's answers."""
     active = context.active
     if active.form is None:
         return request
@@ -581,7 +589,7 @@ def formed(context: RunContext, request: ModelRequest) -> ModelRequest:
 
 
 def _has_images(messages: Sequence[Message]) -> bool:
-    """Return whether a refusal may be for the size of a file."""
+    """Return whether a rejection can be caused by the size of a file."""
     return any(map(has_images, messages))
 
 

@@ -1,4 +1,4 @@
-"""Fitting: one conversation that is shortened until it fits: references, a summary or a note, fewer of the newest."""
+"""Fitting: compacts one conversation until it fits: references, a summary or a note, fewer of the newest messages."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -30,17 +30,19 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.conversation import MOST_OFF
 from toolwright.runtime.model.summaries import Summary, last_lines
 
-OWN_SHARE = 0.2  # share of the budget that the messages which began the run can take of what always stays
-LINES_SHARE = 0.1  # share of the budget that the last lines of spaces can take
+OWN_SHARE = (
+    0.2  # share of the budget that the messages which started the run can take of those that always stay
+)
+LINES_SHARE = 0.1  # share of the budget that the last messages of spaces can take
 HEADER_SHARE = (
-    0.4  # share of the budget that it and its notes can take where nothing else is left to leave out
+    0.4  # share of the budget that the header and its notes can take if nothing else can be left out
 )
 WORTH_CLEARING = (
-    0.1  # share of the budget that references alone must save: each time the cached prefix is lost
+    0.1  # minimum share of the budget that references alone must save: each time the cached prefix is lost
 )
 
-LEAST_LIMIT = 100  # tokens: a provider that names a lower limit is not believed
-MOST_SAID = 300  # characters of a provider's message that an error quotes
+LEAST_LIMIT = 100  # tokens: a lower limit of a provider is ignored
+MOST_SAID = 300  # maximum characters of a provider's message that an error quotes
 
 UNPIN = "Unpin it."
 EDIT_SUMMARY = "Edit or remove the summary."
@@ -53,23 +55,23 @@ SUMS = {
     "assistant": ("The {} answers of the agent have, with their calls, some", FEWER_CALLS),
     "user": ("The {} messages that the agent is to answer have some", SEND_LESS),
 }
-"""Kinds of messages that are too long together, and what to do."""
+"""Kinds of messages that are too long together, and the remedy."""
 
 Keep = Callable[[Sequence[Message], int], Awaitable[set[int]]]
-"""Returns the places of the messages that stay, of some that are left out; they have at most so many tokens."""
+"""Returns the positions of those omitted messages that must stay, within so many tokens."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Fitting:
-    """A conversation that is made to fit into `budget` tokens: its messages, and the row that says what is left out.
+    """A conversation to be fitted into `budget` tokens: its messages, and the row that records its compaction.
 
-    `fixed` are the estimated tokens of what is sent with it: system text, tools. The provider counts `factor` tokens
-    for each that is estimated. Messages at places after `last` are not committed: no row may name them. `who` and the
-    `model` are those of the request. `keep` says what stays, `refer` makes the reference to a result, `form` makes of
-    a message what the model is sent of it, and `redact` takes the secrets out of a summary. `unpaid` is a summary in
-    the row that no run has paid for. `refused` is the provider's error for a longer request; the `budget` `is_guess`
-    unless that error names it. `opening` are the estimated tokens of a composed request's own messages, a part of
-    `fixed`. Messages that arrived for one step are parted only if it `divides_steps`.
+    `fixed` are the estimated tokens sent in addition to the messages: system text, tools. The provider counts `factor`
+    tokens for each estimated token. Messages at positions after `last` are not committed, so no row may refer to them.
+    `who` and the `model` are those of the request. `keep` returns the messages that must stay, `refer` returns the
+    reference to a result, `form` converts a message to the form sent to the model, and `redact` redacts a summary.
+    `unpaid` is a summary in the row that no run has paid for. `refused` is the provider's error for a longer request;
+    the `budget` `is_guess` unless that error names it. `opening` are the estimated tokens of a composed request's own
+    messages, a part of `fixed`. Messages that arrived for one step are separated only if it `divides_steps`.
     """
 
     messages: list[Message]
@@ -99,7 +101,7 @@ class Fitting:
 
     @property
     def tokens(self) -> int:
-        """The tokens of the whole request as the provider counts them."""
+        """The tokens of the whole request, in the provider's count."""
         return int(self.estimate * self.factor)
 
     @property
@@ -110,7 +112,7 @@ class Fitting:
         return self._counted[1]
 
     def count(self) -> None:
-        """Count the messages, and find where they can be cut in two. Of many that takes its time."""
+        """Count the messages, and find the positions at which they can be cut. Slow for many messages."""
         sizes = [*map(self._size, self.messages)]
         self._counted = self.messages, sizes, boundaries(self.messages, within_steps=self.divides_steps)
 
@@ -119,16 +121,16 @@ class Fitting:
 
     @property
     def limit(self) -> float:
-        """The tokens, as the provider counts them, from which on the request is made shorter."""
+        """The number of tokens, in the provider's count, from which the request is compacted."""
         return limit_of(self.budget, self.fixed * self.factor, self.policy)
 
     def room(self, share: float) -> int:
-        """Return the estimated tokens of messages that have this share of what the fixed parts leave to them."""
+        """Return the estimated tokens for messages: this share of the budget without the fixed parts."""
         return max(int((self.budget / self.factor - self.fixed) * share), 0)
 
     def older(self, share: float) -> int:
-        """Return the number of messages before the newest ones that have this share of the budget."""
-        last = self.last  # what is not committed yet may never be, and its places then are other messages'
+        """Return the number of messages older than the newest ones within this share of the budget."""
+        last = self.last  # uncommitted messages can be dropped, and their positions then belong to others
         committed = None
         if last is not None:
             committed = sum(each.seq is None or each.seq <= last for each in self.messages)
@@ -136,11 +138,11 @@ class Fitting:
         return cut_for(self._counted[2], sizes, self.room(share), committed)
 
     def place(self, count: int) -> int:
-        """Return the place in the thread of the last of so many messages."""
+        """Return the position in the thread of the last of the first `count` messages."""
         return max([each.seq or 0 for each in self.messages[:count]], default=0)
 
     def digest(self, covers: int) -> bytes:
-        """Return the digest of the messages up to that place, the same whether results are shown or are references."""
+        """Return the digest of the messages up to that position: the same for results and for their references."""
         digest = blake2b(digest_size=16)
         for each in self.messages:
             if each.seq is not None and each.seq <= covers:
@@ -151,7 +153,7 @@ class Fitting:
     # ── the three measures ──────────────────────────────────────────────────────────────────────────────────
 
     def clear(self, keep: float | None, least: float = 0) -> None:
-        """Send references in place of the older results, or of all if `keep` is None; if that saves enough tokens."""
+        """Replace the older results, or all if `keep` is None, by references if that saves at least `least` tokens."""
         older = self.messages if keep is None else self.messages[: self.older(keep)]
         cleared = max([each.seq or 0 for each in older if each.role == "tool" and is_long(each)], default=0)
         if not cleared:
@@ -165,18 +167,18 @@ class Fitting:
             self.messages, self.row, self._counted = was
 
     def _replace(self, form: Callable[[Message], Message], row: Compaction) -> None:
-        """Send of each result in the journal what `form` makes of it, as `row` says from now on."""
+        """Replace each result in the journal by `form` of it, as recorded by `row`."""
         messages, counted = self.messages, self._counted
         self.messages = [
             form(each) if each.role == "tool" and each.seq is not None else each for each in messages
         ]
         pairs = zip(messages, self.messages, counted[1], strict=True)
         sizes = [size if old is new else self._size(new) for old, new, size in pairs]
-        self._counted = self.messages, sizes, counted[2]  # a reference changes no place to cut at
+        self._counted = self.messages, sizes, counted[2]  # a reference changes no position at which to cut
         self.row = row
 
     async def leave_out(self, cut: int, summary: Summary | None) -> None:
-        """Leave out the messages up to that place, for a summary of them, or with a note of how many they are."""
+        """Leave out the messages up to that position, replaced by a summary or by a note with their number."""
         row = self.row
         omitted = [each for each in self.messages if each.seq is not None and each.seq <= cut]
         old = self.messages[0] if self.begins_with_header else None
@@ -209,7 +211,7 @@ class Fitting:
         self.messages = [header(row), *[each for each in stay if each is not old]]
 
     async def squeeze(self) -> None:
-        """Keep less and less of the newest messages while the request is too long. The last step stays."""
+        """Keep fewer and fewer of the newest messages while the request is too long. The last step stays."""
         for share in (0.2, 0.1, 0.0):
             self.clear(share)
             await self._keep_newest(share)
@@ -241,7 +243,7 @@ class Fitting:
         return self.tokens <= self.budget
 
     async def _keep_newest(self, share: float) -> None:
-        """Leave out all but the newest messages that have this share of the budget, if the request is too long."""
+        """If the request is too long, leave out all but the newest messages within this share of the budget."""
         cut = 0 if self.fits else self.place(self.older(share))
         if cut > self.row.cut:
             await self.leave_out(cut, None)
@@ -256,7 +258,7 @@ class Fitting:
         self._replace(lambda each: bare_reference(each, self.refer), row)
 
     def _shorten_header(self) -> None:
-        """Cut the text in place of the left-out messages, if the request is too long and that text is a large part."""
+        """If the request is too long, cut the text that replaces the omitted messages if it is a large part."""
         most = int(self.budget * HEADER_SHARE / self.factor)
         if not self.fits and self.begins_with_header and text_tokens(self.row.text) > most:
             self.row = changed(self.row, text=cut_to_tokens(self.row.text, most))
@@ -264,16 +266,16 @@ class Fitting:
 
     @property
     def begins_with_header(self) -> bool:
-        """Return whether the first message replaces omitted ones; it can contain a caller's message too."""
+        """Return whether the first message replaces omitted ones. It can contain a caller's message too."""
         first = self.messages[0] if self.messages else None
         return first is not None and first.id.startswith(HEADER) and (first.within or "") == self.row.within
 
     def too_long(self) -> ContextTooLong:
-        """Return the error that names what does not fit, and what to do."""
+        """Return the error that names the largest part and the remedy."""
         what, size, remedy = self._largest()
         name, budget = "the model" if self.model is None else self.model.name, self.budget
         most = quantity(budget, "token")
-        if self.refused is not None:  # then the budget is no more than a guess, unless the provider named it
+        if self.refused is not None:  # the budget is only a guess, unless the provider named it
             limit = self.refused.limit
             most = "fewer" if limit is None else quantity(limit, "token")
             most = f"{most}: {brief(self.refused.message, MOST_SAID).rstrip('.')}"
@@ -282,7 +284,7 @@ class Fitting:
         )
 
     def _largest(self) -> tuple[str, int, str]:
-        """Return what has the largest part of what cannot be left out, its estimated tokens, and what to do."""
+        """Return the title of the largest part that cannot be left out, its estimated tokens, and the remedy."""
         room = self.budget / self.factor
         own_tokens = self.fixed - self.opening
         if self.fixed > room / 2 and self.opening > own_tokens:
@@ -308,14 +310,14 @@ class Fitting:
 
 
 def limit_of(budget: int, fixed: float, policy: Context) -> float:
-    """Return the number of tokens above which a request is shortened; system text and tools cannot be."""
+    """Return the number of tokens above which a request is compacted; system text and tools cannot be shortened."""
     return fixed + max(budget - fixed, 0) * policy.start_at
 
 
 def identity_of(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | None]:
-    """Return the most tokens of a request as the provider names them, and those that it counted in the refused one.
+    """Return the provider's maximum tokens of a request, and its count of the rejected request.
 
-    Both are without the room for the answer, and None where it does not say them, or says what cannot be.
+    Both exclude the room for the answer. They are None if the provider does not name them, or if they are implausible.
     """
     answer = refused.answer or 0
     limit = None if refused.limit is None else refused.limit - answer
@@ -330,7 +332,7 @@ def identity_of(refused: ContextTooLong, estimate: int) -> tuple[int | None, int
 
 
 def row_of_loop(messages: Sequence[Message]) -> Compaction:
-    """Return the row of a conversation outside: what its header says is left out of it."""
+    """Return the compaction row of an external conversation, according to its header."""
     first = messages[0]
     summary, omitted = read_header(first.content) if first.id.startswith(HEADER) else (None, 0)
     model = None if summary is None else "before"
@@ -340,7 +342,7 @@ def row_of_loop(messages: Sequence[Message]) -> Compaction:
 
 
 async def keep_task(messages: Sequence[Message], omitted: Sequence[Message], room: int) -> set[int]:
-    """Return the place of the user's last message, the task of the loop, if it is left out and has room."""
+    """Return the position of the user's last message, the task of the loop, if it is omitted and there is room."""
     tasks = [each for each in messages if each.role == "user" and each.seq is not None and not each.pinned]
     task = tasks[-1] if tasks else None
     if task is None or task.seq is None or not any(each is task for each in omitted):
@@ -349,13 +351,13 @@ async def keep_task(messages: Sequence[Message], omitted: Sequence[Message], roo
 
 
 def may_be_open(message: Message) -> bool:
-    """Return whether the call of a tool message can still get a result: its message is short and says so."""
+    """Return whether the call of a tool message can still get a result: the message is short and says so."""
     text = message.content
     return len(text) <= 2_000 and ("pending" in text or "timed out" in text)
 
 
 def step_of(messages: Sequence[Message], call_id: str) -> set[int]:
-    """Return the places of the answer that made the call, and of the results of all its calls."""
+    """Return the positions of the answer that made the call, and of the results of all its calls."""
     caller = next((each for each in messages if any(call.id == call_id for call in each.calls)), None)
     if caller is None or caller.seq is None:
         return set()

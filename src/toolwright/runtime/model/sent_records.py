@@ -1,4 +1,4 @@
-"""Records of what models were sent: the digests of a request, and the texts that they refer to."""
+"""Records of requests sent to models: the digests of a request, and the texts that they refer to."""
 
 import json
 from collections import OrderedDict
@@ -13,14 +13,14 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
 
 KNOWN_TEXTS, KNOWN_TOOLS = 10_000, 100
-KNOWN_LAST = 100  # threads whose last changing text is known
-MOST_CHANGES = 0.5  # share of a text that its changes to the one before may have to be kept in its place
-MOST_STEPS = 20  # texts that are read, one after another, to make a whole one of its changes
+KNOWN_LAST = 100  # threads whose last changing text is cached
+MOST_CHANGES = 0.5  # maximum size of a stored difference to the previous text, as a share of the text
+MOST_STEPS = 20  # maximum number of stored differences to read to rebuild a text
 
 
 @dataclass(slots=True)
 class _Last:
-    """The last changing text of a thread, and how many others it is made of."""
+    """The last changing text of a thread, and the number of differences that it is built from."""
 
     digest: str
     lines: list[str]
@@ -29,7 +29,7 @@ class _Last:
 
 
 class SentRecords:
-    """Makes the records of requests. It knows which texts are in the journal, and the tools that were sent last."""
+    """Builds the records of requests. Caches which texts are in the journal, and the last sent tools."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
@@ -56,7 +56,7 @@ class SentRecords:
         budget: int | None,
         digest: str,
     ) -> None:
-        """Set the record of a request, and the texts that it refers to if they may not be in the journal."""
+        """Set the record of a request, and the texts that it refers to if they can be missing from the journal."""
         system, tools, digests = frame.printed
         if system != request.system or tools is not request.tools:
             digests = self._texts(context, frame, request)
@@ -77,7 +77,7 @@ class SentRecords:
         tools, tools_digest = self.tools_text(request.tools)
         digests = text_digest(stable), text_digest(changing), tools_digest
         own, agent_id = context.thread.id, context.active.agent_id
-        # A request brings its own system text, and an agent of the API's can be deleted with all that it was told.
+        # A request brings its own system text, and an agent configured over HTTP can be deleted with all its texts.
         shared = "" if is_declared_id(agent_id) and context.thread.agent != REQUESTS.id else own
         texts = [(shared, digests[0], stable), (own, digests[1], changing), (shared, digests[2], tools)]
         frame.texts = tuple(
@@ -93,9 +93,9 @@ class SentRecords:
         return digests
 
     def _in_short(self, thread_id: str, digest: str, text: str) -> str:
-        """Return the changes of a text to the one before it in its thread, or the text if that is not shorter.
+        """Return the difference of a text to the previous one in its thread, or the text if that is not shorter.
 
-        What was said in channels is a part of each request, and has but a few new lines at each.
+        Recent channel messages are a part of each request, with only a few new lines each time.
         """
         last, stored = self._last.pop(thread_id, None), text
         this = self._last[thread_id] = _Last(digest, text.split("\n"))
@@ -108,7 +108,7 @@ class SentRecords:
         return stored
 
     def tools_text(self, tools: tuple[ToolDefinition, ...]) -> tuple[str, str]:
-        """Return the tools as JSON, and its digest. They are kept as long as the same tuple is sent."""
+        """Return the tools as JSON, and its digest. They are cached while the same tuple is sent."""
         if not tools:
             return "", ""
         cached = self._tools.get(id(tools))

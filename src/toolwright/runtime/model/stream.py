@@ -1,4 +1,4 @@
-"""Live deltas of a model's answer: merged to 20 a second, never recorded, redrawn when an attempt begins again."""
+"""Live deltas of a model's answer: merged to 20 a second, never recorded, restarted when an attempt starts again."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,13 +27,15 @@ class _Stream:
     shown: str = ""
 
 
-MOST_SHOWN = 32 * 1024  # characters; of more than that only what is new is shown, and of this no more either
+MOST_SHOWN = (
+    32 * 1024
+)  # characters; a longer text is shown by its deltas only, and each delta is cut to this length
 
 
 class SpaceStream:
-    """Shows the words of `send_message`, and the arguments of visible calls, to those who follow the space.
+    """Publishes the text of `send_message`, and the arguments of visible calls, to followers of the space.
 
-    A stream has the id that its call will have. One whose call comes to nothing is taken back: `aborted`.
+    A stream has the id of its later call. The stream of a call that is not made is withdrawn: `aborted`.
     """
 
     def __init__(self, context: RunContext, bus: Bus, tools: Mapping[str, Tool]) -> None:
@@ -50,12 +52,12 @@ class SpaceStream:
         return self._space_id is not None and self._bus.wanted_in(self._space_id)
 
     def takes(self, name: str) -> bool:
-        """Return whether calls of that tool are seen in the space."""
+        """Return whether calls of that tool are shown in the space."""
         tool = self._tools.get(name)
         return self._speaks(name) or (tool is not None and tool.visible)
 
     def show(self, index: int, name: str, arguments: str, delta: str, redactor: Redactor) -> None:
-        """Publish the grown arguments of a call, `delta` at their end. They are redacted."""
+        """Publish the arguments of a call received so far, redacted; `delta` is the new end of them."""
         stream = self._streams.get(index)
         begins = stream is None
         if stream is None:
@@ -110,19 +112,19 @@ class SpaceStream:
 
 
 def _redacted_text(text: str, redactor: Redactor) -> str:
-    """Return the words without secrets, also those that JSON had spelled in another way."""
+    """Return the redacted text, also for secrets that the JSON had escaped."""
     return redactor.so_far(text)[0] if redactor else text
 
 
 INTERVAL = 0.05  # seconds between two deltas of one stream
 
-_TEXT = -1  # the place of the text among the parts of an answer; calls have theirs
+_TEXT = -1  # the index of the text among the parts of an answer; calls have their own
 
 
 class AnswerStream:
-    """Shows an answer while it is being generated, to those who follow its thread, its run or its space.
+    """Publishes an answer while it is generated, to followers of its thread, its run or its space.
 
-    No secret of the thread is in it, and none of those that must stay `unspoken` in its space.
+    It is redacted for the secrets of the thread and, in its space, for the `unspoken` secrets.
     """
 
     def __init__(
@@ -136,12 +138,12 @@ class AnswerStream:
         self._parts: dict[int, _Part] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._attempt = ""
-        self._in_space: SpaceStream | None = None  # once something was said
+        self._in_space: SpaceStream | None = None  # set once there is something to show
         self._unspoken = unspoken
         self._run_redactor, self._redactor_of_all = NOTHING, unspoken
 
     def show(self, event: ModelEvent) -> None:
-        """Show one event of the model. All of it is kept, since a follower may come in the middle."""
+        """Publish one event of the model. The text so far is kept, because a follower can join later."""
         if self._in_space is None:
             self._in_space = SpaceStream(self._context, self._bus, self._tools)
         match event:
@@ -167,7 +169,7 @@ class AnswerStream:
             part.whole = True
 
     def close(self) -> None:
-        """Show what is left. Of an answer that broke off, what could be the start of a secret is never shown."""
+        """Publish the rest. If the answer ended early, a text that could be the start of a secret is not shown."""
         if self._in_space is None:
             return
         if self._timer is not None:
@@ -181,7 +183,7 @@ class AnswerStream:
 
     @property
     def _redactor(self) -> Redactor:
-        """The redactor of all secrets that must not be shown: a run can learn more while it executes."""
+        """The redactor of all secrets that must not be shown. A run can learn more secrets while it executes."""
         if self._run_redactor is not self._context.redactor:
             self._run_redactor = self._context.redactor
             self._redactor_of_all = self._run_redactor.with_secrets(self._unspoken.secrets)
@@ -218,14 +220,14 @@ class AnswerStream:
 class _Part:
     """One stream of an answer: its text, or the arguments of one of its calls.
 
-    What could be the start of a secret is held back until more has come, or the part is whole.
+    A text that could be the start of a secret is held back until more text arrives or the part is complete.
     """
 
     __slots__ = ("came", "fresh", "held", "name", "shown", "text", "whole")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.text = ""  # what was shown
+        self.text = ""  # the published text
         self.came = ""
         self.whole = False
         self.held = False

@@ -1,1 +1,1 @@
-"""Calls that are executed from outside: listed, offered, claimed, settled."""
+"""Calls that are executed outside: listed, offered, claimed, settled."""

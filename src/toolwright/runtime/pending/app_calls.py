@@ -1,4 +1,4 @@
-"""Calls of the app's tools by hosts outside: each in a thread of its own, so that it is a row from its beginning."""
+"""Calls of the app's tools by MCP hosts: each is stored in a thread of its own from its start."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,7 +30,7 @@ EVERY: tuple[CallStatus, ...] = (
 
 @value
 class AppCall:
-    """The ids of a call that a host makes: of the call, of its thread and of the run there."""
+    """The ids of a host's call: of the call, of its thread and of its run."""
 
     id: str
     thread_id: str
@@ -40,8 +40,7 @@ class AppCall:
 class AppCalls:
     """Makes calls of the app's tools, and finds them again, whichever process has made them.
 
-    A caller is who a thread belongs to: `user_id` makes a call theirs, `users` are whose calls may be found, None for
-    everybody's.
+    `user_id` is the owner of a call's thread. `users` are the owners whose calls may be found, or None for all.
     """
 
     def __init__(self, parts: ToolkitParts, runs: Runs, calls: PendingCalls) -> None:
@@ -51,7 +50,7 @@ class AppCalls:
 
     @property
     def tools(self) -> Toolset:
-        """The tools that hosts may call. Raises `DefinitionError` for what cannot be called so."""
+        """The tools that hosts may call. Raises `DefinitionError` for tools that cannot be called by hosts."""
         return self._parts.catalog.app_tools.tools
 
     @property
@@ -61,17 +60,17 @@ class AppCalls:
 
     @property
     def cipher(self) -> Cipher:
-        """Seals what a host is to carry back to any process of this journal."""
+        """Encrypts state that a host returns to any process of this journal."""
         return self._parts.cipher
 
     def new(self, other: Call | None = None) -> AppCall:
-        """Return the ids of a new call, in a thread of its own, or in that of another call."""
+        """Return the ids of a new call, in a new thread or in the thread of another call."""
         new_id = self._parts.new_id
         thread_id = new_id("thr") if other is None else other.thread_id
         return AppCall(id=new_id("call"), thread_id=thread_id, run_id=new_id("run"))
 
     async def make(self, call: AppCall, name: str, arguments: object, user_id: str | None = None) -> None:
-        """Post the call; its row has the result. `arguments` are validated like those of a model."""
+        """Post the call; its row will hold the result. `arguments` are validated like arguments from a model."""
         parts, now = self._parts, self._parts.clock.now()
         thread = Thread(id=call.thread_id, agent=APP_TOOLS.id, user_id=user_id, created_at=now)
         written = await in_thread_if_large(arguments, write_input, arguments)
@@ -79,7 +78,7 @@ class AppCalls:
         await self._post(thread, call, name, written)
 
     async def make_in_thread_of(self, call: AppCall, other: Call, name: str, arguments: object) -> None:
-        """Make the call in the thread of a finished one, with the values that were set there since."""
+        """Make the call in the thread of a finished call, with the variables set there since."""
         await self.check_thread(other.thread_id, None)
         thread = await self._parts.store.thread(other.thread_id)
         assert thread is not None, "it was there a moment ago"
@@ -103,16 +102,16 @@ class AppCalls:
             yield CallWatch(self, call, follower)
 
     async def get_row(self, call: AppCall) -> Call | None:
-        """Return the call as it is now; None before it has begun."""
+        """Return the current call, or None before it has started."""
         return await self._parts.store.call(call.id)
 
     async def is_lost(self, call: AppCall) -> bool:
-        """Return whether the call could never begin, since its event was set aside."""
+        """Return whether the call will never start, because its event was parked."""
         event = await self._parts.store.inbox_event(call.thread_id, f"ask_{call.id}")
         return event is None or event.status == "failed"
 
     async def find(self, call_id: str, users: Sequence[str] | None) -> Call:
-        """Return the call of that id, made by a host as one of these users; `NotFound` for any other."""
+        """Return the call with that id, made by a host as one of these users. Raises `NotFound` for any other call."""
         call = await self._calls.get(call_id)
         if call.parent_id is not None:
             raise NotFound(f"There is no call {call_id!r}.")
@@ -120,27 +119,27 @@ class AppCalls:
         return call
 
     async def check_thread(self, thread_id: str, users: Sequence[str] | None) -> None:
-        """`NotFound` unless the thread is that of a call which a host has made as one of these users."""
+        """Raise `NotFound` unless the thread belongs to a call that a host has made as one of these users."""
         thread = await self._parts.store.thread(thread_id) if can_be_id(thread_id) else None
         theirs = thread is not None and (users is None or thread.user_id in users)
         if thread is None or not theirs or thread.agent != APP_TOOLS.id:
             raise NotFound(f"There is no thread {thread_id!r}.")
 
     async def list(self, sees: CallVisibility | None, limit: int, offset: int) -> Sequence[Call]:
-        """Return calls that hosts have made, the oldest first; those that `sees` may see if it is given."""
+        """Return calls made by hosts, the oldest first, optionally only those that `sees` may see."""
         return await self._calls.list(status=EVERY, agent=APP_TOOLS.id, sees=sees, limit=limit, offset=offset)
 
     async def nested_calls(self, call: Call | AppCall, limit: int) -> Sequence[Call]:
-        """Return other calls of the same run, in order: those that the call has made."""
+        """Return the other calls of the same run, in order: those made by the call."""
         calls = await self._calls.list(status=EVERY, run_id=call.run_id, limit=limit)
         return [each for each in calls if each.id != call.id]
 
     def result(self, call: Call) -> ToolResult | None:
-        """Return the result of the call, None as long as it has none."""
+        """Return the result of the call, or None if it has none yet."""
         return None if call.result is None else result_from_json(call.result)
 
     async def cancel(self, call: Call | AppCall) -> None:
-        """Stop the call, whatever executes it; a finished call stays as it is."""
+        """Cancel the call, whatever executes it. A finished call is not changed."""
         with suppress(RunOver, NotFound):
             await self._runs.cancel(call.run_id)
             return
@@ -149,7 +148,7 @@ class AppCalls:
 
 
 class CallWatch:
-    """A reader of what happens to one call."""
+    """A follower of one call's events."""
 
     def __init__(self, calls: AppCalls, call: AppCall, follower: Follower) -> None:
         self._calls = calls
@@ -161,10 +160,10 @@ class CallWatch:
         return await self._follower.next(timeout)
 
     async def row(self) -> Call | None:
-        """Return the call as it is now; None before it has begun."""
+        """Return the current call, or None before it has started."""
         return await self._calls.get_row(self._call)
 
 
 def call_of(call: Call) -> AppCall:
-    """Return the ids of a call whose row was read."""
+    """Return the ids of a call, given its row."""
     return AppCall(id=call.id, thread_id=call.thread_id, run_id=call.run_id)

@@ -1,7 +1,7 @@
-"""Tasks that MCP servers execute for calls: asked about until they are over, also by the next process.
+"""MCP tasks: tasks that MCP servers execute for calls, polled until they finish, also after a restart.
 
-A call whose server has made a task of it is pending, or waits for as long as its timeout says. Its row here says which
-task; a timer asks the server how far it is. What the task asks a person is a call below the call.
+A call whose server has created a task is pending, or waits until its timeout. A row stores the task; a timer polls the
+server for its status. A task's question to a person is a nested call of the call.
 """
 
 import hashlib
@@ -49,20 +49,20 @@ from toolwright.wire.result import result_from_json
 log = logger("toolwright.mcp")
 
 DOWN = 30.0
-"""Seconds until a server that could not be asked is asked again."""
+"""Seconds until an unreachable server is polled again."""
 AT_ONCE = 100
-"""Looks at the tasks of one server that are under way at a time: more would hold up the runs of others."""
+"""Concurrent polls of one server's tasks: more would delay the runs of others."""
 CROWDED = 10.0
-"""Seconds for which a look is put off while so many are under way; up to twice as many, each its own."""
+"""Seconds by which a poll is delayed while so many are in progress; up to twice as many, different for each task."""
 MOST_QUESTIONS = 20
-"""Questions that one task may ask."""
+"""Maximum number of questions that one task may ask."""
 PATIENCE = 0.1
 """Factor of a task's age after which it is polled again, so that long tasks are polled less often."""
 _UNANSWERED: JSONObject = {"action": "cancel"}
 
 
 class McpTasks:
-    """Asks servers about the tasks of calls, hands in their results, and answers what they ask."""
+    """Polls servers for the tasks of calls, submits their results, and answers their questions."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class McpTasks:
         self._membership = membership
         self._clock = services.clock
         self._new_id = services.new_id
-        self._looks = Counter[str]()  # under way, by the keys of targets
+        self._looks = Counter[str]()  # polls in progress, by the keys of targets
 
     async def poll(self, call_id: str) -> None:
-        """Ask about the task of that call: what its timer is for."""
+        """Poll the task of the call. Called by the task's timer."""
         task, call = await self._store.mcp.task(call_id), await self._store.call(call_id)
         if task is None or call is None:
             return
@@ -119,7 +119,7 @@ class McpTasks:
 
     @contextmanager
     def _count_poll(self, target: McpTarget) -> Generator[None]:
-        """Count a look at the server."""
+        """Count a poll of the server in progress."""
         self._looks[target.key] += 1
         try:
             yield
@@ -144,10 +144,10 @@ class McpTasks:
                 await self._again(task, max(state.poll or 0.0, age * PATIENCE) or None)
 
     async def _end(self, task: McpTask, call: Call, result: ToolResult) -> None:
-        """Hand the result in, and forget the task; if this ends between the two, it is handed in once."""
+        """Submit the result, then delete the task. The result is submitted once even if the process stops."""
         try:
             await self._hand_in(call, result)
-        except (InvalidRequest, TooLarge, Unwritable) as error:  # the result cannot be kept
+        except (InvalidRequest, TooLarge, Unwritable) as error:  # the result cannot be stored
             await self._hand_in(call, ToolResult.fail(error.message, error_code=error.code))
         await self._drop(task)
 
@@ -158,7 +158,7 @@ class McpTasks:
             log.info("The result of the task of the call %s was rejected: %s", call.id, error.message)
 
     async def _forget(self, task: McpTask, target: McpTarget | None) -> None:
-        """Cancel the task at its server: no run waits for it. Raises `McpUnavailable`."""
+        """Cancel the task at its server, because no run waits for it. Raises `McpUnavailable`."""
         if target is not None:
             try:
                 with self._count_poll(target):
@@ -168,14 +168,14 @@ class McpTasks:
         await self._drop(task)
 
     async def _drop(self, task: McpTask) -> None:
-        """Forget a task; its questions are taken back."""
+        """Delete a task and cancel its open questions."""
         await self._take_back(task.questions.values())
         await self._commit(DropMcpTask(call_id=task.call_id), DropTimer(name=task_timer(task.call_id)))
 
-    # ── what a task asks ────────────────────────────────────────────────────────────────────────────────────
+    # ── questions of a task ─────────────────────────────────────────────────────────────────────────────────
 
     async def _ask(self, task: McpTask, call: Call, target: McpTarget, state: McpTaskState) -> None:
-        """Ask what was not asked before, and hand in what was answered, until the server asks for it no longer."""
+        """Ask new questions and submit answers, until the server no longer requests input."""
         questions, question_ids = state.questions or {}, dict(task.questions)
         if not questions or len({*question_ids, *questions}) > MOST_QUESTIONS:
             error = "asks too many questions" if questions else "asks for input that no one here can give"
@@ -203,19 +203,19 @@ class McpTasks:
                 new += await self._membership.settled(_shown(question, author))
         effect = SetMcpTask(task=changed(task, questions=question_ids))
         if isinstance(await self._commit(*new, effect, self._timer(task, state.poll)), Conflict):
-            await self._again(task, state.poll)  # the call is over, or somebody else has asked
+            await self._again(task, state.poll)  # the call has ended, or another process has asked
         elif answers:
             await self._answer(task, target, answers)
 
     async def _answer(self, task: McpTask, target: McpTarget, answers: JSONObject) -> None:
-        """Submit answers; the next look finds the status of a task that no longer accepts any."""
+        """Submit answers. If the task no longer accepts any, the next poll finds its status."""
         try:
             await self._servers.answer_task(target, task.task_id, answers, task.session)
         except McpTaskUnknown as error:
             log.info("The task of the call %s rejected an answer: %s", task.call_id, error)
 
     async def _author(self, task: McpTask) -> Entity | None:
-        """Return the agent as it is seen in the task's space, None where it is seen in none."""
+        """Return the agent as the author in the task's space, or None if the task or the agent is in no space."""
         active = None if task.space_id is None else await self._agents.usable(task.agent_id)
         author = None if active is None else entity_of(active.agent)
         if task.space_id is None or author is None:
@@ -231,7 +231,7 @@ class McpTasks:
         number: int,
         space_id: str | None,
     ) -> AddNestedCall | None:
-        """Return the call that asks, or None for a question without anyone to ask."""
+        """Return the call that asks the question, or None if the question is invalid."""
         now = self._clock.now()
         try:
             arguments = question(
@@ -263,14 +263,14 @@ class McpTasks:
         return AddNestedCall(call=row, events=(tool_event("tool.started", row.id, row.name),))
 
     async def _take_back(self, questions: Iterable[JSON]) -> None:
-        """End the questions of these ids that are still open."""
+        """Cancel the questions with these ids that are still open."""
         for call_id in questions:
             call = await self._store.call(str(call_id))
             if call is not None and not is_over(call.status):
                 try:
                     await self._pending.cancel(call.id)
                 except (AlreadyOver, NotFound):
-                    continue  # answered in this very moment
+                    continue  # answered at the same time
 
     # ── the journal ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -299,7 +299,7 @@ class McpTasks:
 
 
 def _shown(question: AddNestedCall, author: Entity | None) -> Sequence[RedactableEffect]:
-    """Return the message of a question, in the space where those of a call in progress are."""
+    """Return the message of a question, in the space in which it is shown."""
     call = question.call
     if call.space_id is None:
         return ()
@@ -313,18 +313,18 @@ def _expiry(call: Call) -> datetime:
 
 
 def _question_id(call: Call, key: str) -> str:
-    """Return the id of the call that asks this question: the same question has the same id."""
+    """Return the id of the call that asks this question. The same question has the same id."""
     return f"{call.id}.q_{hashlib.sha256(key.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def _answer_of(call: Call) -> JSONObject:
-    """Return the answer that a question was given, as the protocol has it."""
+    """Return the answer to a question in the protocol's form."""
     question = question_of(call)
     if question is None or call.result is None:
         return _UNANSWERED
     try:
         answer = elicited(question, result_from_json(call.result))
-    except InvalidRequest:  # a secret was taken out of it
+    except InvalidRequest:  # a secret was redacted from it
         return _UNANSWERED
     return {"action": answer.action, **({} if answer.content is None else {"content": answer.content})}
 

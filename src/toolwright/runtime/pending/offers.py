@@ -1,9 +1,9 @@
-"""Calls on offer to outside workers: all open ones, then each as it comes (D25), in a queue for each reader.
+"""Calls offered to external workers: all open calls, then new ones (D25), in a queue per reader.
 
-A call that opens in this process is sent to readers at once. One watcher for all readers looks at the journal for calls
-that other processes have opened, slowly or as soon as one is announced, and for leases that are over. What was open
-before a reader came it reads itself, page by page, taking turns with the others. A reader may be sent a call twice: the
-first to claim it executes it.
+A call that opens in this process is sent to the readers at once. One watcher for all readers polls the journal for
+calls that other processes have opened, periodically and after an announcement, and for expired leases. Each reader
+reads the earlier open calls itself, page by page, taking turns with the others. A reader can receive a call twice: the
+first worker to claim it executes it.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ from toolwright.runtime.journal import Services
 from toolwright.runtime.threads.events import Subscription
 from toolwright.wire.call import arguments_json
 
-BACKLOG = 2_000  # offers that may wait for one reader
-MOST_BYTES = 1024 * 1024  # of offers that may wait for one reader, unless it is a single one
+BACKLOG = 2_000  # maximum number of offers queued for one reader
+MOST_BYTES = 1024 * 1024  # maximum bytes of offers queued for one reader, unless it is a single one
 OVERLAP = timedelta(seconds=60)
-"""Delay, at most, until a begun call is seen in the journal, and difference of the clocks of processes."""
+"""Maximum delay until a started call is visible in the journal, plus the clock difference of processes."""
 
 
 class OfferQueue:
-    """One reader's queue; `tools` names the tools that it takes, None for all.
+    """One reader's queue; `tools` are the names of the tools that it accepts, or None for all.
 
-    The reader reads earlier calls from the journal, up to the time when it `opened`, and is notified of later ones.
-    A call from about that time can arrive both ways: `meets` returns whether it is the first time.
+    The reader reads earlier calls from the journal, up to the time when it `opened`, and is notified of later ones. A
+    call from about that time can arrive both ways: `meets` returns whether it is the first time.
     """
 
     def __init__(self, tools: frozenset[str] | None, opened: datetime) -> None:
@@ -66,7 +66,7 @@ class OfferQueue:
         self._came.set()
 
     def pop_events(self) -> Sequence[Event]:
-        """Return events that came."""
+        """Return the queued events and clear the queue."""
         self._came.clear()
         taken = tuple(self._waiting)
         self._waiting.clear()
@@ -74,31 +74,31 @@ class OfferQueue:
         return taken
 
     async def next(self) -> Sequence[Event]:
-        """Return events, once there are some."""
+        """Return the queued events, waiting until there are some."""
         await self._came.wait()
         return self.pop_events()
 
     async def overrun(self) -> None:
-        """Return once too much has waited."""
+        """Return once the queue has overflowed."""
         await self._overrun.wait()
 
 
-PAGE = 100  # calls that are read at once
-PACE = 0.01  # seconds from one full page to the next, of whichever reader
-LOOK_AGAIN = 2.0  # seconds between two looks at the journal
+PAGE = 100  # calls per read
+PACE = 0.01  # seconds between full pages, across all readers
+LOOK_AGAIN = 2.0  # seconds between two reads of the journal
 LOOK_ABROAD = 0.5  # the same while another process drives the journal
-NEWEST = timedelta(seconds=1)  # before now: the calls that are read when another process has opened one
-SPACING = 0.1  # seconds before the next of such looks
-MOST = 10_000  # leases that are over, at one look
+NEWEST = timedelta(seconds=1)  # age of the calls that are read after another process has announced one
+SPACING = 0.1  # minimum seconds between such reads
+MOST = 10_000  # maximum number of expired leases per read
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-ENVELOPE = 300  # bytes of an offer beside its arguments, about
+ENVELOPE = 300  # approximate bytes of an offer in addition to its arguments
 
 
 TOOLS = Topic(kind="tools", id="")
 
 
 class Offers:
-    """The calls on offer to outside workers, for any number of readers."""
+    """The calls offered to external workers, for any number of readers."""
 
     def __init__(self, services: Services, outage: Outage) -> None:
         self._outage, self._away = outage, False
@@ -109,8 +109,8 @@ class Offers:
         self._queues = set[OfferQueue]()
         self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()
-        self._start_times: dict[str, datetime] = {}  # when those began that the readers were told of lately
-        self._again: dict[str, datetime] = {}  # the ends of leases of which they were told
+        self._start_times: dict[str, datetime] = {}  # start times of the recently announced calls
+        self._again: dict[str, datetime] = {}  # ends of the announced expired leases
 
     def opened(self, call: Call, agent: str) -> None:
         """Announce a call that this process has opened and committed."""
@@ -121,7 +121,7 @@ class Offers:
 
     @asynccontextmanager
     async def following(self, tools: Collection[str] | None = None) -> AsyncGenerator[Subscription]:
-        """Calls on offer as events `tool.call`, forever; with `tools` only the calls of these."""
+        """Subscribe to calls on offer as events `tool.call`, without end; with `tools` only to calls of these."""
         by_list("tools", tools, str, "names of tools")
         queue = OfferQueue(None if tools is None else frozenset(tools), self._clock.now())
         self._queues.add(queue)
@@ -135,7 +135,7 @@ class Offers:
                 self._start_times.clear()
 
     async def run(self) -> None:
-        """Look at the journal repeatedly while there are readers, without end."""
+        """Poll the journal while there are readers, without end."""
         while True:
             await self._wanted.wait()
             with self._bus.subscribe(TOOLS) as follower:
@@ -143,7 +143,7 @@ class Offers:
             self._again.clear()
 
     async def _keep_looking(self, follower: Follower) -> None:
-        """Look at the journal while there are readers: at the newest calls when another process has opened one."""
+        """Poll the journal while there are readers; only for the newest calls after an announcement."""
         since, time = self._clock.now(), asyncio.get_running_loop().time  # real time, as for streams
         whole_at = 0.0
         while self._queues:
@@ -163,9 +163,9 @@ class Offers:
                 await asyncio.sleep(SPACING)
 
     async def _announce_due(self, since: datetime, back: timedelta) -> datetime:
-        """Tell of calls that began lately, and of leases over at `since` or later; since when to look next.
+        """Announce recent calls, and leases that expired at `since` or later. Return the next `since`.
 
-        Calls are read that began `back` before now or later.
+        Reads the calls that started at most `back` ago.
         """
         now = self._clock.now()
         horizon = now - OVERLAP

@@ -1,4 +1,4 @@
-"""Pending calls: claimed by workers, ended from outside exactly once: by a result, by their service, by time (D9)."""
+"""Pending calls: claimed by workers, ended from outside exactly once: by a result, a cancellation or expiry (D9)."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -60,14 +60,14 @@ from toolwright.runtime.threads.lineages import Lineages
 log = logging.getLogger("toolwright.runtime")
 
 LEASES = (1.0, 3600.0)
-"""Seconds that a worker may claim a call for: the least and the most. It renews what takes longer."""
+"""Minimum and maximum seconds for which a worker can claim a call. A worker renews the lease of a longer one."""
 
 APPROVED = "Tool call already approved"
 LONGEST_NAME = 200  # characters of a worker's name
 
 
 class PendingCalls:
-    """Open calls: listed, answered, claimed and cancelled from outside their runs."""
+    """Open calls: list, answer, claim and cancel them from outside their runs."""
 
     def __init__(
         self,
@@ -108,9 +108,9 @@ class PendingCalls:
         limit: int = 200,
         offset: int = 0,
     ) -> Sequence[Call]:
-        """Return calls, oldest first; by default the open ones; with `sees`, those that it may see.
+        """Return calls, oldest first: by default the open ones; with `sees`, only those that it may see.
 
-        These are as they are shown in their spaces. `agent` is an agent's name or id.
+        They are returned as shown in their spaces. `agent` is an agent's name or id.
         """
         page(limit, offset)
         by_text("run_id", run_id)
@@ -129,7 +129,7 @@ class PendingCalls:
         return calls if sees is None else await self._as_shown(calls)
 
     async def _as_shown(self, calls: Sequence[Call]) -> Sequence[Call]:
-        """Return the calls without the secrets of those who are in their spaces."""
+        """Return the calls without the secrets of the agents in their spaces."""
         spaces = {call.space_id for call in calls if call.space_id is not None}
         redactors = {space_id: await self._membership.redactor(space_id) for space_id in spaces}
         redacted = [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
@@ -142,13 +142,13 @@ class PendingCalls:
         result: JSON | ToolResult,
         may: Callable[[Call], Awaitable[None]] | None = None,
     ) -> Literal["inline", "inbox"]:
-        """Submit a result. Return whether the waiting run gets it (`inline`) or the agent's `inbox`.
+        """Submit a result. Return whether it is delivered to the waiting run (`inline`) or to the agent's `inbox`.
 
-        Any JSON value is a result, also null, false and 0; a call that waits for an approval is answered with
-        `{approved, args?, reason?}`. `may` raises if the caller may not answer the call as it is; if it is another by
-        then, the answer is refused. Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`,
-        `CallExpired`, `CallCancelled`, `InvalidRequest` for what does not answer a question, and `AlreadyOver` where no
-        agent is left to read it; then nothing has changed.
+        Any JSON value is a result, including null, false and 0. A call that waits for an approval is answered with
+        `{approved, args?, reason?}`. `may` raises if the caller may not answer the call as it is; if the call has
+        changed by then, the answer is rejected. Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`,
+        `CallExpired`, `CallCancelled`, `InvalidRequest` for an invalid answer to a question, and `AlreadyOver` if no
+        agent is left to read it; nothing has changed then.
         """
         refuse_object("run", run_id)
         call = await self.get(call_id)
@@ -179,11 +179,13 @@ class PendingCalls:
             if not isinstance(answer, Conflict):
                 self._over(call, outcome.status, answer)
                 return answer.route or "inline"
-            if answer.guard != "file":  # else a path was taken meanwhile: the file gets another name
+            if (
+                answer.guard != "file"
+            ):  # otherwise a path was taken in the meantime: the file gets another name
                 raise _too_late(kind, await self.get(call.id))
 
     async def _answer(self, call: Call, redactor: Redactor, run: Run | None, outcome: ToolResult) -> None:
-        """Approve or refuse a call that waits for it."""
+        """Approve or reject a call that waits for an approval."""
         terms = terms_from_json(call.terms)
         answer = read_approval(terms, outcome)
         if not answer.approved:
@@ -196,9 +198,9 @@ class PendingCalls:
         self._motor.wake(call.thread_id)
 
     async def cancel(self, call_id: str) -> Call:
-        """Take an open call back: the agent reads the error `Tool call cancelled`; the call as it is then.
+        """Cancel an open call, so that the agent reads the error `Tool call cancelled`. Return the cancelled call.
 
-        Raises `NotFound` for what is no pending call, and `AlreadyOver`, `CallResolved` or `CallCancelled`.
+        Raises `NotFound` for a call that is not pending, and `AlreadyOver`, `CallResolved` or `CallCancelled`.
         """
         call = await self.get(call_id)
         run = await self._store.run(call.run_id)
@@ -211,7 +213,7 @@ class PendingCalls:
         return await self.get(call_id)
 
     async def expire(self, call_id: str) -> None:
-        """End a call that has expired, if it is still open: called by its timer. The agent is notified once."""
+        """End a call that has expired, if it is still open. Called by its timer. The agent is notified once."""
         call = await self._store.call(call_id)
         if call is None:
             return
@@ -221,23 +223,25 @@ class PendingCalls:
         answer = await self._store.commit(unit)
         if not isinstance(answer, Conflict):
             self._over(call, unit.outcome, answer)
-        elif call.expires_at is not None and call.expires_at > unit.at:  # the clock was set back: not lost
+        elif (
+            call.expires_at is not None and call.expires_at > unit.at
+        ):  # the clock was set back: the timer is kept
             timer = SetTimer(name=timer_of(call.id), due=call.expires_at)
             await self._store.commit(Apply(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
 
     async def claim(self, call_id: str, worker: str, lease: float) -> Call:
         """Claim an open call for a worker, for `lease` seconds from now. Return the call.
 
-        The same worker may claim it again, which renews its lease. After a lease has ended, others may claim the call
-        only if its tool says `read_only` or `idempotent` (D25). Raises `CallClaimed` while another worker has it, and
-        the errors of `submit`.
+        The same worker may claim it again, which renews its lease. After a lease has expired, others may claim the call
+        only if its tool is `read_only` or `idempotent` (D25). Raises `CallClaimed` while another worker has it, and the
+        errors of `submit`.
         """
         _claimable(worker, lease)
         call, now = await self.get(call_id), self._clock.now()
         await self._thread(call)
         if call.awaits_approval:
             raise CallClaimed("Tool call waits for an approval: it cannot be executed yet")
-        if call.status in OPEN and call.free_for(worker, now):  # else it needs no commit to be refused
+        if call.status in OPEN and call.free_for(worker, now):  # otherwise it is rejected without a commit
             until, renewed = now + timedelta(seconds=lease), call.worker == worker
             token = self._new_id("unit")
             unit = LeaseCall(token=token, at=now, call_id=call.id, worker=worker, until=until)
@@ -274,7 +278,7 @@ class PendingCalls:
         return env.redactor.with_secrets(self._redactor_of(thread.id).secrets)
 
     async def _cleaned(self, redactor: Redactor, outcome: ToolResult) -> ToolResult:
-        """Return the result without secrets, as it can be recorded."""
+        """Return the redacted result, as it can be recorded."""
         parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
         return self._files.recordable(await in_thread_if_large(parts, redactor.result, outcome))
 
@@ -289,7 +293,7 @@ class PendingCalls:
         return settlement(kind, call, outcome, await self._settling(call, run, outcome, now), files)
 
     async def _settling(self, call: Call, run: Run | None, outcome: ToolResult, at: datetime) -> Settling:
-        """Return the other facts of its unit: the depth of its run, and its message in a space."""
+        """Return the other facts of the settling unit: the depth of the call's run, and its message in a space."""
         agent = None if call.agent is None or call.space_id is None else await self._agents.usable(call.agent)
         author = None if agent is None else entity_of(agent.agent)
         source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
@@ -306,9 +310,9 @@ def _was_approved(call: Call) -> bool:
 
 
 def _too_late(kind: type[Unit], call: Call) -> ToolwrightError:
-    """Return the error for a unit that came too late for the call's current status."""
+    """Return the error for a unit that no longer fits the call's current status."""
     if kind is Submit and call.awaits_approval:
-        return NotFound("Pending tool call not found")  # as it was not when it was read
+        return NotFound("Pending tool call not found")  # it did not wait for an approval when it was read
     if kind is not Submit and _was_approved(call):
         return CallResolved(APPROVED)
     return _refusal(call)

@@ -1,4 +1,4 @@
-"""The end of an open call from outside its run, as a unit: submitted, expired or cancelled (D9)."""
+"""End of an open call from outside its run, as a unit: submitted, expired or cancelled (D9)."""
 
 import json
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Settling:
 def settlement(
     kind: type[S], call: Call, outcome: ToolResult, settling: Settling, files: Sequence[FileChange] = ()
 ) -> S:
-    """Return the unit that ends the call. It has the event for the agent's inbox, in case the call is pending."""
+    """Return the unit that ends the call. It includes the event for the agent's inbox, in case the call is pending."""
     return kind(
         token=settling.token,
         at=settling.at,
@@ -88,7 +88,7 @@ async def edited_arguments(
 ) -> str | None:
     """Return the approver's edited arguments, redacted, or None if they were not edited.
 
-    Raises `InvalidRequest` if the tool does not take them.
+    Raises `InvalidRequest` if the tool rejects them.
     """
     arguments = answer.arguments
     if arguments is None:
@@ -118,7 +118,7 @@ def approval(
 ) -> Approve:
     """Return the unit that approves the call, with the edited arguments if there are any."""
     details: JSONObject = {}
-    if arguments is not None and len(arguments) <= MAX_PAYLOAD:  # a longer one is read with the call
+    if arguments is not None and len(arguments) <= MAX_PAYLOAD:  # longer arguments are read with the call
         details["args"] = json.loads(arguments)
     if answer.reason is not None:
         details["reason"] = redactor.text(answer.reason)

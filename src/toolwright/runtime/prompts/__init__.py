@@ -1,1 +1,1 @@
-"""System prompts of agents, made at every step, and their preview."""
+"""System prompts of agents, built for every step, and their preview."""

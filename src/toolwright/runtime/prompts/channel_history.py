@@ -17,13 +17,13 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.wire.text import comparable_name, is_misleading, plain_line, readable, speaker_name
 
 MOST_MESSAGES = 20
-MOST_PLACES = 5  # that a run is spoken to in, of which a prompt tells
+MOST_PLACES = 5  # maximum number of channels of addressed messages that a prompt shows
 LONGEST_MESSAGE = 4_000  # characters of a message in a prompt
 
 
 @value
 class Place:
-    """A channel where an agent was spoken to; under one of its messages if `parent_id` names it."""
+    """A channel in which an agent was addressed; `parent_id` is the message of the thread of replies, if any."""
 
     space_id: str
     parent_id: str | None = None
@@ -31,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentMessages:
-    """The last messages in a place, in order, with the names of the authors by their ids."""
+    """The last messages in a place, in order, with the names of their authors by id."""
 
     space: Space
     parent_id: str | None
@@ -75,7 +75,7 @@ class ChannelHistory:
         )
 
     async def _under(self, message_id: str) -> Sequence[SpaceMessage]:
-        """Return the message, if it is there still, and the last answers to it."""
+        """Return the message, if it still exists, and the last replies to it."""
         messages = all_rows(await self._store.spaces.answers(message_id, MOST_MESSAGES))
         if any(each.id == message_id for each in messages):
             return messages
@@ -107,8 +107,8 @@ def conversation(
 ) -> str:
     """Return the messages of a place as lines. Text of others is quoted, so that it cannot imitate a line.
 
-    No speaker has the name of another, or of a member who has not spoken. The lines have at most
-    `room` tokens: older messages are left out then, and each message is cut.
+    No author is shown under the name of another, or of a member who has not written. The lines have at most `room`
+    tokens: older messages are left out, and each message is cut.
     """
     names = distinct_names({**member_names, **recent.names})
     name = plain_line(recent.space.name or recent.space.id)

@@ -1,4 +1,4 @@
-"""Preview of an agent's system prompt: its text, and the parts that it is made of."""
+"""Preview of an agent's system prompt: its text and its parts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class PromptPreview:
 
 
 class Prompts:
-    """Looks at agents as a run does at each step; `with_builtins` gives them the tools of their toolkits."""
+    """Builds the prompts of agents as a run does at each step; `with_builtins` adds the tools of their toolkits."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class Prompts:
         self._mcp = mcp
 
     async def of(self, agent: str, space_id: str | None = None, user_id: str | None = None) -> PromptPreview:
-        """Return the prompt of the agent in its home thread, as if it were in that space; without one, where it is.
+        """Return the prompt of the agent in its home thread, as if in that space, by default in its current space.
 
-        With a `user_id` it is that of a new thread which belongs to that user. Raises `NotFound` for an agent that is
-        not there, and for a space that it cannot be in.
+        With a `user_id` it is the prompt in a new thread of that user. Raises `NotFound` for an unknown agent, and for
+        a space that it cannot enter.
         """
         active = self._equip(await self._agents.active(agent), user_id)
         reach = await self._membership.reach(active.agent, user_id)

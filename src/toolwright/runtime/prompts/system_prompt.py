@@ -25,8 +25,11 @@ from toolwright.runtime.prompts.channel_history import (
 )
 from toolwright.wire.text import plain_line, readable
 
-MOST_SPACES, MOST_MEMBERS = 50, 500  # that a prompt tells; read_messages and enter_space know the others too
-SAID_SHARE = 0.25  # share of the most tokens of a request that what was said in channels can take
+MOST_SPACES, MOST_MEMBERS = (
+    50,
+    500,
+)  # maximum numbers in a prompt; read_messages and enter_space return all
+SAID_SHARE = 0.25  # share of a request's maximum tokens that recent channel messages can take
 
 THINKING = "What you write as plain text is your own thinking: nobody else sees it."
 PRIVATE = (
@@ -50,7 +53,7 @@ LATER = "A result that comes later arrives in your inbox. Do not wait for it: go
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of a prompt. `changes` says that its text can differ from one step of a run to the next."""
+    """A part of a prompt. `changes` means that its text can differ from one step of a run to the next."""
 
     name: str
     text: str
@@ -59,7 +62,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentState:
-    """The part of an agent's state that its system prompt shows, as in the journal."""
+    """The part of an agent's state that its system prompt shows."""
 
     spaces: Sequence[Space] = ()
     members: Mapping[str, Sequence[tuple[Member, str]]] = field(
@@ -71,7 +74,7 @@ class AgentState:
     blocks: Sequence[tuple[Block, str | None]] = ()
     """Memory blocks by label, each with the name of its owner if that is another agent."""
     said: Sequence[RecentMessages] = ()
-    """Return the latest messages of the place in which the agent was addressed."""
+    """The latest messages of the places in which the agent was addressed."""
 
 
 class SystemPrompts:
@@ -83,9 +86,9 @@ class SystemPrompts:
         self._history = ChannelHistory(store, agents)
 
     async def state_for(self, agent: ActiveAgent, reach: Reach, places: Sequence[Place] = ()) -> AgentState:
-        """Return the current state for an agent that was addressed in those places; empty for one without toolkits.
+        """Return the current state of an agent that was addressed in those places; empty for an agent without toolkits.
 
-        `reach` says whose memory is shown, and for which person.
+        `reach` defines whose memory is shown, and for which person.
         """
         kits, entity_id, person = agent.agent.toolkits, agent.agent.entity_id, reach.person
         home = AgentState()
@@ -107,9 +110,9 @@ class SystemPrompts:
         return home
 
     async def _spaces(self, entity_id: str, person: str | None, *, public: bool) -> Sequence[Space]:
-        """Return the spaces that the agent is in, with all `public` ones where they are asked for.
+        """Return the spaces that the agent is in, and with `public` all public ones.
 
-        For a person they are those that they share with the agent, and public ones.
+        For a person, they are the spaces that the person and the agent share, and public ones.
         """
         rooms = self._store.spaces
         if public:
@@ -149,8 +152,8 @@ def sections(
 ) -> list[Section]:
     """Return the parts of the system text of an agent in that space; the parts that can change come last.
 
-    A provider's cache of a prompt ends where two requests begin to differ. What was said in channels has a share of the
-    `budget`, the most tokens of a request, or None if that is unknown.
+    A provider's prompt cache ends where two requests start to differ. Recent channel messages have a share of the
+    `budget`, the maximum tokens of a request, or None if it is unknown.
     """
     kits = agent.agent.toolkits
     parts = [Section(name="system", text=agent.system)]
@@ -198,7 +201,7 @@ def prompt(parts: Sequence[Section]) -> str:
 
 
 def stable_part(parts: Sequence[Section]) -> str:
-    """Return the part of the text that stays the same at the next step: all before the first changing part."""
+    """Return the part of the text that is the same at the next step: everything before the first changing part."""
     return prompt([*takewhile(lambda part: not part.changes, parts)])
 
 
@@ -208,7 +211,7 @@ def bare_prompt(agent: ActiveAgent) -> str:
 
 
 def _server_sections(agent: ActiveAgent) -> list[Section]:
-    """Return the instructions of the MCP servers, each quoted as its server's."""
+    """Return the instructions of the MCP servers, each quoted and attributed to its server."""
     return [
         Section(name=f"mcp:{server}", text=f"{_SERVER_SAYS.format(plain_line(server))}\n{_quoted(text)}")
         for server, text in agent.instructions
@@ -280,7 +283,7 @@ def _block(block: Block, owner: str | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return the lines of another agent or a server, marked so that none looks like a part of the prompt."""
+    """Return the lines of another agent or a server, marked so that they do not look like a part of the prompt."""
     return "\n".join([f"> {line}" for line in clean_text(text).splitlines()])
 
 

@@ -1,4 +1,4 @@
-"""Actions of a run: ask the model, execute calls, wait for results; each commits its outcome."""
+"""Actions of a run: call the model, execute calls, wait for results; each commits its outcome."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -84,13 +84,13 @@ from toolwright.runtime.threads.thread_tree import child_id_of
 log = logger("toolwright.runtime")
 
 MODEL_FAULTS = (ModelError, StoreError, DefinitionError, MissingExtra)
-"""Errors that are the model's fault, or that of how it was named, and not of what it was asked (D21)."""
+"""Errors caused by the model or by the way it was named, and not by the content of the request (D21)."""
 
 
 class Actions:
-    """Does the actions of runs, whose state is in the `RunContext` and in the journal.
+    """Executes the actions of runs, whose state is in the `RunContext` and in the journal.
 
-    `invoke` makes the calls of handlers, and is set once it is there.
+    `invoke` makes the calls of handlers; it is set after construction.
     """
 
     invoke: Invoke
@@ -122,7 +122,7 @@ class Actions:
         self._max_outage = max_outage
 
     async def do(self, context: RunContext, action: Action) -> None:
-        """Do the action, and commit its outcome."""
+        """Execute the action and commit its outcome."""
         match action:
             case AskModel():
                 await (self._ask(context) if context.frame.call is None else self._ask_within(context))
@@ -164,7 +164,7 @@ class Actions:
             case EndRun():
                 await self._commits.commit(context, partial(_ended, context, action.end))
 
-    # ── who speaks ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── the active agent ────────────────────────────────────────────────────────────────────────────────────────
 
     async def _select_agent(self, context: RunContext) -> None:
         """Select the active agent and side, with the tools of the next step; the run fails if the agent is unknown."""
@@ -187,7 +187,7 @@ class Actions:
     # ── the model ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def _ask(self, context: RunContext) -> None:
-        """Ask the model in the thread's own conversation, and commit its answer."""
+        """Call the model for the thread's own conversation, and commit its answer."""
         changes = Changes()
         if context.inbox:
             joined = [*context.joined()]
@@ -195,8 +195,8 @@ class Actions:
         context.call_ids = {}
         try:
             response = await self._model_answers.ask(context, changes)
-        except ContextTooLong as error:  # the fault of what was read: asking again does not help
-            # unless it joined the run just now: once it is committed, it can be left out
+        except ContextTooLong as error:  # caused by the messages: a retry does not help
+            # except if a message has just joined the run: once it is committed, it can be left out
             if changes.messages:
                 await context.commit(Result, changes, context.run)
             else:
@@ -236,7 +236,7 @@ class Actions:
     async def _formed(
         self, context: RunContext, changes: Changes, response: ModelResponse
     ) -> FormedAnswer | None:
-        """Return the answer in the form that its agent declares, None if it has another: then that is committed."""
+        """Return the answer parsed in its agent's form. If it is invalid, commit the correction and return None."""
         form = context.active.form
         assert form is not None, "checked by the caller"
         try:
@@ -254,10 +254,10 @@ class Actions:
         return None
 
     async def _model_failed(self, context: RunContext, error: ToolwrightError) -> None:
-        """Wait until the model is available, with pauses (D21): at most `max_outage` for a message of the thread's own.
+        """Wait until the model is available, with pauses (D21): at most `max_outage` for the thread's own messages.
 
-        A model that refuses such a message is not asked again. One that refuses what the inbox has brought is asked as
-        long, since what is set up wrongly can be mended; then the run fails, and it counts against the events, which
+        A model that refuses such a message is not called again. A model that refuses inbox events is retried as long,
+        because its configuration can be corrected; then the run fails, and the failure counts against the events, which
         are not waited for again.
         """
         waiting = outage(context, error)
@@ -272,7 +272,7 @@ class Actions:
             await self._commits.wait(context, waiting)
 
     async def _ask_within(self, context: RunContext) -> None:
-        """Ask the model in the conversation of a prompt tool, and commit its answer."""
+        """Call the model for the conversation of a prompt tool, and commit its answer."""
         frame, response = context.frame, await self._answer_within(context)
         if isinstance(response, ToolResult):
             await self._leave(context, frame, response)
@@ -282,9 +282,9 @@ class Actions:
             await self._add_within(context, response, run)
 
     async def _answer_within(self, context: RunContext) -> ModelResponse | ToolResult | None:
-        """Return the model's answer, or the error that its failure is to the caller.
+        """Return the model's answer, or the error result that the caller reads if the model failed.
 
-        None if the run was cancelled, or is suspended until the model is available: a handler that waits for the answer
+        None if the run was cancelled, or is suspended until the model is available. A handler that waits for the answer
         cannot be suspended, so it gets the error.
         """
         try:
@@ -294,7 +294,7 @@ class Actions:
             if context.holder is None and not lasts_too_long(waiting, self._max_outage):
                 await self._commits.wait(context, waiting)
                 return None
-            # another model's outage begins again
+            # an outage of another model starts again
             context.run = changed(context.run, error=None, waiting=None)
             return ToolResult.fail(error.message, error_code=error.code)
         except ToolwrightError as error:
@@ -326,7 +326,7 @@ class Actions:
         if await self._commits.commit(context, said) == "done" and response.model and frame.texts:
             self._model_answers.windows.records.stored(frame)
 
-    # ── calls that no model asks for ────────────────────────────────────────────────────────────────────────
+    # ── calls that no model requests ────────────────────────────────────────────────────────────────────────────
 
     async def _make_queued(self, context: RunContext, queued: Sequence[QueuedCall]) -> None:
         """Make queued calls, in the thread's own conversation or in that of a prompt tool."""
@@ -338,7 +338,7 @@ class Actions:
         await self._add_within(context, ModelResponse(calls=asked), changed(context.run, queued=rest))
 
     async def _call_immediately(self, context: RunContext) -> None:
-        """Make the immediate calls of a prompt that became active (S0 §5): once an activation, even if none are."""
+        """Make the immediate calls of a newly active prompt (S0 §5), once per activation, even if there are none."""
         try:
             immediate_calls = await self._step_tools.immediate(context)
         except InvalidRequest as error:
@@ -361,9 +361,9 @@ class Actions:
         queued: Sequence[QueuedCall],
         values: Sequence[Mapping[str, EnvVar]] = (),
     ) -> None:
-        """Record calls that no model has asked for as if the active agent had made them, and start them.
+        """Record calls that no model has requested as calls of the active agent, and start them.
 
-        `values` are what their children get for themselves.
+        `values` are the variables of their children.
         """
         calls = [
             requested_call(context, each, number)
@@ -380,7 +380,7 @@ class Actions:
         await self._commit_calls(context, changes, calls, run)
 
     async def _record_outside_calls(self, context: RunContext, action: TakeOutsideCalls) -> None:
-        """Record calls that were made from outside as if the active agent had made them, and start or refuse them."""
+        """Record external calls as calls of the active agent, and start or reject them."""
         match action.refused:
             case "handed_over":
                 await self._commits.commit(
@@ -413,7 +413,7 @@ class Actions:
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _start(self, context: RunContext, call: Call) -> None:
-        """Start a call whose turn has come: it waits for the variables of its tool, then for its approval."""
+        """Start the next call. It waits for the variables of its tool, then for its approval."""
         tool = context.active.by_name.get(call.name)
         changes = Changes()
         if tool is not None and variables_of(context, tool):
@@ -430,17 +430,17 @@ class Actions:
 
     async def _execute(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
         """Execute a call, and commit its result."""
-        del context.prepared[call.id]  # from now on its effect may be there, whatever ends this
+        del context.prepared[call.id]  # from here on its effect can exist, whatever ends this
         ran = await self._handlers.carry_out(context, call, prepared, self.invoke)
         if ran.outcome is not None:
             await self.commit_outcome(context, call, ran, ran.outcome)
-        elif context.holder is None:  # else the handler that waits for it is cancelled too
+        elif context.holder is None:  # otherwise the handler that waits for it is cancelled too
             await self._commits.end(context, Finish, Changes(), End("cancelled"))
 
     async def _execute_concurrently(self, context: RunContext) -> None:
         """Execute the started calls concurrently, and record their results in the order of the calls.
 
-        Each recorded result lets another call start. After a call that was cancelled with its run no more results are
+        Each recorded result lets another call start. After a call that was cancelled with its run, no more results are
         recorded: in a sequential run the following calls would not have started.
         """
         frame, running = context.frame, dict[str, asyncio.Task[HandlerOutcome]]()
@@ -458,11 +458,11 @@ class Actions:
                 ran = await running.pop(first.id)
                 if ran.outcome is None:
                     if running:
-                        await asyncio.wait(running.values())  # each has its own time to end
+                        await asyncio.wait(running.values())  # each has its own timeout
                     return
                 async with context.turn():
                     await self.commit_outcome(context, first, ran, ran.outcome)
-                if is_cancelled():  # the call has ended well all the same: its result is recorded
+                if is_cancelled():  # the call has completed nevertheless: its result is recorded
                     return
         finally:
             await _cancel_all(running.values())
@@ -483,7 +483,7 @@ class Actions:
             await context.commit(Result, changes, context.run)
 
     async def _enter(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
-        """Begin the conversation of a prompt tool, or continue it where it was."""
+        """Start the conversation of a prompt tool, or resume it."""
         conversation = await self._nested.frame(context, call, prepared)
         if isinstance(conversation, Frame):
             context.enter_frame(conversation)
@@ -510,7 +510,7 @@ class Actions:
     async def commit_outcome(
         self, context: RunContext, call: Call, ran: HandlerOutcome, outcome: Outcome
     ) -> None:
-        """Commit the outcome of a call; an error in its place, if the journal cannot hold it."""
+        """Commit the outcome of a call, or an error in its place if the journal cannot hold it."""
         try:
             await self._commits.commit(context, partial(self._outcomes.result, context, call, ran, outcome))
         except (Unwritable, EffectRefused) as error:
@@ -519,21 +519,21 @@ class Actions:
             await self._settle(context, changes)
 
     async def _settle(self, context: RunContext, changes: Changes) -> None:
-        """Commit these changes of calls, with what follows from them."""
+        """Commit these changes of calls, together with their consequences."""
         await self._commits.commit(
             context, lambda: self._outcomes.with_next(context, changes.copy(), context.run)
         )
 
 
 def _ended(context: RunContext, end: End) -> Next:
-    """Build the unit that ends the run, unless a message joins it meanwhile."""
+    """Build the unit that ends the run, unless a message joins it in the meantime."""
     return Next(kind=Result, changes=Changes(), run=context.run, end=end)
 
 
 def _read_joined(
     context: RunContext, changes: Changes, joined: Sequence[InboxEvent], cleaned: Mapping[str, str]
 ) -> None:
-    """Read the messages that joined the run with the next answer (D22)."""
+    """Add the messages that joined the run to the changes of the next answer (D22)."""
     step = context.run.step_count + 1
     for event in joined:
         changes.read += (event.event_id,)
@@ -550,12 +550,12 @@ async def _without_secrets(context: RunContext, response: ModelResponse) -> Mode
 
 
 def _can_begin(context: RunContext, call: Call) -> bool:
-    """Return whether the call's arguments are such that a child can begin; else no values are needed."""
+    """Return whether the call's arguments let a child start; otherwise no variables are needed."""
     return not isinstance(prepare(context.active.by_name, call.name, call.arguments, call.id), ToolResult)
 
 
 def _answering(context: RunContext) -> str:
-    """Return the agent that answers; calls that are open still belong to the one that has made them (S0 §4)."""
+    """Return the agent that answers. Open calls still belong to the agent that made them (S0 §4)."""
     waiting = context.root.unanswered()
     return (waiting[0].agent if waiting else None) or context.thread.answering
 
@@ -572,6 +572,6 @@ async def _cancel_all(tasks: Collection["asyncio.Task[HandlerOutcome]"]) -> None
             cancelled = error
     for each in tasks:
         if not each.cancelled():
-            each.exception()  # retrieved: asyncio would log it otherwise
+            each.exception()  # retrieved, because asyncio would log it otherwise
     if cancelled is not None:
         raise cancelled

@@ -1,4 +1,4 @@
-"""Commits of a run: what its steps come to, its end with what its open calls read last, and word to its family."""
+"""Commits of a run: the outcomes of its steps, its end with the results of its open calls, and its family's updates."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
@@ -40,7 +40,7 @@ from toolwright.wire.event import run_event, step_event
 from toolwright.wire.space import space_event
 
 _log = logger("toolwright.runtime")
-_MOST_UNKNOWN = 1_000  # agents that another process declares, and that a warning has named
+_MOST_UNKNOWN = 1_000  # maximum number of unknown agents that a warning has named
 _LIMITS: Mapping[str | None, str] = {
     "max_steps": "its limit of steps (max_steps)",
     "max_seconds": "its time limit (max_seconds)",
@@ -48,7 +48,7 @@ _LIMITS: Mapping[str | None, str] = {
 
 
 def _log_limit(context: RunContext, end: End) -> None:
-    """Warn that the run has ended because of a limit, not because its agent was done."""
+    """Warn that the run has ended because of a limit, not because its agent had finished."""
     limit = _LIMITS.get(end.stop_reason)
     if limit is not None:
         agent, count = context.active.agent.name, quantity(context.run.step_count, "step")
@@ -56,7 +56,7 @@ def _log_limit(context: RunContext, end: End) -> None:
 
 
 def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
-    """Return the changes and the run's row that end it, and leave the thread."""
+    """Return the changes and the run's row that end the run and release the thread."""
     over = changed(
         run,
         status=end.status,
@@ -93,12 +93,12 @@ def _left_out(context: RunContext, changes: Changes) -> Changes:
 
 
 def is_home(context: RunContext) -> bool:
-    """Return whether the thread is its agent's own."""
+    """Return whether the thread is its agent's home thread."""
     return context.thread.id == home_thread_id_of(context.thread.agent)
 
 
 def presence(context: RunContext, space_id: str | None, type_: EventType) -> list[Effect]:
-    """Return the event for the agent's space, if it is in one, that it is active or no longer active."""
+    """Return the event that tells the agent's space, if it is in one, whether the agent is active."""
     if space_id is None:
         return []
     entity_id = None if context.author is None else context.author.id
@@ -107,7 +107,7 @@ def presence(context: RunContext, space_id: str | None, type_: EventType) -> lis
 
 
 def abandoned_results(context: RunContext, end: End) -> AbandonedCallResults:
-    """Return last answers of the calls that have none yet when the run ends so."""
+    """Return the results of the calls that are still open when the run ends with `end`."""
     stops = end.status == "cancelled" or _ends_family(context, terminated=end.terminated)
     match end.status:
         case "cancelled":
@@ -125,7 +125,7 @@ def abandoned_results(context: RunContext, end: End) -> AbandonedCallResults:
 
 
 def _ends_family(context: RunContext, *, terminated: bool) -> bool:
-    """Return whether the thread ends with this run, and so do the threads below it."""
+    """Return whether the thread and its child threads end with this run."""
     thread = context.thread
     if thread.link is None:
         return terminated or thread.agent == REQUESTS.id
@@ -145,11 +145,11 @@ class RunCommits:
         self._nested = nested
         self._reports = reports
         self._rounds = rounds
-        self._unknown_agents: set[str] = set()  # those that were warned of: not again for each run
+        self._unknown_agents: set[str] = set()  # already warned about: not again for each run
         self.max_steps = max_steps
 
     async def commit(self, context: RunContext, make: Callable[[], Next | Awaitable[Next]]) -> Answered:
-        """Commit what `make` builds; after a guard of `REBUILT`, what it builds from the state at that time."""
+        """Commit the unit that `make` builds. After a guard of `REBUILT`, build it again from the current state."""
         while True:
             built = make()
             following = built if isinstance(built, Next) else await built
@@ -163,7 +163,7 @@ class RunCommits:
                 return answer
 
     async def _with_end(self, context: RunContext, following: Next, end: End) -> Answered | None:
-        """Commit it with the end of the run; None if a message or a cancel has arrived, and the run continues."""
+        """Commit with the end of the run. None if a message or a cancel request has arrived and the run continues."""
         kind, changes, run = following.kind, following.changes, following.run
         if following.forced:
             return await self.end(context, kind, changes, end)
@@ -175,9 +175,10 @@ class RunCommits:
     async def end(
         self, context: RunContext, kind: Callable[..., Advance], changes: Changes, end: End
     ) -> Answered:
-        """End the run whatever comes between: unread messages are kept, open calls get an answer.
+        """End the run, whatever arrives in the meantime: unread messages are kept, open calls get a result.
 
-        A path that was taken meanwhile, and a child that is busy now, are left to who made the files or spoke to it.
+        A path that was taken in the meantime, and a child that is busy now, are left to the caller that wrote the files
+        or sent the message.
         """
         end = changed(end, error=context.redactor.optional(end.error))
         while True:
@@ -198,7 +199,7 @@ class RunCommits:
                 kind, *await self._end_changes(context, all_changes, context.run, end)
             )
             if outcome == "terminated" and not changes.effects:
-                continue  # the one whose turn it was in a round has just ended: another has it
+                continue  # the next participant of a round has just ended: select another
             if outcome in ("done", "space", "message", "mind", "busy", "child_limit", "terminated") or (
                 outcome == "file" and changes.files
             ):
@@ -208,13 +209,13 @@ class RunCommits:
                 end = End("cancelled")
 
     def handed_over(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
-        """Build the unit that refuses outside calls for an agent that no longer answers in the thread."""
+        """Build the unit that rejects external calls addressed to an agent that has handed the thread over."""
         changes = Changes()
         self._decline(context, changes, events, "The thread was handed over to another agent")
         return Next(kind=Result, changes=changes, run=context.run)
 
     def refused(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
-        """Build the unit that refuses outside calls whose input is not JSON."""
+        """Build the unit that rejects external calls whose arguments are not valid JSON."""
         changes = Changes()
         for call, event in zip(self._read(context, changes, events), events, strict=True):
             error = f"Invalid arguments: {event.content[FAULT]}"
@@ -224,7 +225,7 @@ class RunCommits:
     def _decline(
         self, context: RunContext, changes: Changes, events: Sequence[InboxEvent], what: str
     ) -> None:
-        """Record outside calls that have not started, with `what` happened before they could."""
+        """Record external calls that will not start, with `what` as the reason."""
         if not events:
             return
         for call in self._read(context, changes, events):
@@ -239,16 +240,18 @@ class RunCommits:
         return calls
 
     async def fail(self, context: RunContext, error: str, code: str | None = None) -> None:
-        """End the run as failed, for what it has read or how it is set up."""
+        """End the run as failed because of its messages or its configuration."""
         await self.end(context, Finish, Changes(), End("failed", error=error, error_code=code))
 
     async def wait(self, context: RunContext, waiting: JSONObject, *, is_shared: bool = False) -> None:
-        """Release the run until it is to be tried again, as `outage` or `unknown_agent` says.
+        """Release the run until it is retried, as described by `outage` or `unknown_agent`.
 
-        One that `is_shared` is not put off: another process can continue it at once.
+        If `is_shared`, the run is not delayed: another process can continue it at once.
         """
         run = changed(context.run, status="queued", error=str(waiting["error"]), waiting=waiting)
-        events = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
+        events = (
+            [] if retries(context.run) else [run_event(run)]
+        )  # announced once, however often it is retried
         until = datetime.fromisoformat(str(waiting["retryAt"]))
         pause = (until - context.clock.now()).total_seconds()
         changes = Changes(events=events)
@@ -276,20 +279,20 @@ class RunCommits:
     async def _end_changes(
         self, context: RunContext, changes: Changes, run: Run, end: End
     ) -> tuple[Changes, Run]:
-        """Return the changes and the run's row that end it, with what that does to other threads of the family."""
+        """Return the changes and the run's row that end the run, with the effects on other threads of its family."""
         all_changes, over = ended(context, changes, run, end)
         return await self.with_family_effects(context, all_changes, over, terminated=end.terminated), over
 
     async def with_family_effects(
         self, context: RunContext, changes: Changes, over: Run, *, terminated: bool = False
     ) -> Changes:
-        """Return the changes that end this run, with what that does to other threads: of the family, and in a round."""
+        """Return the changes that end this run, with the effects on other threads: of its family, and in a round."""
         effects = await self._next_turns(context, changes, terminated=terminated)
         if tried_again(context, changes, over):
             return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
         thread_id, link = context.thread.id, context.thread.link
         if over.calls_only and not terminated:
-            link = None  # what its parent has called for was over before
+            link = None  # the call of its parent had already finished
         if over.status == "cancelled":
             effects.append(CancelChildren(thread_id=thread_id))
         if link is not None:
@@ -299,7 +302,7 @@ class RunCommits:
         return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
 
     async def _next_turns(self, context: RunContext, changes: Changes, *, terminated: bool) -> list[Effect]:
-        """Return the effects that let the next participants of rounds take their turn after these events."""
+        """Return the effects that start the next turns of the rounds of these events."""
         left = [change.event_id for change in changes.inbox if change.now in ("processed", "failed")]
         events = [context.reading.get(each) or context.inbox.get(each) for each in left]
         if terminated:

@@ -1,6 +1,6 @@
-"""Calls that handlers make with `invoke_tool`: recorded below the handler's own call, and waited for in memory.
+"""Calls that handlers make with `invoke_tool`: recorded as nested calls, and waited for in memory.
 
-Their rows are named after the call that made them, `<call>.1`, `<call>.2` …, from which they continue after a crash.
+Their ids are derived from the handler's call, `<call>.1`, `<call>.2` …, so that they continue after a crash.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ STOPPED = ToolResult.fail("The session was stopped within this call.", error_cod
 
 
 class HandlerCalls:
-    """Makes the calls of handlers, also those of `handler_tools`, which no model is shown."""
+    """Makes the calls of handlers, including calls of `handler_tools`, which no model is shown."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class HandlerCalls:
     async def invoke(
         self, context: RunContext, state: RunState, name: str, arguments: str, built_in: bool
     ) -> ToolResult:
-        """Make a call from within a handler, through the same pipeline, recorded below the handler's own call."""
+        """Make a call from a handler, through the same pipeline, recorded as a nested call of the handler's call."""
         async with context.turn():
             return await self._invoke(context, state, name, arguments, built_in)
 
@@ -75,14 +75,14 @@ class HandlerCalls:
         if call.status != "resolved" or result.status != "success":
             return result
         changes = Changes(effects=tuple(state.values.effects))
-        result = write_output(context, changes, call, result)  # with the result of the handler that hears it
+        result = write_output(context, changes, call, result)  # with the result that the handler reads
         state.values.put(changes.effects)
         return result
 
     async def _invoked(
         self, context: RunContext, state: RunState, name: str, arguments: str, tools: Mapping[str, Tool]
     ) -> tuple[Call, ToolResult]:
-        """Return the call as it was made, and its result."""
+        """Return the recorded call and its result."""
         arguments = clean_arguments(arguments, context.redactor) if context.redactor else arguments
         call_id, number, recorded = await self._nested.next_call(context, state, name, arguments)
         if recorded is None:
@@ -107,7 +107,7 @@ class HandlerCalls:
         return call, self._calls.result_of(call)
 
     async def _begin(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
-        """Commit the new call, settled at once or started."""
+        """Commit the new call, settled immediately or started."""
         context.put_nested(call)
         await decide(context, call, tools)
 
@@ -119,7 +119,7 @@ class HandlerCalls:
         await self._commits.commit(context, begun)
 
     def _started(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> Changes:
-        """Return the changes that start a call, or settle it if a variable of its tool is missing."""
+        """Return the changes that start a call, or that settle it if a variable of its tool is missing."""
         changes = Changes()
         refused = self._calls.refusal(context, call, tools)
         if refused is None:
@@ -129,7 +129,7 @@ class HandlerCalls:
         return changes
 
     async def _wait_for_approval(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
-        """Wait for a person's decision about a handler's call, whose timeout is paused; approved, it starts."""
+        """Wait for the approval of a handler's call, with its timeout paused. If approved, the call starts."""
         if call.awaits_approval:
             with context.abort.clocks_paused():
                 await self._waiting.nested(context, call)
@@ -143,7 +143,7 @@ class HandlerCalls:
         await self._commits.commit(context, begun)
 
     async def _begin_again(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
-        """Restart a call during which a process died, if it may run again; else its effect is unknown (D14)."""
+        """Restart a call during which a process crashed, if it is repeatable; otherwise its effect is unknown (D14)."""
         changes = Changes()
         result = self._calls.interrupted(context, call, tools)
         if result is None:

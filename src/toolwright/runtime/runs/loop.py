@@ -1,7 +1,7 @@
-"""Run loop: decide the next action, do it and commit its outcome, until the run ends or is suspended.
+"""Run loop: decide the next action, execute it and commit its outcome, until the run ends or is suspended.
 
-`next_action` decides from the run's context alone: its record, the clock, a cancel. It does no I/O. `Actions`
-(`act.py`) does what it returns and commits the outcome as a unit (`outcomes.py`).
+`next_action` decides from the run's context alone: its record, the clock and the cancellation. It does no I/O.
+`Actions` (`act.py`) executes the action and commits the outcome as a unit (`outcomes.py`).
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from toolwright.runtime.context.commit import End
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
 
-MOST_AT_ONCE = 100  # calls from outside that one unit begins
+MOST_AT_ONCE = 100  # external calls that one unit starts
 
 
 @value
 class SelectAgent:
-    """Find out which agent, prompt and tools the next step has."""
+    """Select the agent, prompt and tools of the next step."""
 
 
 @value
 class EndRun:
-    """End the run; if it is not `forced`, a message that joins it meanwhile keeps it running."""
+    """End the run. If it is not `forced`, a message that joins the run in the meantime keeps it running."""
 
     end: End
     forced: bool = True
@@ -40,7 +40,7 @@ class EndRun:
 
 @value
 class TakeOutsideCalls:
-    """Record calls that were made from outside, and start them, or refuse them for the reason `refused`."""
+    """Record external calls, and start them, or reject them for the reason `refused`."""
 
     events: Sequence[InboxEvent]
     refused: Literal["invalid", "handed_over"] | None = None
@@ -48,7 +48,7 @@ class TakeOutsideCalls:
 
 @value
 class AnswerMessages:
-    """Continue a run of outside calls as a run that asks the model: a message has joined it."""
+    """Continue a run of external calls as a run that calls the model, because a message has joined it."""
 
 
 @value
@@ -60,7 +60,7 @@ class MakeCalls:
 
 @value
 class CheckVariables:
-    """Read the env again, and suspend the run for variables without a value."""
+    """Re-read the env, and suspend the run if variables are missing."""
 
 
 @value
@@ -70,12 +70,12 @@ class CallImmediately:
 
 @value
 class AskModel:
-    """Ask the model of the innermost conversation."""
+    """Call the model of the innermost conversation."""
 
 
 @value
 class StartCall:
-    """Start a call whose turn has come, once its variables and its approval are there."""
+    """Start the next call. It waits for missing variables and for its approval."""
 
     call: Call
 
@@ -90,7 +90,7 @@ class ExecuteCall:
 
 @value
 class ExecuteConcurrently:
-    """Execute all started calls at once."""
+    """Execute all started calls concurrently."""
 
 
 @value
@@ -103,7 +103,7 @@ class EnterPrompt:
 
 @value
 class LeavePrompt:
-    """Return the answer of a prompt tool to its caller: `error`, or what its model has said last."""
+    """Return the answer of a prompt tool to its caller: `error`, or its model's last message."""
 
     frame: Frame
     error: ToolResult | None = None
@@ -111,14 +111,14 @@ class LeavePrompt:
 
 @value
 class RecoverCalls:
-    """Restart or settle calls that another process was executing when it died."""
+    """Restart or settle calls that another process was executing when it crashed."""
 
     calls: Sequence[Call]
 
 
 @value
 class WaitForCalls:
-    """Wait for results from elsewhere, in memory at first, then suspended."""
+    """Wait for results from elsewhere, first in memory, then suspended."""
 
     calls: Sequence[Call]
 
@@ -157,7 +157,7 @@ async def execute(
     """Execute the run until it ends or is suspended, or until the process stops."""
     task = asyncio.current_task()
     assert task is not None, "a run is executed by a task"
-    # also if a handler has swallowed the cancellation that the process sends when it stops
+    # also if a handler has suppressed the cancellation that the process sends when it stops
     while not task.cancelling() and (action := next_action(context, max_steps)) is not None:
         await do(context, action)
 
@@ -174,7 +174,7 @@ def next_action(context: RunContext, max_steps: int) -> Action | None:
 
 
 def next_in_conversation(context: RunContext, max_steps: int) -> Action:
-    """Return the next action of the innermost conversation: the thread's own, or that of a prompt tool."""
+    """Return the next action of the innermost conversation: the thread's own, or a prompt tool's."""
     frame = context.frame
     if frame.open:
         return _next_of_calls(context, frame)
@@ -246,7 +246,7 @@ def _next_of_thread(context: RunContext, max_steps: int) -> Action:
 
 
 def _outside_calls(context: RunContext, asked: Sequence[InboxEvent]) -> TakeOutsideCalls:
-    """Return the action for calls from outside: those for another agent first, then as many as are alike."""
+    """Return the action for external calls: first those for another agent, then consecutive calls of the same kind."""
     lost = [event for event in asked if event.content["agent"] != context.thread.answering]
     if lost:
         return TakeOutsideCalls(events=lost, refused="handed_over")
@@ -279,12 +279,12 @@ def _next_of_prompt(context: RunContext, frame: Frame, max_steps: int) -> Action
 
 
 def end_of_calls(run: Run) -> End:
-    """Return the end of a run of outside calls: the same as before, if it had ended already."""
+    """Return the end of a run of external calls: the same as before, if it had already ended."""
     return End("completed", run.stop_reason or "end_turn")
 
 
 def limit_end(context: RunContext, run: Run, max_steps: int) -> End | None:
-    """Return the end of a run that may make no further step, or of one whose outside calls are answered."""
+    """Return the end of a run that has reached a limit, or whose external calls are answered. None if it continues."""
     if run.calls_only:
         return None if context.joined() else end_of_calls(run)
     if run.step_count >= (context.most_steps or max_steps):
@@ -295,7 +295,7 @@ def limit_end(context: RunContext, run: Run, max_steps: int) -> End | None:
 
 
 def exhausted(context: RunContext, max_steps: int) -> StopReason | None:
-    """Return the limit that forbids another step, of the run or of the active side, or None."""
+    """Return the limit of the run or of the active side that prevents another step, or None."""
     if context.run.calls_only:
         return None
     if context.time_limit is not None and context.seconds_left() <= 0:
@@ -310,7 +310,7 @@ def exhausted(context: RunContext, max_steps: int) -> StopReason | None:
 
 
 def _rounds(context: RunContext) -> int:
-    """Return the number of rounds of calls since the model has spoken last, with its own."""
+    """Return the number of rounds of calls since the last answer of the model, including its own."""
     run = context.run
     return sum(
         m.run_id == run.id and m.role == "assistant" and m.step == run.step_count

@@ -19,14 +19,14 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.threads.inbox import OWN
 from toolwright.wire.event import run_event
 
-LONGEST_RETRY_AFTER = 86_400.0  # seconds; a provider that names more is believed no more
+LONGEST_RETRY_AFTER = 86_400.0  # seconds; a longer `Retry-After` is capped
 
 
 def requeue_read_events(context: RunContext, changes: Changes, *, failed: bool) -> Changes:
-    """Return the changes that end a failed run and give back the events that it has read; `failed` counts against them.
+    """Return the changes that end a failed run and requeue the events that it has read; `failed` counts against them.
 
-    What the run said because of them stays in the records only, so that no later model reads an event twice; the
-    thread's own messages stay where they are.
+    The run's messages about them stay in the records only, so that no later model reads an event twice. The thread's
+    own messages stay in the conversation.
     """
     if not context.reading:
         return changed(changes, inbox=(), leaving=context.leaving(context.clock.now()))
@@ -43,30 +43,30 @@ def requeue_read_events(context: RunContext, changes: Changes, *, failed: bool) 
 
 
 def refused(context: RunContext, changes: Changes, back: list[InboxChange]) -> Changes:
-    """Return the changes of a run that could not even begin, because of what it was to read."""
+    """Return the changes of a run that could not start, because of the events that it should read."""
     return changed(changes, inbox=tuple(back), leaving=_leaving(context, back))
 
 
 def tried_again(context: RunContext, changes: Changes, run: Run) -> bool:
-    """Return whether another run will read what this failed run has read; the session then continues."""
+    """Return whether another run will read the events of this failed run; the session then continues."""
     if run.status != "failed" or has_own_message(context):
         return False
     return any(change.now == "pending" for change in changes.inbox)
 
 
 def has_own_message(context: RunContext) -> bool:
-    """Return whether the run reads a message of the thread's own, and not only what came by way of the inbox."""
+    """Return whether the run reads one of the thread's own messages, and not only events from the inbox."""
     of_run = [each for each in context.root.messages if each.run_id == context.run.id and each.role == "user"]
     return any(each.id.startswith(OWN) for each in of_run) or bool(context.joined())
 
 
 def retries(run: Run) -> bool:
-    """Return whether the run waits for its model to be available again: its retries are not announced."""
+    """Return whether the run waits for its model to be available again. Its retries are not announced."""
     return run.error is not None and not run.over
 
 
 def _leaving(context: RunContext, back: Sequence[InboxChange]) -> Leaving:
-    """Release the thread, due at once if an event is tried again."""
+    """Release the thread, due at once if an event is retried."""
     leaving = context.leaving(context.clock.now())
     if any(change.now == "pending" for change in back):
         return changed(leaving, due=context.clock.now())
@@ -79,7 +79,7 @@ def _stays(message: Message, run_id: str) -> bool:
 
 
 def back_off_end(view: ThreadView, clock: Clock) -> datetime | None:
-    """Return the end of the thread's back-off, or None without one, or if its run is to be cancelled."""
+    """Return the end of the thread's back-off, or None if there is none or if its run is to be cancelled."""
     until = view.thread.not_before
     if until is None or until <= clock.now() or view.thread.is_over:
         return None
@@ -87,14 +87,14 @@ def back_off_end(view: ThreadView, clock: Clock) -> datetime | None:
 
 
 def next_try(context: RunContext) -> datetime:
-    """Return when a model that has just failed is asked again: after a longer pause, the more often it has."""
+    """Return the time of the next call of a failed model. The pause grows with the number of failures."""
     return context.clock.now() + timedelta(seconds=backoff.nth(context.thread.faults))
 
 
 def outage(context: RunContext, error: ToolwrightError) -> JSONObject:
-    """Return what a run waits for whose model has failed: until when, and since when that has been so.
+    """Return the `waiting` value of a run whose model has failed: the time of the retry, and since when it fails.
 
-    The pause is longer the more often the model has failed; a longer `Retry-After` of its provider counts.
+    The pause grows with the number of failures. A longer `Retry-After` of the provider takes precedence.
     """
     now = context.clock.now()
     asked = error.retry_after if isinstance(error, ModelUnavailable) else None
@@ -109,9 +109,9 @@ def outage(context: RunContext, error: ToolwrightError) -> JSONObject:
 
 
 def unknown_agent(context: RunContext, why: str, *, is_shared: bool) -> JSONObject:
-    """Return what a run waits for whose agent this process does not know: until when, and since when that has been so.
+    """Return the `waiting` value of a run whose agent this process does not know: the retry time, and since when.
 
-    Where other processes execute runs too (`is_shared`), one of them may know it, and continues it at once.
+    If other processes execute runs too (`is_shared`), one of them can know the agent and continue the run at once.
     """
     now = context.clock.now()
     before = context.run.waiting if retries(context.run) else None
@@ -121,19 +121,19 @@ def unknown_agent(context: RunContext, why: str, *, is_shared: bool) -> JSONObje
 
 
 def lasts_too_long(waiting: JSONObject, most: timedelta) -> bool:
-    """Return whether the next try comes later than an outage may last."""
+    """Return whether the next retry is later than the maximum duration of an outage."""
     since, retry_at = (datetime.fromisoformat(str(waiting[name])) for name in ("since", "retryAt"))
     return retry_at - since > most
 
 
 def back_off(context: RunContext, changes: Changes, until: datetime) -> Changes:
-    """Return the changes, after which the thread is left alone until then, since its model has failed again."""
+    """Return the changes that put the thread into back-off until then, because its model has failed again."""
     effect = BackOff(thread_id=context.thread.id, faults=context.thread.faults + 1, until=until)
     return changed(changes, effects=(*changes.effects, effect), leaving=Leaving(gen=context.gen, due=until))
 
 
 def is_left_to_others(run: Run | None) -> bool:
-    """Return whether the journal says already that the run waits for a process that knows its agent."""
+    """Return whether the run is already recorded as waiting for a process that knows its agent."""
     return (
         run is not None
         and (run.waiting or {}).get("reason") == "agent"
@@ -143,14 +143,14 @@ def is_left_to_others(run: Run | None) -> bool:
 
 
 def end_outage(context: RunContext, changes: Changes) -> Changes:
-    """Return the changes of a model's answer with the end of the outage that the run has waited for, if it has."""
+    """Return the changes of a model's answer, including the end of the outage that the run waited for, if any."""
     if retries(context.run):
         changes.events.insert(0, run_event(changed(context.run, error=None, waiting=None)))
     return end_back_off(context, changes)
 
 
 def keep_back_off(context: RunContext, changes: Changes) -> Changes:
-    """Return the changes that end a cancelled run: the rest of a thread that is left alone waits as long as before."""
+    """Return the changes that end a cancelled run. A thread in back-off keeps its time for the remaining messages."""
     until = context.thread.not_before
     if (
         until is None
@@ -163,7 +163,7 @@ def keep_back_off(context: RunContext, changes: Changes) -> Changes:
 
 
 def end_back_off(context: RunContext, changes: Changes) -> Changes:
-    """Return the changes, after which nothing is put off any more."""
+    """Return the changes with the end of the thread's back-off."""
     if not context.thread.faults:
         return changes
     over = BackOff(thread_id=context.thread.id, faults=0, until=None)

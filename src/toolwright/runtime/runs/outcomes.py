@@ -1,6 +1,6 @@
-"""Outcomes of actions as units: a model's answer or a call's result, together with what follows from it.
+"""Outcomes of actions as units: a model's answer or a call's result, together with its consequences.
 
-Each function builds the `Next` that is committed. They do no I/O but for the files and effects of a result.
+Each function builds the `Next` that is committed. They do no I/O except for the files and effects of a result.
 """
 
 import logging
@@ -41,7 +41,7 @@ from toolwright.wire.event import step_event
 
 log = logger("toolwright.runtime")
 
-MOST_SHOWN = 500  # characters of an answer that its error shows
+MOST_SHOWN = 500  # maximum characters of an answer that its error quotes
 ENDED = AbandonedCallResults(
     code="interrupted",
     what="The call that made this one ended",
@@ -68,7 +68,7 @@ class Outcomes:
         response: ModelResponse,
         formed: FormedAnswer | None = None,
     ) -> Next:
-        """Build the unit of the model's answer, with the first of its calls started; `before` are the messages read."""
+        """Build the unit of the model's answer and the start of its first call; `before` are the messages read."""
         changes = before.copy() if before.messages or before.effects else Changes()
         run, at = context.run, context.clock.now()
         number = run.step_count + 1
@@ -103,7 +103,7 @@ class Outcomes:
     def correction(
         self, context: RunContext, before: Changes, response: ModelResponse, fault: InvalidAnswer
     ) -> Next:
-        """Build the unit of an answer that breaks its schema: the faults for the model; the last of too many fails."""
+        """Build the unit of an answer that breaks its schema: errors for the model, or a failed run after too many."""
         following = self.answer(context, before, changed(response, calls=()), FormedAnswer(response=response))
         if corrections(context.root.messages, context.run.id) >= MOST_CORRECTIONS:
             error = f"The model's answer broke its schema {MOST_CORRECTIONS + 1} times in a row: {brief(str(fault))}"
@@ -126,7 +126,7 @@ class Outcomes:
         run: Run,
         usage: Usage | None = None,
     ) -> Next:
-        """Build the unit of new calls, the first that needs an executor started; `usage` is of the model's answer."""
+        """Build the unit of new calls, with the first one that needs an executor started; `usage` is of the answer."""
         for call in calls:
             changes.calls[call.id] = call
         if len(calls) > 1 and log.isEnabledFor(logging.DEBUG):
@@ -153,12 +153,12 @@ class Outcomes:
             )
 
     async def result(self, context: RunContext, call: Call, ran: HandlerOutcome, outcome: Outcome) -> Next:
-        """Build the unit of an executed call's result, with what the handler has written and what follows."""
+        """Build the unit of an executed call's result, with the handler's writes and the consequences."""
         kept, changes = await self._handlers.keep(context, ran, call, outcome)
         if call.attempts > 1 or context.nested:
             await self.close_unfinished_below(context, changes, call)
         execution, run = ran.state.execution, context.run
-        if run.queued:  # what the conversation of a prompt tool leaves is never called
+        if run.queued:  # calls that the conversation of a prompt tool leaves are never made
             run = changed(run, queued=tuple([each for each in run.queued if not _is_below(each, call.id)]))
         if execution.queued:
             queued = [changed(each, within=context.frame.id) for each in execution.queued]
@@ -176,13 +176,13 @@ class Outcomes:
         return self.with_next(context, changes, run)
 
     async def delivered(self, context: RunContext, call: Call) -> Next:
-        """Build the unit that delivers the result of a call settled elsewhere, with what follows."""
+        """Build the unit that delivers the result of a call settled elsewhere, with its consequences."""
         changes = Changes()
         self._calls.deliver(context, changes, call, await self._calls.bounded(context, changes, call))
         return self.with_next(context, changes, context.run)
 
     def with_next(self, context: RunContext, changes: Changes, run: Run) -> Next:
-        """Add to a result what follows from it: the next call is started, or the step ends."""
+        """Add the consequences of a result: the next call is started, or the step ends."""
         frame = context.frame
         is_open = bool(frame.open.keys() - map(CALL_ID, changes.messages))
         if is_open:
@@ -197,25 +197,25 @@ class Outcomes:
     def _after_calls(
         self, context: RunContext, kind: Callable[..., Advance], changes: Changes, run: Run
     ) -> Next:
-        """End the step, all calls of which have results: perhaps that ends a turn, or the run."""
+        """End the step, all calls of which have results. That can end a turn, or the run."""
         if context.frame.call is not None:
             return Next(kind=kind, changes=changes, run=run)
         turn, reason, active = run.turn, None, context.active
         stops = active.stops
-        if not run.calls_only:  # only what the model calls ends a turn
+        if not run.calls_only:  # only calls of the model end a turn
             if stops.stop_tool or stops.session_stop or stops.session_fail:
                 run, reason = after_calls(active, run, _calls_of_step(context, changes))
             if reason is None and run.output is not None and isinstance(active.form, ComposedForm):
-                reason = "end_turn"  # the answer that made the calls gave the output too
+                reason = "end_turn"  # the answer that made the calls also provided the output
         if run.queued and (reason is not None or run.turn != turn):
-            run = changed(run, queued=())  # they were to be called before the next step of this turn
+            run = changed(run, queued=())  # they were queued for the next step of this turn
         end = limit_end(context, run, self._commits.max_steps) if reason is None else End("completed", reason)
         if end is not None and reason is None and (run.queued_in(None) or _handed_over(changes)):
-            end = None  # the limits of who takes over are its own
+            end = None  # the agent that takes over has its own limits
         return Next(kind=kind, changes=changes, run=run, ends_step=True, end=end)
 
     async def _stopped(self, context: RunContext, changes: Changes, execution: RunExecution) -> Next:
-        """Build the unit of a handler that has ended the run, or its side's turn: no later call of the step starts."""
+        """Build the unit of a handler that has ended the run or its side's turn: no later call of the step starts."""
         changes.events.append(step_event("step.done", context.run.step_count, context.step_usage))
         if execution.skipped is not None:
             end = End("skipped", reason=execution.skipped.reason)
@@ -232,25 +232,25 @@ class Outcomes:
         return Next(kind=Result, changes=changes, run=run, ends_step=True, end=end)
 
     async def close_unfinished_below(self, context: RunContext, changes: Changes, call: Call) -> None:
-        """Close the calls below a call that have not ended; those begun in this process are known without a read."""
+        """Close the unfinished nested calls of a call. Nested calls started in this process need no read."""
         is_open = any(each.status in ("created", "running", "waiting") for each in context.nested.values())
         if call.attempts > 1 or is_open:
             await self.close_interrupted_below(context, changes, call)
 
     async def close_interrupted_below(self, context: RunContext, changes: Changes, call: Call) -> None:
-        """Close the calls below a call that another process had begun."""
+        """Close the nested calls that another process had started."""
         for each in await self._nested.unfinished_below(context, call):
             self._calls.close(context, changes, each, ENDED)
 
 
 def _is_below(queued: QueuedCall, call_id: str) -> bool:
-    """Return whether the call was queued in the conversation of that call, or of one below it."""
+    """Return whether the call was queued in the conversation of that call, or of a nested call."""
     within = queued.within
     return within is not None and (within == call_id or within.startswith(f"{call_id}."))
 
 
 def _unanswered(calls: Iterable[Call], changes: Changes) -> list[Call]:
-    """Return those of the calls that these changes do not answer."""
+    """Return the calls that these changes do not answer."""
     answered = set(map(CALL_ID, changes.messages))
     return [call for call in calls if call.id not in answered]
 
@@ -264,7 +264,7 @@ def _handed_over(changes: Changes) -> bool:
 
 
 def _calls_of_step(context: RunContext, changes: Changes) -> list[CallSummary]:
-    """Return the calls of the step with how they went, some of them by these changes."""
+    """Return the calls of the step with their outcomes, including the outcomes of these changes."""
     calls = {call.id: call for call in (*context.root.calls.values(), *changes.calls.values())}
     status = {m.call_id: m.status for m in (*context.root.messages, *changes.messages) if m.role == "tool"}
     return [CallSummary(c.name, c.arguments, status.get(c.id) == "success") for c in calls.values()]

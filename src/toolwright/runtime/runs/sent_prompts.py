@@ -1,4 +1,4 @@
-"""Sent prompts: what the model of each step of a run was sent, rebuilt from the journal."""
+"""Sent prompts: the requests sent to the model in each step of a run, rebuilt from the journal."""
 
 import asyncio
 import json
@@ -42,12 +42,12 @@ from toolwright.runtime.context.conversation import arranged, as_formed, as_read
 from toolwright.runtime.env.redaction import clean_message
 from toolwright.runtime.threads.lineages import Lineages
 
-ROWS = 250  # messages that are read at once
+ROWS = 250  # messages per read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """The conversation of a prompt tool: its agent, None if that is gone, and the messages that it begins with."""
+    """The conversation of a prompt tool: its agent, or None if it no longer exists, and the opening messages."""
 
     active: ActiveAgent | None
     opening: tuple[Message, ...]
@@ -55,7 +55,7 @@ class _Opened:
 
 @dataclass(slots=True, kw_only=True)
 class _History:
-    """All that the requests of a run are rebuilt from. `root` is the thread's own conversation."""
+    """The data from which the requests of a run are rebuilt. `root` is the thread's own conversation."""
 
     thread: Thread
     run: Run
@@ -71,11 +71,11 @@ class _History:
     )
 
     def row(self, sent: Sent | None) -> Compaction | None:
-        """Return the compaction that was in force for a request."""
+        """Return the compaction that was in effect for a request."""
         return None if sent is None else self.rows.get(sent.compaction)
 
     def before(self, place: int, *, with_dropped: bool = True) -> list[Message]:
-        """Return the thread's own conversation before that place, as it was when the message there was written.
+        """Return the thread's own conversation before that sequence number, as it was when that message was written.
 
         The run's own messages, and those dropped later, are included unless excluded by the arguments.
         """
@@ -92,21 +92,21 @@ class _History:
         return message
 
     def clean(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages without the secrets of the thread."""
+        """Return the messages with the thread's secrets redacted."""
         if not self.redactor.secrets:
             return [*messages]
         return [clean_message(each, self.redactor) for each in messages]
 
     def text(self, digest: str) -> str:
-        """Return the text with that digest, without secrets."""
+        """Return the redacted text with that digest."""
         return self.redactor.text(self.texts.get(digest, ""))
 
 
 class SentPrompts:
-    """Rebuilds what models were sent, by the records of their answers and by the rules that made the requests.
+    """Rebuilds the requests sent to models, from the records of their answers and the rules that built the requests.
 
-    The agent is looked at as it is now: where it reads a conversation in another way since, or where a message was
-    pinned, the messages may be others than those that were sent, which `exact` then says.
+    The rules are those of the agent's current configuration. If its view of a conversation has changed since, or a
+    message was pinned, the messages can differ from those that were sent; `exact` is then False.
     """
 
     def __init__(self, store: Store, speakers: Speakers, lineages: Lineages) -> None:
@@ -115,7 +115,7 @@ class SentPrompts:
         self._lineages = lineages
 
     async def of_run(self, run_id: str, limit: int = 20, offset: int = 0) -> Rows[SentPrompt]:
-        """Return what was sent in the run, in order, also within its prompt tools. Raises `NotFound`."""
+        """Return the requests of the run in order, including those of its prompt tools. Raises `NotFound`."""
         page(limit, offset)
         run = await self._store.run(by_id("run", run_id))
         thread = None if run is None else await self._store.thread(run.thread_id)
@@ -148,7 +148,7 @@ class SentPrompts:
                 within.setdefault(message.within, []).append(message)
         numbers = [each.sent.compaction for each in said if each.sent is not None and each.sent.compaction]
         compactions: Sequence[Compaction] = ()
-        if numbers:  # the first one has the number 1
+        if numbers:  # the first request has the number 1
             first = min(numbers)
             compactions = await self._store.compactions(thread.id, None, max(numbers) - first + 1, first - 1)
         rows = {each.number: each for each in compactions}
@@ -168,7 +168,7 @@ class SentPrompts:
         """Return the texts with these digests."""
         kept: dict[str, SentText] = {}
         missing: set[str] = digests
-        while missing:  # some are changes to others, in a chain of a bounded length
+        while missing:  # some are stored as differences to others, in a chain of bounded length
             rows = {each.digest: each for each in await self._store.sent_texts(thread.id, sorted(missing))}
             kept |= rows
             missing = {base for each in rows.values() if (base := base_of(each)) and base not in kept}
@@ -185,7 +185,7 @@ class SentPrompts:
     async def _conversation(
         self, thread: Thread, said: Sequence[Message], rows: Mapping[int, Compaction]
     ) -> list[Message]:
-        """Return what a request of the run can have shown of the thread's own conversation, in order."""
+        """Return the messages of the thread's own conversation that the run's requests can have contained, in order."""
         asked = [each.sent for each in said if each.within is None and each.sent is not None]
         used = [rows.get(each.compaction) for each in asked]
         cut = min([0 if row is None else row.cut for row in used], default=0)
@@ -208,7 +208,7 @@ class SentPrompts:
     async def _active(
         self, thread: Thread, run: Run, side: Side | None, by: str | None
     ) -> ActiveAgent | None:
-        """Return the agent that spoke on that side through that prompt, as it is now."""
+        """Return the current configuration of the agent that answered on that side through that prompt."""
         found: ActiveAgent | None = None
         asked = run if side is None else changed(run, side=side)
         for agent_id in dict.fromkeys([run.agent, thread.answering, thread.agent]):
@@ -236,13 +236,13 @@ class SentPrompts:
             opened = await self._opened(history, prompt.within)
             answer = next(each for each in history.within[prompt.within] if each.id == prompt.message_id)
             make = partial(_of_prompt_tool, history, answer, opened)
-        # In a thread: each request is put together from the whole conversation, and hashed.
+        # In a thread: each request is built from the whole conversation and hashed.
         return await asyncio.to_thread(_filled, history, prompt, make)
 
     # ── conversations of prompt tools ───────────────────────────────────────────────────────────────────────
 
     async def _opened(self, history: _History, call_id: str) -> _Opened:
-        """Return the conversation within a call of a prompt tool, as it began."""
+        """Return the opening of the conversation within a call of a prompt tool."""
         if call_id not in history.opened:
             history.opened[call_id] = await self._begun(history, call_id)
         return history.opened[call_id]
@@ -267,7 +267,7 @@ class SentPrompts:
         return [each.ref for each in files if each is not None]
 
     async def _host(self, history: _History, call: Call) -> tuple[ActiveAgent | None, list[Message]]:
-        """Return the agent whose tool the call is of, and the conversation before the step that made the call."""
+        """Return the agent whose tool is called, and the conversation before the step that made the call."""
         if call.parent_id is None:
             asked = _asking(history.root, call.id)
             if asked is None:
@@ -283,12 +283,14 @@ class SentPrompts:
             opened = await self._opened(history, call.parent_id)
             before = [each for each in said if (each.seq or 0) < (asked.seq or 0)]
             return opened.active, shown([*opened.opening, *before], history.row(asked.sent))
-        parent = await self._store.call(call.parent_id)  # a handler's call: it was made where that one was
+        parent = await self._store.call(
+            call.parent_id
+        )  # a handler's call: made in the conversation of its parent call
         return (None, []) if parent is None else await self._host(history, parent)
 
 
 def _requests(said: Sequence[Message], steps: Sequence[Step]) -> list[SentPrompt]:
-    """Return the answers of models in a run, in order, with nothing of what was sent but the records."""
+    """Return the model answers of a run in order, with only the records of their requests."""
     recorded = {each.step for each in said if each.within is None and each.sent is not None}
     by_step = {each.step: each for each in reversed(said) if each.within is None and each.role == "assistant"}
     prompts = [
@@ -321,14 +323,15 @@ def _request(answer: Message) -> SentPrompt:
 
 
 Variants: TypeAlias = Iterator[tuple[list[Message], list[Message]]]
-"""The conversations that can have been sent, the likeliest first, each with itself without the thread's secrets.
+"""The conversations that can have been sent, the likeliest first, each with its redacted copy.
 
-The journal does not know when a message of the run was dropped, when one was pinned, and when a value became a secret.
+The journal does not record when a message of the run was dropped, when a message was pinned, and when a value became a
+secret.
 """
 
 
 def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants]) -> SentPrompt:
-    """Return the prompt with what was sent: the conversation whose hash is in the record, else the likeliest."""
+    """Return the prompt with its request: the conversation whose hash is recorded, or the likeliest if none matches."""
     sent = prompt.sent
     assert sent is not None, "checked by the caller"
     messages: list[Message] = []
@@ -365,7 +368,7 @@ def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants])
 
 
 def _of_thread(history: _History, answer: Message, active: ActiveAgent | None) -> Variants:
-    """Yield the conversations of the thread that can have been sent before that answer."""
+    """Yield the possible conversations of the thread that were sent for that answer."""
     place, row = answer.seq or 0, history.row(answer.sent)
 
     def sent(said: Sequence[Message]) -> list[Message]:
@@ -376,7 +379,7 @@ def _of_thread(history: _History, answer: Message, active: ActiveAgent | None) -
 
 
 def _of_prompt_tool(history: _History, answer: Message, opened: _Opened) -> Variants:
-    """Yield the conversations of a prompt tool that can have been sent before that answer."""
+    """Yield the possible conversations of a prompt tool that were sent for that answer."""
     place, row = answer.seq or 0, history.row(answer.sent)
     said = [each for each in history.within[answer.within or ""] if (each.seq or 0) < place]
 
@@ -387,7 +390,7 @@ def _of_prompt_tool(history: _History, answer: Message, opened: _Opened) -> Vari
 
 
 def _versions(history: _History, place: int, row: Compaction | None) -> Iterator[list[Message]]:
-    """Yield the conversations that can have been there before that place."""
+    """Yield the possible conversations before that sequence number."""
     messages = history.before(place)
     dropped = any(not each.kept for each in messages)
     pinned = row is not None and any(each.pinned and (each.seq or 0) <= row.cut for each in messages)
@@ -402,7 +405,9 @@ def _with_and_without_secrets(
     history: _History, messages: list[Message], sent: Callable[[Sequence[Message]], list[Message]]
 ) -> Variants:
     clean = history.clean(messages)
-    readable = sent(clean)  # a reference shows the beginning of a result, and no part of a secret there
+    readable = sent(
+        clean
+    )  # a reference shows the beginning of a result, and must show no part of a secret in it
     yield readable, readable
     if any(one is not other for one, other in zip(clean, messages, strict=True)):
         yield sent(messages), readable
@@ -414,7 +419,7 @@ def _asking(said: Sequence[Message], call_id: str) -> Message | None:
 
 
 def _tools(text: str) -> tuple[JSONObject, ...]:
-    """Return the tools that were kept as JSON."""
+    """Return the tools that were stored as JSON."""
     listed = cast("list[tuple[str, str, JSONObject]]", json.loads(text)) if text else []
     return tuple(
         [

@@ -53,20 +53,23 @@ log = logger("toolwright.runtime")
 failures = logger("toolwright.runs")
 
 LONELY_LIVES, LAST_LIVES = 3, 10
-LOST_PAUSE = 1.0  # seconds before a thread is looked at again whose owner has changed
-STRAGGLERS = 20.0  # seconds within which a commit that was under way when a run parked is over
-MOST_KNOWN, MOST_KNOWN_TEXT = 32, 1_000_000  # threads whose messages are kept in memory, characters of each
-LAST_WORD = 5.0  # seconds to give a run back
+LOST_PAUSE = 1.0  # seconds before a thread whose owner has changed is checked again
+STRAGGLERS = 20.0  # seconds within which a commit that was in progress when a run was suspended has finished
+MOST_KNOWN, MOST_KNOWN_TEXT = (
+    32,
+    1_000_000,
+)  # threads whose messages are kept in memory, and maximum characters of each
+LAST_WORD = 5.0  # seconds to release a run
 
 
 def _agent_name(context: RunContext) -> str:
-    """Return the name of the active agent, or the agent's id if it is not configured any more."""
+    """Return the name of the active agent, or the agent's id if it is no longer configured."""
     active = context.root.active
     return context.run.agent if active is None else active.agent.name
 
 
 def _log_end(context: RunContext, began: float, clock: Clock, failed: int) -> None:
-    """Log how the run has ended, was suspended or released here, with names; at the level `failed` if it has failed."""
+    """Log how the run ended, was suspended or released here. Failed runs are logged at level `failed`."""
     run, active = context.run, context.root.active
     if run.status == "failed":
         model = None if active is None else getattr(active.model, "name", active.model)
@@ -86,7 +89,7 @@ def _log_end(context: RunContext, began: float, clock: Clock, failed: int) -> No
 
 
 class RunWorker:
-    """Drains threads. What it knows of those in its hands it forgets when it leaves them."""
+    """Executes the runs of threads. The state of a run is discarded when its thread is released."""
 
     def __init__(
         self,
@@ -118,10 +121,10 @@ class RunWorker:
         self._checks: set[asyncio.Task[None]] = set()
         self._known: OrderedDict[str, KnownMessages] = OrderedDict()
         self._stopping = False
-        self.raised: set[str] = set()  # threads the failures of whose runs are raised to somebody who waits
+        self.raised: set[str] = set()  # threads whose run failures are raised to a waiting caller
 
     async def __call__(self, thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
-        """Serve one run of the thread, then leave it; in a cluster the `node` must have leased it."""
+        """Execute one run of the thread, then release it. In a cluster the `node` must hold the thread's lease."""
         view = await self._store.view(thread_id, self._known.get(thread_id))
         if view is None:
             return await self._leave_nothing(thread_id)
@@ -140,7 +143,7 @@ class RunWorker:
             return await self._serve(view, run or self._new_run(view), node)
         except ThreadLost as lost:
             log.info("%s", lost)
-            await self._clock.sleep(LOST_PAUSE)  # not to compete with the worker that has it now
+            await self._clock.sleep(LOST_PAUSE)  # not to compete with the worker that owns it now
             return "again"
 
     def stop(self) -> None:
@@ -150,12 +153,12 @@ class RunWorker:
             context.stop()
 
     def known(self, thread_id: str) -> Redactor:
-        """Return the redactor of a run in progress: it also knows secrets that were changed or removed since."""
+        """Return the redactor of a run in progress. It includes secrets that were changed or removed since."""
         context = self._holds.get(thread_id)
         return NOTHING if context is None else context.redactor
 
     def nudge(self, thread_id: str) -> None:
-        """Handle a wake-up of a thread in progress: a result or a cancellation may have arrived."""
+        """Handle a wake-up of a thread in progress: a result or a cancellation can have arrived."""
         context = self._holds.get(thread_id)
         if context is None:
             return
@@ -168,13 +171,13 @@ class RunWorker:
         try:
             await context.check_cancel()
             await context.reload_env()
-        except StoreError as error:  # the next commit of the run sees it
+        except StoreError as error:  # the next commit of the run detects it
             log.debug("Cannot see whether run %s was cancelled: %s", context.run.id, error)
         except ToolwrightError as error:
             log.warning("Cannot see whether run %s was cancelled: %s", context.run.id, error)
 
     async def _early(self, view: ThreadView, run: Run, alone: bool) -> Verdict | None:
-        """Return the verdict for a run that cannot continue now: it still waits, or must run alone. None if it can."""
+        """Return the verdict for a run that cannot continue now, because it waits or must run alone. None if it can."""
         assert view.wake is not None, "checked by the caller"
         if run.status == "waiting" and run.cancel_requested_at is None:
             left = await self._time_left(view, run)
@@ -195,7 +198,7 @@ class RunWorker:
         return min([self._calls.seconds_left(each, self._clock) for each in open_calls], default=0.0)
 
     async def _waited_within(self, run: Run, known: Set[str]) -> list[Call]:
-        """Return the call within a call that a suspended run waits for, if it still does; `known` calls have ended."""
+        """Return the nested call that a suspended run still waits for, if any; `known` calls have ended."""
         named = (run.waiting or {}).get("callIds")
         ids = [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
         ids = [each for each in ids if each not in known]
@@ -203,7 +206,7 @@ class RunWorker:
         return [call for call in calls if call is not None and call.status == "waiting"]
 
     async def _seconds_until_variables(self, view: ThreadView, run: Run) -> float:
-        """Return the seconds that a run waits for variables. It looks again after commits that were in progress."""
+        """Return the seconds that a run waits for variables. It checks again after commits that were in progress."""
         active = await self._speakers.agent_for(view.thread, run)
         if isinstance(active, str):
             return 0.0
@@ -272,7 +275,7 @@ class RunWorker:
         return "again" if context.is_due and not self._stopping else "done"
 
     def _keep_messages(self, context: RunContext) -> None:
-        """Keep the messages of a run of calls: the next call opens it again, and reads the whole thread otherwise."""
+        """Keep the messages of a run of calls in memory, so that the next call does not read the whole thread again."""
         known = context.known if context.run.calls_only else None
         if known is None or sum(len(each.content) for each in known.messages) > MOST_KNOWN_TEXT:
             return
@@ -318,13 +321,16 @@ class RunWorker:
         try:
             await execute(context, self._actions.do, self._commits.max_steps)
         finally:
-            if context.run.status not in ("queued", "waiting"):  # over, given back, or another owner's
+            if context.run.status not in (
+                "queued",
+                "waiting",
+            ):  # finished, released, or owned by another process
                 for frame in context.frames:
                     self._calls.forget(frame.calls)
                 self._calls.forget(context.nested)
 
     async def _claim(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
-        """Claim a waiting run, or take over one whose process died."""
+        """Claim a waiting run, or take over a run whose process crashed."""
         run = context.run
         if run.held:
             lives = run.lives + 1
@@ -367,7 +373,7 @@ class RunWorker:
             taken = changed(taken, traceparent=context.trace.traceparent)
         try:
             answer: Answered = "file"
-            while answer == "file":  # a name of a file that was taken meanwhile
+            while answer == "file":  # a file name that was taken in the meantime
                 changes = await self._read(context, taken, waiting)
                 changes.events.append(step_event("step.started", 1))
                 await context.where.check(changes, context.base)
@@ -383,7 +389,7 @@ class RunWorker:
             )
 
     async def _read(self, context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:
-        """Return the changes with which the run begins; of events that are too long the whole is kept in files."""
+        """Return the changes with which the run starts; the full text of events that are too long is kept in files."""
         thread_id, drafts = context.thread.id, FileDrafts(context.files)
         bounded = [
             await within_limit(event, thread_id, self._files, drafts, context.redactor) for event in waiting
@@ -396,7 +402,7 @@ class RunWorker:
     async def _refuse(
         self, context: RunContext, claim: Callable[..., Claim], waiting: list[InboxEvent], error: str
     ) -> None:
-        """Fail a run whose messages cannot be read: its own are kept, the others released (D21)."""
+        """Fail a run whose messages cannot be read: its own messages are kept, the others are requeued (D21)."""
         now = self._clock.now()
         status: RunStatus = "failed" if context.run.cancel_requested_at is None else "cancelled"
         over = changed(context.run, status=status, error=error, started_at=now, completed_at=now)
@@ -417,7 +423,7 @@ class RunWorker:
         return first_run(view.thread, self._new_id("run"), 0, self._clock)
 
     async def _give_back(self, context: RunContext) -> None:
-        """Release the run when the process stops, so that the next owner does not count it as a crash."""
+        """Release the run when the process stops, so that the next owner does not count a crash."""
         if context.run.status not in ("queued", "running"):
             return
         try:
@@ -432,7 +438,7 @@ class RunWorker:
 
 
 def _outage(run: Run) -> JSONObject | None:
-    """Return what a continued run has waited for, kept until its model answers."""
+    """Return the outage that a resumed run has waited for. It is kept until its model answers."""
     return run.waiting if retries(run) else None
 
 
@@ -448,7 +454,7 @@ def _log_place(context: RunContext) -> LogContext:
 
 
 def _reading(context: RunContext, run: Run, waiting: list[InboxEvent], cleaned: Mapping[str, str]) -> Changes:
-    """Return the changes with which a run begins by reading these events."""
+    """Return the changes with which a run starts by reading these events."""
     changes = Changes(events=[run_event(run)])
     rest = [event for event in waiting if event.run_id != run.id]
     for event in waiting:
@@ -463,4 +469,4 @@ def _reading(context: RunContext, run: Run, waiting: list[InboxEvent], cleaned: 
 
 
 def _opening_claim(**fields: object) -> Claim:
-    return Claim(opens=True, **fields)  # type: ignore[arg-type]  # the fields of a Claim, as Hold gives them
+    return Claim(opens=True, **fields)  # type: ignore[arg-type]  # the fields of a Claim, as Hold provides them

@@ -1,1 +1,1 @@
-"""Spaces: membership, messages, and the entities that take part."""
+"""Spaces: membership, messages, and the entities that are their members."""

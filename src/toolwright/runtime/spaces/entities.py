@@ -26,21 +26,21 @@ from toolwright.wire.space import member_removed_event
 log = logging.getLogger("toolwright.runtime")
 
 ALL = 1_000_000  # agents
-LONGEST_NAME = 200  # characters of a name, which every agent reads that meets it
-LONGEST_EXTERNAL_ID = 512  # characters of an external id: what every journal can index
+LONGEST_NAME = 200  # characters of a name, which every agent in a shared space reads
+LONGEST_EXTERNAL_ID = 512  # characters of an external id that every store can index
 _TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredEntity:
-    """An entity, and whether it is a new one."""
+    """An entity, and whether it is new."""
 
     entity: Entity
     created: bool
 
 
 class Entities:
-    """Entities, for services. Raises `NotFound` for ids that lead nowhere."""
+    """Entities, for services. Raises `NotFound` for unknown ids."""
 
     def __init__(self, services: Services, agents: Agents, environment: Environment) -> None:
         self._store = services.store
@@ -50,11 +50,11 @@ class Entities:
         self._new_id = services.new_id
 
     async def create(self, **fields: Unpack[EntityFields]) -> Entity:
-        """Create a person, or update the one with the same external id."""
+        """Create a person, or update the person with the same external id."""
         return (await self.register(**fields)).entity
 
     async def register(self, **fields: Unpack[EntityFields]) -> RegisteredEntity:
-        """Return a person as by `create`, and whether they are new. Concurrent calls create one per external id."""
+        """Create or update a person as `create` does. Concurrent calls create one person per external id."""
         checked = _checked(fields)
         now = self._clock.now()
         new = Entity(id=self._new_id("ent"), type="human", metadata={}, created_at=now, updated_at=now)
@@ -64,7 +64,7 @@ class Entities:
                 return RegisteredEntity(entity=new, created=True)
             existing = await self.get_by_external_id(new.external_id) if new.external_id else None
             if existing is None:
-                continue  # deleted meanwhile
+                continue  # deleted in the meantime
             saved = await self._change(existing, checked)
             if isinstance(saved, Entity):
                 return RegisteredEntity(entity=saved, created=False)
@@ -77,7 +77,7 @@ class Entities:
         return entity
 
     async def find(self, entity: str) -> Entity:
-        """Return the entity of that id, or the agent of that name or id."""
+        """Return the entity with that id, or the agent with that name or id."""
         with_id = await self.get_or_none(entity) if can_be_id(entity) else None
         if with_id is not None:
             return with_id
@@ -103,11 +103,11 @@ class Entities:
             return None
 
     async def get_human(self, entity_id: str) -> Entity | None:
-        """Return the human of that id."""
+        """Return the human with that id, or None."""
         return await self._store.entity(entity_id) if can_be_id(entity_id) else None
 
     async def get_by_external_id(self, external_id: str) -> Entity | None:
-        """Return the human whom tokens call so."""
+        """Return the human with that external id, which their tokens contain, or None."""
         return await self._store.entity_by_external_id(external_id) if can_be_id(external_id) else None
 
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
@@ -125,7 +125,7 @@ class Entities:
         return Rows([*agent_page, *humans], broken, more=ended_early(humans))
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
-        """Change the fields given; `AlreadyExists` if another has the external id, `Forbidden` for an agent."""
+        """Change the given fields. `AlreadyExists` if another entity has the external id, `Forbidden` for an agent."""
         checked = _checked(fields)
         while True:
             saved = await self._change(await self._human(entity_id), checked)
@@ -137,14 +137,14 @@ class Entities:
                 )
 
     async def delete(self, entity_id: str) -> None:
-        """Delete a human, their env and what agents keep for them alone: they leave their spaces, their tokens open
-        nothing any more, their threads stay.
+        """Delete a human, their env, and the data that agents store for them alone.
 
-        `Forbidden` for an agent.
+        They leave their spaces, their tokens no longer authenticate, and their threads are kept. Raises `Forbidden` for
+        an agent.
         """
         events = (member_removed_event(entity_id),)
         refused = True
-        while refused:  # again where a space has changed meanwhile
+        while refused:  # retry if a space has changed in the meantime
             await self._human(entity_id)
             while keepers := await self._store.agents.keepers_of_user(entity_id):
                 await drop_minds(self._store, keepers, self._clock, self._new_id)
@@ -153,19 +153,20 @@ class Entities:
             refused = isinstance(await self._store.commit(unit), Conflict)
 
     async def env(self, entity_id: str) -> Mapping[str, EnvType]:
-        """Return the names that were set for a human, and whether each is a secret; never a value."""
+        """Return the names that were set for a human, with their types; never a value."""
         await self._human(entity_id)
         return {row.name: row.type for row in await self._store.env_of(entity_id)}
 
     async def set_env(self, entity_id: str, env: EnvInput) -> Mapping[str, EnvType]:
-        """Set values that hold in all threads of a human (D5), or take them away with None; the names then.
+        """Set variables for all threads of a human (D5), or delete them with None. Return the resulting names.
 
-        A run in progress sees them when it looks next. Raises `CannotSeal` for a secret where there are no keys.
+        A run in progress uses them from its next read of the env on. Raises `CannotSeal` for a secret if no keys are
+        configured.
         """
         values = read_env(env)
         while True:
             await self._human(entity_id)
-            if await self._set(entity_id, values) is None:  # else deleted meanwhile, or only changed
+            if await self._set(entity_id, values) is None:  # otherwise deleted or changed in the meantime
                 return await self.env(entity_id)
 
     async def _set(self, entity_id: str, values: Mapping[str, EnvVar | None]) -> Guard | None:
@@ -187,7 +188,7 @@ class Entities:
         return entity
 
     async def _change(self, was: Entity, fields: EntityFields) -> Entity | Guard:
-        """Return the entity as it is then, or the guard that failed."""
+        """Return the changed entity, or the guard that failed."""
         entity = _with(was, fields, was.updated_at)
         if entity == was:
             return was
@@ -205,12 +206,12 @@ def _with(entity: Entity, fields: EntityFields, at: datetime | None) -> Entity:
 
 
 def _after(last: datetime | None, now: datetime) -> datetime:
-    """Return a timestamp that differs from the version before, even if the clock has not advanced."""
+    """Return a timestamp later than the previous one, even if the clock has not advanced."""
     return now if last is None else max(now, last + _TICK)
 
 
 def _checked(fields: Mapping[str, object]) -> EntityFields:
-    """Return the fields, if every journal can keep them. Callers may pass anything."""
+    """Return the fields if every store can hold them. Callers can pass anything."""
     checked: EntityFields = {}
     for name, given_value in fields.items():
         match name:
@@ -270,6 +271,6 @@ def _metadata(value: object) -> dict[str, JSON]:
 
 
 def _invalid_value(path: str, error: str) -> InvalidRequest:
-    """Fields named as on the wire."""
+    """Return the error, with the fields named as on the wire."""
     field = to_camel(path)
     return InvalidRequest(f"{field} {error}.", [{"path": field, "message": error}])

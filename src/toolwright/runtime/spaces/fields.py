@@ -1,4 +1,4 @@
-"""Fields of spaces and of their messages, checked as callers give them, before any journal sees them."""
+"""Fields of spaces and of their messages, validated before they are stored."""
 
 import re
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ _ID = re.compile(OWN_ID)
 
 
 def id_of(value: object) -> str:
-    """Return an id of the caller's choice: URL-safe."""
+    """Return an id chosen by the caller, which must be URL-safe."""
     fits = isinstance(value, str) and len(value) <= LONGEST_ID and _ID.fullmatch(value)
     if not isinstance(value, str) or not fits or value in {".", ".."}:
         raise invalid_value("id", f"must be 1 to {LONGEST_ID} letters, digits or any of _ . ~ -")
@@ -30,7 +30,7 @@ def id_of(value: object) -> str:
 
 
 def kind_of(value: object) -> SpaceKind:
-    """Return one of the kinds."""
+    """Return the value if it is a kind of space."""
     if value not in get_args(SpaceKind):
         kinds = ", ".join(map(repr, get_args(SpaceKind)))
         raise invalid_value("kind", f"must be one of {kinds}, not {brief_value(value)}")
@@ -38,7 +38,7 @@ def kind_of(value: object) -> SpaceKind:
 
 
 def delivery_of(value: object) -> DeliveryOrder:
-    """Return one of the orders."""
+    """Return the value if it is a delivery order."""
     if value not in get_args(DeliveryOrder):
         orders = ", ".join(map(repr, get_args(DeliveryOrder)))
         raise invalid_value("delivery", f"must be one of {orders}, not {brief_value(value)}")
@@ -46,7 +46,7 @@ def delivery_of(value: object) -> DeliveryOrder:
 
 
 def name_of(path: str, value: object) -> str | None:
-    """Return a short text of one line, or none."""
+    """Return a short text of one line, or None."""
     text = text_of(path, value)
     if text is not None and not (text.strip() and len(text) <= LONGEST_NAME):
         raise invalid_value(path, f"must have 1 to {LONGEST_NAME} characters")
@@ -64,7 +64,7 @@ def role_of(value: object) -> str:
 
 
 def text_of(path: str, value: object) -> str | None:
-    """Return a text, or none."""
+    """Return a text, or None."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -77,7 +77,7 @@ def text_of(path: str, value: object) -> str | None:
 
 
 def emoji_of(value: object) -> str:
-    """Return an emoji: a short text without white space."""
+    """Return an emoji: a short text without whitespace."""
     text = text_of("emoji", value)
     if text is None or not text or len(text) > LONGEST_EMOJI or text.split() != [text]:
         raise invalid_value("emoji", f"must have 1 to {LONGEST_EMOJI} characters and no white space")
@@ -85,7 +85,7 @@ def emoji_of(value: object) -> str:
 
 
 def metadata_of(value: object) -> JSONObject:
-    """Return an object, empty if none is given."""
+    """Return an object, empty if the value is None."""
     try:
         copy = plain({} if value is None else value)
     except InvalidJSON as error:
@@ -98,7 +98,7 @@ def metadata_of(value: object) -> JSONObject:
 
 
 def changed_space(was: Space, fields: SpaceFields, now: datetime) -> Space:
-    """Return the space with these fields, with a timestamp that differs from the version before."""
+    """Return the space with these fields and a timestamp later than the previous one."""
     _refuse_unknown(fields)
     new = changed(was, updated_at=max(now, was.updated_at + TICK))
     if "name" in fields:

@@ -1,4 +1,4 @@
-"""Front-ends that are registered for entities, and ended sessions of the console."""
+"""Front-ends registered for entities, and signed-out sessions of the console."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from toolwright.runtime.spaces.fields import metadata_of, name_of
 
 
 class FrontEnds:
-    """Registered front-ends of people. Raises `NotFound` for ids that lead nowhere."""
+    """Registered front-ends of people. Raises `NotFound` for unknown ids."""
 
     def __init__(self, services: Services, entities: Entities) -> None:
         self._store = services.store
@@ -49,7 +49,7 @@ class FrontEnds:
     async def list(
         self, entity_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[FrontEnd]:
-        """Return front-ends, the oldest first; those of one entity if it is named."""
+        """Return front-ends, the oldest first, optionally only those of one entity."""
         page(limit, offset)
         owner_id = by_text("entityId", entity_id)
         return await self._store.front_ends.front_ends(entity_id=owner_id, limit=limit, offset=offset)
@@ -61,15 +61,15 @@ class FrontEnds:
             raise NotFound(f"There is no client {id!r}.")
 
     async def sign_out(self, key: str, at: datetime, until: datetime) -> None:
-        """End the console's session with the id `key`, or all sessions of the caller `key` that have begun by `at`.
+        """End the console's session with the id `key`, or all sessions of the caller `key` that started by `at`.
 
-        It is remembered until `until`, when the sessions have expired.
+        The sign-out is stored until `until`, when the sessions have expired.
         """
         unit = SignOut(token=self._new_id("unit"), at=at, key=key, until=until)
         await self._store.commit(unit)
 
     async def use_once(self, key: str, until: datetime) -> bool:
-        """Use up the key of a token, which is remembered until `until`; false if it was used before, in any process."""
+        """Use up the key of a token, stored until `until`. Return False if it was already used, in any process."""
         unit = UseOnce(token=self._new_id("unit"), at=self._clock.now(), key=key, until=until)
         return not isinstance(await self._store.commit(unit), Conflict)
 

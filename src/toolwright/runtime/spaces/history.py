@@ -1,4 +1,4 @@
-"""Messages of spaces, as people see them, and their reactions."""
+"""Messages of spaces, as shown to people, and their reactions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ LONGEST_PAGE = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageView:
-    """A message as people see it: with its author and the reactions to it."""
+    """A message as shown to people: with its author and reactions."""
 
     message: SpaceMessage
     author: Entity | None
@@ -29,7 +29,7 @@ class MessageView:
 
 
 class History:
-    """Reads messages. A space that does not exist has none."""
+    """Reads messages. A space that does not exist has no messages."""
 
     def __init__(self, store: Store, entities: Entities) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class History:
     async def messages(
         self, space_id: str, limit: int, after: int | None, before: int | None
     ) -> Sequence[MessageView]:
-        """Return messages in order: the first behind the place `after`, else the last before `before`, or of all."""
+        """Return messages in order: the first after position `after`, the last before `before`, or the last of all."""
         page(limit)
         for name, seq in (("after", after), ("before", before)):
             whole_number(name, 0 if seq is None else seq)
@@ -52,7 +52,7 @@ class History:
         return await self.shown(await self._store.spaces.newest(space_id, limit, offset))
 
     async def message(self, message_id: str) -> SpaceMessage:
-        """Return the message, else `NotFound`."""
+        """Return the message. Raises `NotFound` if it does not exist."""
         row = await self._store.spaces.message(by_id("message", message_id))
         if row is None:
             raise NotFound(f"There is no message {message_id!r}.")
@@ -76,7 +76,7 @@ class History:
 
 
 class Reactions:
-    """Adds them and takes them back, in front of the space."""
+    """Adds and removes reactions, and announces both in the space."""
 
     def __init__(self, store: Store, effect_commits: EffectCommits, clock: Clock) -> None:
         self._store = store
@@ -84,7 +84,7 @@ class Reactions:
         self._clock = clock
 
     async def add(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction:
-        """React to a message. An entity does so once with the same emoji: where it has, that reaction is the answer."""
+        """Add a reaction to a message, or return the existing one: an entity reacts once with the same emoji."""
         reaction = Reaction(
             message_id=message.id,
             entity_id=entity_id,
@@ -102,7 +102,7 @@ class Reactions:
         return stands or reaction
 
     async def take_back(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction:
-        """Take a reaction back; `NotFound` if there is none."""
+        """Remove a reaction. Raises `NotFound` if it does not exist."""
         mine = await self._find(message, entity_id, emoji)
         if mine is None:
             raise NotFound(f"There is no reaction {emoji!r} of this entity to the message.")

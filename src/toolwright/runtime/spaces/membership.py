@@ -15,35 +15,35 @@ from toolwright.core.tools.tenvs_needed import MissingTenvs, missing_tenvs
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import person_of
 
-MOST_SHARED = 1_000  # spaces of two entities that are looked at, the oldest first
+MOST_SHARED = 1_000  # maximum number of shared spaces that are checked, the oldest first
 
 
 @dataclass(frozen=True, slots=True)
 class RedactableEffect:
-    """An effect on that space, which `make` gives without what the redactor knows."""
+    """An effect on that space, which `make` builds with the redactor applied."""
 
     space_id: str
     make: Callable[[Redactor], Post | Edit]
 
 
 Intended: TypeAlias = Effect | RedactableEffect
-"""Message of a unit: as it is, or as it may be shown."""
+"""An effect of a unit: final, or redacted when the unit is built."""
 
 
 class Membership:
-    """Decides access to spaces, and redacts the secrets of all their agents in what is posted."""
+    """Decides access to spaces, and redacts posted content for the secrets of all agents in the space."""
 
     def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store
         self._agents = agents
-        self._redactor = lru_cache(maxsize=1_000)(Redactor)  # the same agents are in it message after message
+        self._redactor = lru_cache(maxsize=1_000)(Redactor)  # consecutive messages have the same agents
 
     async def reach(self, agent: Agent, user_id: str | None) -> Reach:
-        """Return what the agent's home tools reach in a thread that belongs to that user, or to no one."""
+        """Return what the agent's home tools can access in a thread that belongs to that user, or to no one."""
         return reach_of(agent, None if user_id is None else await person_of(self._store, user_id))
 
     async def open_to(self, space_id: str, entity_id: str, person: str | None = None) -> Space | None:
-        """Return the space if the entity may read and write there, and the person it acts for, or None."""
+        """Return the space if the entity, and the person it acts for, may read and write there. None otherwise."""
         if person is not None and await self.open_to(space_id, person) is None:
             return None
         space = await self._store.spaces.space(space_id)
@@ -53,12 +53,12 @@ class Membership:
         return space if open_to(space, is_member=member is not None) else None
 
     async def share_a_space(self, entity_id: str, other_id: str) -> bool:
-        """Return whether both entities are members of one space that is not public: people join those by themselves."""
+        """Return whether both entities are members of a space that is not public: anyone can join a public one."""
         shared = await self._store.spaces.spaces_of(entity_id, MOST_SHARED, other_id)
         return any(space.kind != "public" for space in shared)
 
     async def admit(self, entity: Entity) -> None:
-        """Raise `TenvsRequired` if the entity cannot be in a space: an agent reads it in its home thread (D4)."""
+        """Raise `TenvsRequired` if the entity is an agent without the tenvs of its home thread, where it reads (D4)."""
         agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
         missing = MissingTenvs() if agent is None else agent.missing_home_tenvs
         if missing:

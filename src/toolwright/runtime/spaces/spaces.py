@@ -1,4 +1,4 @@
-"""Spaces: made, joined, spoken in, read. Built-in tools and routes come here alike."""
+"""Spaces: create, join, post, read; used by built-in tools and by routes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,14 +54,14 @@ from toolwright.wire.space import edited_event, member_added_event, member_remov
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostedMessage:
-    """A message that is in the journal, and the runs that read it: the ids by agent."""
+    """A stored message, and the ids of the runs that read it, by agent."""
 
     message: SpaceMessage
     runs: Mapping[str, str]
 
 
 class Spaces:
-    """Spaces, their members and messages. Raises `NotFound` for ids that lead nowhere."""
+    """Spaces, their members and messages. Raises `NotFound` for unknown ids."""
 
     def __init__(
         self,
@@ -93,11 +93,11 @@ class Spaces:
         members: Sequence[str] = (),
         delivery: DeliveryOrder = "all",
     ) -> Space:
-        """Create a space, with these entities in it (ids of entities, names or ids of agents).
+        """Create a space with these members (ids of entities, names or ids of agents).
 
-        What a person says reaches its agents all at once, or with the `delivery` `sequential` one after another: each
-        when the one before is done, and so with its answer before them. A `dm` has two members. Raises `AlreadyExists`
-        if there is a space with that `id`.
+        A person's message is delivered to all agents at once, or with the `delivery` `sequential` one after another:
+        each agent is woken after the previous one has finished, and reads its answer. A `dm` has two members. Raises
+        `AlreadyExists` if the `id` is taken.
         """
         by_kind("members", members, (list, tuple), "a list of entities")
         now = self._clock.now()
@@ -123,11 +123,11 @@ class Spaces:
         return changed(space, revision=len(effects) - 1)
 
     async def _sweep(self) -> int:
-        """Delete the remaining rows of deleted spaces, whose ids can be used again afterwards."""
+        """Delete the remaining rows of deleted spaces, whose ids can then be used again."""
         return await sweep_rows(self._store, self._clock, self._new_id)
 
     async def get(self, space_id: str, *, seen_by: str | None = None) -> Space:
-        """Return the space; `NotFound` also if an entity is named that may not read and speak there."""
+        """Return the space. Raises `NotFound` also if the entity `seen_by` may not read and write there."""
         by_id("space", space_id)
         read, membership = self._store.spaces.space, self._membership
         space = await (read(space_id) if seen_by is None else membership.open_to(space_id, seen_by))
@@ -136,18 +136,18 @@ class Spaces:
         return space
 
     async def _require_existing(self, space_id: str) -> None:
-        """Raise `NotFound` if there is no such space; the contents of a space with a broken row can be read."""
+        """Raise `NotFound` if the space does not exist. The contents of a space with a broken row are readable."""
         if not await exists(self._store.spaces.space(by_id("space", space_id))):
             raise NotFound(f"There is no space {space_id!r}.")
 
     async def list(self, limit: int = 50, offset: int = 0, *, seen_by: str | None = None) -> Sequence[Space]:
-        """Return spaces, the oldest first; those that an entity sees if its id is given."""
+        """Return spaces, the oldest first, optionally only those that the entity `seen_by` may see."""
         page(limit, offset)
         return await self._store.spaces.spaces(seen_by=seen_by, limit=limit, offset=offset)
 
     async def update(self, space_id: str, **fields: Unpack[SpaceFields]) -> Space:
-        """Change the fields given."""
-        while True:  # again if the space has changed since it was read: no field of another writer is lost
+        """Change the given fields."""
+        while True:  # retry if the space has changed since it was read: no field of another writer is lost
             was = await self.get(space_id)
             new = changed_space(was, fields, self._clock.now())
             if not isinstance(
@@ -165,7 +165,7 @@ class Spaces:
     # ── members ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        """Return the members of the space, in the order in which they came."""
+        """Return the members of the space, in the order in which they joined."""
         await self._require_existing(space_id)
         return await self._store.spaces.members(space_id)
 
@@ -178,17 +178,18 @@ class Spaces:
         return await self._membership.share_a_space(entity_id, other_id)
 
     async def is_member(self, space_id: str, entity_id: str) -> bool:
-        """Return whether the entity is in the space."""
+        """Return whether the entity is a member of the space."""
         return await self._store.spaces.member(space_id, entity_id) is not None
 
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
         """Add an entity (its id, or an agent's name or id) to the space, or change its role.
 
-        Raises `AlreadyExists` for a third member of a `dm`, `TenvsRequired` for an agent that can have no home thread.
+        Raises `AlreadyExists` for a third member of a `dm`, `TenvsRequired` for an agent that cannot have a home
+        thread.
         """
         role = role_of(role)
         guest = await self._guest(entity)
-        while True:  # again if the membership has changed since the members were counted
+        while True:  # retry if the membership has changed since the members were counted
             space, members = await self.get(space_id), all_rows(await self._store.spaces.members(space_id))
             existing = next((one for one in members if one.entity_id == guest.id), None)
             if space.kind == "dm" and existing is None and len(members) >= DM_MEMBERS:
@@ -206,7 +207,7 @@ class Spaces:
         return await self.add_member(space_id, entity_id, role)
 
     async def member(self, space_id: str, entity_id: str) -> Member:
-        """Return a member of the space, an agent also by its name or id."""
+        """Return a member of the space. An agent can also be given by its name or id."""
         await self.get(space_id)
         row = await self._store.spaces.member(space_id, by_id("member", entity_id))
         if row is None:
@@ -223,7 +224,7 @@ class Spaces:
         await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=member_id, events=events))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
-        """Mark messages as read up to a position. Never moves back, nor beyond the last message."""
+        """Mark messages as read up to a position, which never decreases and never exceeds the last message."""
         whole_number("seq", seq)
         space = await self.get(space_id)
         await self.member(space_id, entity_id)
@@ -233,7 +234,7 @@ class Spaces:
         return await self.member(space_id, entity_id)
 
     async def _guest(self, entity: str) -> Entity:
-        """Entity to come into a space."""
+        """Return the entity to be added. Raises `TenvsRequired` if it cannot be in a space."""
         guest = await self._entities.find(entity)
         await self._membership.admit(guest)
         return guest
@@ -241,7 +242,7 @@ class Spaces:
     def _joining(
         self, space: Space, entity: Entity, role: str, revision: int, *, after: datetime
     ) -> SaveMember:
-        at = max(self._clock.now(), after)  # so that the members' order is that in which they came
+        at = max(self._clock.now(), after)  # so that the members are ordered by when they joined
         member = Member(space_id=space.id, entity_id=entity.id, type=entity.type, role=role, joined_at=at)
         events = (member_added_event(entity.id, role),)
         return SaveMember(space_id=space.id, member=member, revision=revision, events=events)
@@ -258,7 +259,7 @@ class Spaces:
     ) -> PostedMessage:
         """Post an entity's message in a space and wake every other agent in it.
 
-        Raises `NotFound` for a space that the entity is not in; in a public one it becomes a member by speaking.
+        Raises `NotFound` for a space that the entity is not in. In a public space it becomes a member by posting.
         """
         author = await self._entities.find(entity)
         message = SpaceMessage(
@@ -284,7 +285,7 @@ class Spaces:
     async def messages(
         self, space_id: str, limit: int = 50, after: int | None = None, before: int | None = None
     ) -> Sequence[MessageView]:
-        """Return messages in order: the first behind the place `after`, else the last before `before`, or of all."""
+        """Return messages in order: the first after position `after`, the last before `before`, or the last of all."""
         await self._require_existing(space_id)
         return await self._history.messages(space_id, limit, after, before)
 
@@ -294,7 +295,7 @@ class Spaces:
         return await self._history.newest(space_id, limit, offset)
 
     async def entity(self, entity_id: str) -> Entity | None:
-        """Return the entity of that id, or None if there is none any more."""
+        """Return the entity with that id, or None if it does not exist."""
         return await self._entities.get_or_none(by_id("entity", entity_id))
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
@@ -319,17 +320,17 @@ class Spaces:
         return message
 
     async def erase(self, message_id: str) -> None:
-        """Delete a message; its place stays empty."""
+        """Delete a message; its position stays empty."""
         was = await self.message(message_id)
         event = space_event("message_deleted", messageId=message_id)
         await self._change(message_id, Erase(space_id=was.space_id, message_id=message_id, events=(event,)))
 
     async def react(self, message_id: str, entity_id: str, emoji: str) -> Reaction:
-        """React to a message; once with the same emoji."""
+        """Add a reaction to a message, at most one per entity and emoji."""
         return await self._reactions.add(await self.message(message_id), entity_id, emoji)
 
     async def unreact(self, message_id: str, entity_id: str, emoji: str) -> Reaction:
-        """Take a reaction back; `NotFound` if there is none."""
+        """Remove a reaction. Raises `NotFound` if it does not exist."""
         return await self._reactions.take_back(await self.message(message_id), entity_id, emoji)
 
     async def caused(self, run_id: str, entity_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""Saying something in a space: by people, services and agents alike."""
+"""Posting messages in a space, for people, services and agents alike."""
 
 from collections.abc import Sequence
 
@@ -38,8 +38,9 @@ class Speech:
     ) -> Post:
         """Return the effect that posts the message, redacted for the agents in the space, and wakes its audience.
 
-        `depth` is that of the run that speaks, None for a person. Raises `NotFound` if the author may not speak
-        there; in a public space it becomes a member by speaking, or `TenvsRequired` if it cannot be one.
+        `depth` is the depth of the run that posts, or None for a person. Raises `NotFound` if the author may not post
+        there. In a public space the author becomes a member by posting; raises `TenvsRequired` if it cannot be a
+        member.
         """
         space = await self._store.spaces.space(message.space_id)
         members = all_rows(await self._store.spaces.members(message.space_id))
@@ -66,7 +67,7 @@ class Speech:
         )
 
     async def check_parent(self, message: SpaceMessage) -> None:
-        """Check whether what the message answers can be answered: it is in the same space, and shows no call."""
+        """Check that the message can reply to its parent: the parent is in the same space and shows no call."""
         if message.parent_id is None:
             return
         parent = await self._store.spaces.message(by_id("message", message.parent_id))
@@ -79,7 +80,7 @@ class Speech:
 
 
 def message_content(content: object, path: str = "content") -> str:
-    """Return the content of a message: text that is not empty; `path` is what the caller calls it."""
+    """Return the content of a message: text that is not empty. `path` is the caller's name for it."""
     text = text_of(path, content)
     if text is None or not text.strip():
         raise invalid_value(path, "is empty")
@@ -87,7 +88,7 @@ def message_content(content: object, path: str = "content") -> str:
 
 
 def own_metadata(value: object) -> JSONObject:
-    """Return the metadata that a caller may give a message: not that it shows a call."""
+    """Return the metadata that a caller may set on a message. They must not declare that the message shows a call."""
     metadata = metadata_of(value)
     if metadata.get("type") == "tool_call":
         raise invalid_value("metadata.type", "must not be 'tool_call': such messages show calls of agents")

@@ -1,1 +1,1 @@
-"""The state that handlers get in a run."""
+"""State of a run for handlers."""

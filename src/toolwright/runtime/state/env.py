@@ -1,4 +1,4 @@
-"""The env of a thread as a handler sees and sets it: what it sets is committed with the call's result."""
+"""Env of a thread for a handler: values that it sets are committed with the call's result."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +15,7 @@ _log = logger("toolwright.tools")
 
 
 class CallEnv:
-    """The env of one call: as the prompt that made it has it, and what it sets."""
+    """The env of one call: the values visible to the calling prompt, and the values that the call sets."""
 
     def __init__(
         self, context: RunContext, active: ActiveAgent | None, call: Call, environment: Environment
@@ -31,18 +31,18 @@ class CallEnv:
 
     @property
     def tenvs(self) -> Tenvs:
-        """Tenvs of the thread's creation."""
+        """The tenvs of the thread."""
         if self._tenvs is None:
             self._tenvs = Tenvs(self._context.env_for(self._active).tenvs)
         return self._tenvs
 
     @property
     def own_tenvs(self) -> JSONObject:
-        """Tenvs that the thread itself was created with, for agents that it is handed over to."""
+        """The tenvs that the thread itself was created with, for agents that take it over."""
         return self._context.env.own_tenvs
 
     async def get(self, name: str) -> EnvVar | None:
-        """Return the value of a name as it is now, or None if no layer has it."""
+        """Return the current value of a name, or None if no layer has it."""
         if self._set.get(name) is not None:
             return self._set[name]
         await self._context.reload_env()
@@ -66,7 +66,7 @@ class CallEnv:
         )
 
     def set(self, name: str, value: str | None, type: EnvType | None) -> None:
-        """Set a name for this thread, or take it away; of the declared type, else a secret."""
+        """Set or delete (`None`) a name for this thread, with the given or declared type, a secret by default."""
         name = checked_name(name)
         types = SECRETS if self._context.root.active is None else self._context.root.active.types
         among = (name, *self._set, *self._context.env.names()) if types.shown else ()
@@ -81,19 +81,19 @@ class CallEnv:
 
     @property
     def changes(self) -> tuple[EnvChange, ...]:
-        """Changes of values, set and dropped, as a unit takes them."""
+        """The changes of values that the call has set and deleted, for its unit."""
         changes = [self._change(name, var) for name, var in self._set.items()]
         return (*changes, *self._brought, *self._dropped)
 
     def passed_on(self, names: Iterable[str]) -> JSONObject:
-        """Return the tenvs of these names, as the call sees them; those that are not there are left out."""
+        """Return the existing tenvs of these names, as visible to the call."""
         tenvs = self._context.env_for(self._active).tenvs
         return {name: tenvs[name] for name in names if name in tenvs}
 
     def bring(self, child_id: str, tenvs: JSONObject, secrets: frozenset[str]) -> None:
-        """Give a child to be its tenvs, of which `secrets` are declared as such; what is secret here is so there too.
+        """Set the tenvs of a new child; names in `secrets` and values that are secret here are stored as secrets.
 
-        Raises `CannotSeal` for a secret where there are no keys.
+        Raises `CannotSeal` for a secret if no keys are configured.
         """
         active, redactor = self._context.root.active, self._context.redactor
         hidden = secrets if active is None else secrets | active.secret_tenvs
@@ -107,7 +107,7 @@ class CallEnv:
         self._brought = [self._environment.tenv(child_id, name, var, now) for name, var in values.items()]
 
     def drop(self, rows: Sequence[EnvRow]) -> None:
-        """Take away values of a thread that never was."""
+        """Delete the values of a child thread that was never started."""
         self._dropped = [EnvChange(owner=each.owner, kind=each.kind, name=each.name) for each in rows]
 
     def _change(self, name: str, var: EnvVar | None) -> EnvChange:

@@ -1,4 +1,4 @@
-"""Facts for a handler: its thread, its run, its calls and messages; nothing here writes."""
+"""Read-only facts for a handler: its thread, its run, its calls and messages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -51,7 +51,7 @@ class Facts:
 
     @property
     def missing_home_tenvs(self) -> MissingTenvs:
-        """Values that the agent's tools need and its home thread would miss, for built-in tools."""
+        """The tenvs that the agent's tools require and its home thread cannot provide, for built-in tools."""
         active = self._context.base
         at_home = active is None or self._context.thread.id == home_thread_id_of(self._context.thread.agent)
         return MissingTenvs() if at_home or active is None else active.missing_home_tenvs
@@ -64,16 +64,16 @@ class Facts:
 
     @property
     def clock(self) -> Clock:
-        """The time, for built-in tools."""
+        """The clock, for built-in tools."""
         return self._context.clock
 
     @property
     def dependencies(self) -> Scope:
-        """The values that are open in the run, for the executor of functions."""
+        """The scope of dependencies that are open in the run, for the executor of functions."""
         return self._context.dependencies
 
     @property
-    def lifespan(self) -> Any:  # whatever the app's lifespan has yielded
+    def lifespan(self) -> Any:  # whatever the app's lifespan yields
         return self._context.lifespan
 
     @property
@@ -102,7 +102,7 @@ class Facts:
 
     @property
     def call(self) -> Call:
-        """This call, for calls that it makes."""
+        """This call, as the parent of calls that it makes."""
         return self._call
 
     @property
@@ -117,7 +117,7 @@ class Facts:
 
     @property
     def trigger(self) -> JSONObject | None:
-        """The message in a space that the run reads, for built-in tools."""
+        """The space message that the run reads, or None, for built-in tools."""
         return self._context.where.trigger
 
     @property
@@ -127,11 +127,11 @@ class Facts:
 
     @property
     def source(self) -> Source:
-        """The source of what the call does in spaces, for built-in tools."""
+        """The source of the call's effects in spaces, for built-in tools."""
         return source_of(self._context)
 
     def clean(self, text: str) -> str:
-        """Return the text without secrets, for built-in tools."""
+        """Return the redacted text, for built-in tools."""
         return self._context.redactor.text(text)
 
 
@@ -139,22 +139,24 @@ MOST_QUEUED = 100
 
 
 class NestedCalls:
-    """`invoke` makes a call of the tool of that name, with the JSON text of its arguments; see `make`."""
+    """Makes the calls of a handler. `invoke` calls the tool by name, with its arguments as JSON text; see `make`."""
 
     def __init__(
         self, invoke: Callable[[str, str, bool], Awaitable[ToolResult]], execution: RunExecution
     ) -> None:
         self._invoke = invoke
         self._execution = execution
-        self._one = asyncio.Lock()  # one call after another: a replay after a crash needs the same order
+        self._one = (
+            asyncio.Lock()
+        )  # calls run one after another, because a replay after a crash needs the same order
         self._inside: asyncio.Task[Any] | None = None  # whatever the task returns
 
     async def make(
         self, name: str, arguments: JSONObject | str | None, *, built_in: bool = False
     ) -> ToolResult:
-        """Make the call; its failure is an error result. Raises `InvalidRequest` after the handler's call has ended.
+        """Make the call; a failure is an error result. Raises `InvalidRequest` after the handler's call has ended.
 
-        A `built_in` tool is for handlers alone, even if another tool has its name.
+        A `built_in` tool is available to handlers only, even if another tool has its name.
         """
         name, text = tool_call(name, arguments)
         async with self._one:
@@ -166,7 +168,7 @@ class NestedCalls:
                 self._inside = None
 
     async def close(self) -> None:
-        """End the calls that the handler has left in progress."""
+        """End the unfinished calls of the handler."""
         if self._inside is not None:
             self._inside.cancel()
             async with self._one:  # wait until the cancelled call has released it
@@ -185,16 +187,16 @@ Speaker = Literal["user", "assistant"]
 
 
 class CallMessages:
-    """The messages of one call: what it says in its thread, and what it changes there."""
+    """The messages of one call: those that it adds to its thread, and those that it edits."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._injected: dict[str, Injected] = {}
         self._edits: dict[str, str] = {}
-        self._unchecked: set[str] = set()  # edited messages that are not among those that were read
+        self._unchecked: set[str] = set()  # edited messages that were not read yet
 
     def messages(self, limit: int, offset: int) -> Sequence[Message]:
-        """Return the messages with what this call has said and changed, oldest first."""
+        """Return the messages, oldest first, including those that this call has added and edited."""
         given.page(limit, offset)
         return tuple([self._edited(each) for each in self._all()[offset : offset + limit]])
 
@@ -216,7 +218,7 @@ class CallMessages:
         return message_id
 
     def update(self, message_id: str, content: str) -> None:
-        """Change what a message says, with the call's result."""
+        """Change the text of a message, with the call's result."""
         if self.message(message_id) is None:
             if self._context.has_read_all:
                 raise _no_message(message_id)
@@ -229,7 +231,7 @@ class CallMessages:
             self._injected[message_id] = changed(injected, content=text)
 
     async def check(self) -> None:
-        """Read the edited messages that a shortened conversation leaves out; raises `NotFound` for one that is none."""
+        """Read the edited messages that a compacted conversation leaves out. Raises `NotFound` for unknown ones."""
         if not self._unchecked:
             return
         await self._context.read_all()
@@ -240,21 +242,21 @@ class CallMessages:
 
     @property
     def injected(self) -> list[Injected]:
-        """Messages in addition to the call's result."""
+        """The messages added to the call's result."""
         return [*self._injected.values()]
 
     @property
     def edits(self) -> list[Message]:
-        """The changed messages as they are to be, without secrets."""
+        """The edited messages, redacted."""
         messages = [self.message(each) for each in self._edits]
         return [clean_message(each, self._context.redactor) for each in messages if each is not None]
 
     def _all(self) -> list[Message]:
-        """Return the messages, with those of this call, which have no position yet."""
+        """Return the messages, including those added by this call, which have no position yet."""
         stored = self._context.all_messages
         if not self._injected:
             return stored
-        ids = {each.id for each in stored}  # those of a call that is over are there
+        ids = {each.id for each in stored}  # messages of a finished call are stored already
         return [
             *stored,
             *[
@@ -274,7 +276,7 @@ def _no_message(message_id: str) -> NotFound:
 
 
 def injected_message(context: RunContext, injected: Injected, seq: int | None = None) -> Message:
-    """Return an injected message at its place, if it has one."""
+    """Return an injected message with its position, if it has one."""
     return Message(
         id=injected.id,
         role=injected.role,

@@ -1,4 +1,4 @@
-"""The family of a thread as a handler sees it: what it does there is committed with the call's result."""
+"""Family of a thread for a handler: parent and child threads, and effects committed with the call's result."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -23,11 +23,11 @@ from toolwright.runtime.threads.thread_tree import copy_files, first_run, messag
 from toolwright.wire.event import run_event
 
 Make = Callable[[], Awaitable[Effect]]
-"""Makes an effect when the result is committed, again if something has changed meanwhile."""
+"""Builds an effect when the result is committed, again if something has changed in the meantime."""
 
 
 class Relative:
-    """Another thread of the family; a `RelatedThread`."""
+    """A parent or child thread; a `RelatedThread`."""
 
     def __init__(self, thread: Thread, family: "Family") -> None:
         self._thread = thread
@@ -57,7 +57,7 @@ class Relative:
 
 
 class Family:
-    """The effects of one call on the family of its thread. `makers` make them at the commit."""
+    """The effects of one call on the family of its thread. `makers` build them at the commit."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Family:
 
     @property
     def children(self) -> tuple[Child, ...]:
-        """The threads that this one has made, oldest first, as they stood when the call began, or were ended in it."""
+        """The child threads, oldest first, as of the call's start, or as terminated by it."""
         return tuple(
             [
                 Child(reference=each.id, name=each.name, agent_id=each.agent, status=self.status_of(each))
@@ -89,7 +89,7 @@ class Family:
         )
 
     async def child(self, reference: str) -> Relative | None:
-        """Return the child of that reference, or None if there is none."""
+        """Return the child with that reference, or None."""
         child_id = given.text("The reference of a child", reference)
         thread = await self._context.retry_until_available(lambda: self._store.thread(child_id))
         if thread is None or thread.parent_id != self._context.thread.id:
@@ -97,7 +97,7 @@ class Family:
         return Relative(thread, self)
 
     async def parent(self) -> Relative | None:
-        """Return the thread that has made this one, or None if none has."""
+        """Return the parent thread, or None."""
         parent_id = self._context.thread.parent_id
         thread = (
             None
@@ -107,7 +107,7 @@ class Family:
         return None if thread is None else Relative(thread, self)
 
     def status_of(self, thread: Thread) -> ChildStatus:
-        """Return the status of a thread of the family, with what this call has done to it."""
+        """Return the status of a thread of the family, including the effects of this call."""
         return "terminated" if thread.id in self._terminated_ids else thread.child_status
 
     async def messages(self, thread: Thread, limit: int, offset: int) -> Sequence[Message]:
@@ -118,7 +118,7 @@ class Family:
         )
 
     def speak(self, thread: Thread, text: str, files: Callable[[], Sequence[AttachmentRef]] = tuple) -> None:
-        """A message for a thread; `files` says what its own are called when it is sent."""
+        """Send a message to a thread. `files` returns the files' references when it is sent."""
         checked = self.may_speak(thread, text)
         self.makers.append(
             partial(self._speak, thread, self._context.redactor.text(checked), files, self._next())
@@ -147,12 +147,12 @@ class Family:
         return Speak(thread_id=thread.id, event=event, run=run, queued=run_event(run), files=drafts.changes)
 
     def notify(self, text: str, files: Sequence[File]) -> None:
-        """Word for the parent's inbox, with copies of files."""
+        """Send a notification to the parent's inbox, with copies of files."""
         checked = self.may_notify(text)
         self.makers.append(partial(self._notify, self._context.redactor.text(checked), files, self._next()))
 
     def may_notify(self, text: str) -> str:
-        """Return the text, if it can be sent to the parent. Raises `InvalidRequest` otherwise."""
+        """Return the text if it can be sent to the parent. Raises `InvalidRequest` otherwise."""
         if self._context.thread.parent_id is None:
             raise InvalidRequest("This thread has no parent to notify.")
         return given.message(text)
@@ -193,7 +193,7 @@ class Family:
 
 
 def _check_open(thread: Thread) -> None:
-    """Raise `ThreadTerminated` if the thread accepts no messages any more."""
+    """Raise `ThreadTerminated` if the thread no longer accepts messages."""
     if thread.is_over:
         raise _terminated(thread)
 

@@ -1,4 +1,4 @@
-"""Questions of handlers while they run: to a person, or to the agent's model."""
+"""Questions that handlers ask while they run: to a person, or to the agent's model."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from toolwright.runtime.state.facts import Facts, NestedCalls
 
 
 class Questions(Facts):
-    """Asks by calls within the handler's own, which are recorded, shown and answered like any."""
+    """Asks questions with nested calls of the handler's call, recorded, shown and answered like any call."""
 
     __slots__ = ()
 
@@ -20,13 +20,12 @@ class Questions(Facts):
     async def elicit(
         self, message: str, schema: object = None, *, url: str | None = None, source: str | None = None
     ) -> Elicited:
-        """Ask a person, and wait for the answer for up to an hour; this call's timeout is paused meanwhile.
+        """Ask a person, and wait for the answer for up to an hour. The timeout of this call is paused in the meantime.
 
-        `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` the person is sent
-        there. `source` names who asks, if not the tool itself.
-        The question is a pending call below this one, shown in the run's space, and answered like any:
-        `{"action": "accept", "content": {…}}`, or `decline` or `cancel`. Raises `InvalidRequest` for an invalid
-        question.
+        `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` the person is sent to
+        that page. `source` names the asker, by default the tool. The question is a pending nested call, shown in the
+        run's space, and answered like any call: `{"action": "accept", "content": {…}}`, or `decline` or `cancel`.
+        Raises `InvalidRequest` for an invalid question.
         """
         return await self.ask(question(message, schema, url, source))
 
@@ -39,16 +38,16 @@ class Questions(Facts):
         temperature: float | None = None,
         source: str | None = None,
     ) -> Sampled:
-        """Ask the agent's model, outside the conversation; its tokens count as the run's.
+        """Call the agent's model outside the conversation. The tokens count for the run.
 
-        `messages` is a user's text, or pairs of `user` or `assistant` and a text. Raises `ModelError` without an
+        `messages` is a user's text, or pairs of `user` or `assistant` and a text. Raises `ModelError` if there is no
         answer, `InvalidRequest` for invalid messages.
         """
         request = sampling(messages, system, max_tokens, temperature, source)
         return sampled(await self._calls.make(SAMPLE, request, built_in=True))
 
     async def ask(self, request: JSONObject) -> Elicited:
-        """Return the same for a question that is read already. Raises `InvalidRequest` for an invalid schema."""
+        """Ask a question that is already parsed. Raises `InvalidRequest` for an invalid schema."""
         check_question(request)
         with self._context.abort.clocks_paused():
             result = await self._calls.make(ELICIT, request, built_in=True)

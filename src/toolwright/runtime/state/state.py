@@ -1,4 +1,4 @@
-"""The thread as a handler sees it within a run: reads are live, writes wait for the call's result."""
+"""State of a thread for a handler within a run: reads are live, writes are committed with the call's result."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -37,11 +37,11 @@ from toolwright.wire.event import bounded, live_event, subagent_event
 
 T = TypeVar("T")
 Invoke: TypeAlias = Callable[[RunContext, "RunState", str, str, bool], Awaitable[ToolResult]]
-"""Makes a call of the tool of that name, with the JSON text of its arguments, below that state's call; see `make`."""
+"""Makes a nested call of the tool with that name, with its arguments as JSON text; see `make`."""
 
 
 class RunState(Questions):
-    """The `ThreadState` of one call of a run. What it writes is committed with the call's result."""
+    """The `ThreadState` of one call of a run. Its writes are committed with the call's result."""
 
     __slots__ = (
         "_active",
@@ -91,7 +91,7 @@ class RunState(Questions):
         self._effects: list[Effect] = []
         self._makers: list[Callable[[], Awaitable[Effect]]] = []
         self._drafts: FileDrafts | None = None
-        self._words_or_none: CallMessages | None = None  # these are made when they are first used
+        self._words_or_none: CallMessages | None = None  # created on first use
         self._env_or_none: CallEnv | None = None
         self._family_or_none: Family | None = None
         self._calls_or_none: NestedCalls | None = None
@@ -128,7 +128,7 @@ class RunState(Questions):
 
     @property
     def values(self) -> CallValues:
-        """The thread's values, as this call reads and sets them."""
+        """The thread's values, as read and set by this call."""
         if self._values_or_none is None:
             self._values_or_none = CallValues(
                 self._context, self._active, self._call, self.thread_id, self._store
@@ -137,11 +137,11 @@ class RunState(Questions):
 
     @property
     def tenvs(self) -> Tenvs:
-        """Tenvs of the thread's creation."""
+        """The tenvs of the thread."""
         return self._env.tenvs
 
     async def env(self, name: str) -> str | None:
-        """Return the value of a name as it is now, or None if no layer has it."""
+        """Return the current value of a name, or None if no layer has it."""
         var = await self._env.get(given.text("The name of a value", name))
         return None if var is None else var.value
 
@@ -152,38 +152,38 @@ class RunState(Questions):
 
     @writes
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
-        """Set a name for this thread with the call's result, or take it away; of the declared type, else a secret.
+        """Set or delete (`None`) a name for this thread with the call's result; the type is as declared, or a secret.
 
-        Raises `InvalidRequest` for an invalid name or value, `CannotSeal` for a secret where there are no keys.
+        Raises `InvalidRequest` for an invalid name or value, `CannotSeal` for a secret if no keys are configured.
         """
         self._env.set(name, value, type)
 
     @property
     def call_env(self) -> CallEnv:
-        """Values that the call sets, gives to a child or takes away from one, for built-in tools."""
+        """The variables that the call sets, passes to a child or removes from a child, for built-in tools."""
         return self._env
 
     @property
     def drafts(self) -> FileDrafts:
-        """The thread's files, with what this call has written."""
+        """The thread's files, including the writes of this call."""
         if self._drafts is None:
             self._drafts = FileDrafts(self._context.files)
         return self._drafts
 
     @property
     def drafted(self) -> FileDrafts | None:
-        """The drafts, None if the call has not looked at any file."""
+        """The drafts, or None if the call has not used any file."""
         return self._drafts
 
     async def read_file(self, path: str) -> bytes:
-        """Return the bytes of a file of this thread, also of one that this call wrote; `NotFound` if there is none."""
+        """Return the content of a file of this thread, including this call's writes. Raises `NotFound`."""
         return await self._files.read(await self.drafts.get(path))
 
     @writes_later
     async def write_file(
         self, path: str, content: bytes | str, mime_type: str | None = None
     ) -> AttachmentRef:
-        """Write a file with the call's result, over one that is there; text is kept as UTF-8."""
+        """Write or overwrite a file with the call's result. Text is stored as UTF-8."""
         data = as_bytes(content, self._files.max_attachment)
         redactor = self._context.redactor
         checked = checked_path(path)
@@ -194,48 +194,48 @@ class RunState(Questions):
         return await self._files.write(self.thread_id, self.drafts, path, data, mime_type)
 
     async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
-        """Return the files in a folder and below, by path."""
+        """Return the files in a folder and its subfolders, by path."""
         return await self.drafts.below(folder)
 
     async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
-        """Return the files whose path, or name if the pattern has no slash, matches."""
+        """Return the files whose path, or name for a pattern without a slash, matches."""
         return await self.drafts.matching(pattern)
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
-        """Return the metadata of a file, or None if there is none."""
+        """Return the metadata of a file, or None if it does not exist."""
         file = await self.drafts.at(path)
         return None if file is None else file.ref
 
     @writes_later
     async def delete_file(self, path: str) -> bool:
-        """Take a file away with the call's result; whether there was one."""
+        """Delete a file with the call's result. Return whether it existed."""
         return await self.drafts.drop(path)
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        """Return the thread's messages, oldest first, those of the running step included."""
+        """Return the thread's messages, oldest first, including those of the running step."""
         await self._context.read_all()
         return self._words.messages(limit, offset)
 
     async def get_message(self, message_id: str) -> Message | None:
-        """One message of the thread, None if there is none of that id."""
+        """Return a message of the thread, or None if it does not exist."""
         await self._context.read_all()
         return self._words.message(message_id)
 
     @writes
     def inject_message(self, content: str, role: str = "user") -> str:
-        """Say something in the thread with the call's result, as `user` or `assistant`; the new message's id."""
+        """Add a message to the thread with the call's result, as `user` or `assistant`. Return its id."""
         return self._words.inject(content, role)
 
     @writes
     def update_message(self, message_id: str, content: str) -> None:
-        """Change the text of a message with the call's result; `NotFound` if there is none of that id."""
+        """Change the text of a message with the call's result. Raises `NotFound` if it does not exist."""
         self._words.update(message_id, content)
 
     @writes_later
     async def queue_message(
         self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
     ) -> None:
-        """Send the thread a message with the call's result, which the next step reads."""
+        """Send a message to the thread with the call's result. The next step reads it."""
         self._family.may_speak(self._context.thread, content)
         parts = given.files(attachments)
         if not parts:
@@ -252,20 +252,20 @@ class RunState(Questions):
 
     @property
     def children(self) -> tuple[Child, ...]:
-        """The threads that this one has made, as they stood when the call began, or were ended in it."""
+        """The child threads, as of the call's start, or as terminated by it."""
         return self._family.children
 
     async def get_child_thread(self, reference: str) -> RelatedThread | None:
-        """Return the child of that reference, or None if there is none."""
+        """Return the child with that reference, or None."""
         return await self._family.child(reference)
 
     async def get_parent_thread(self) -> RelatedThread | None:
-        """Return the thread that has made this one, or None if none has."""
+        """Return the parent thread, or None."""
         return await self._family.parent()
 
     @writes_later
     async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:
-        """Tell the parent something, with copies of files, by its inbox; raises `InvalidRequest` without one."""
+        """Notify the parent's inbox, with copies of files. Raises `InvalidRequest` without a parent."""
         self._family.may_notify(text)
         parts, drafts = given.files(attachments), self.drafts
         refs = await self._files.attach(self.thread_id, drafts, parts) if parts else ()
@@ -273,7 +273,7 @@ class RunState(Questions):
 
     @writes_later
     async def terminate(self, reference: str | None = None) -> None:
-        """End this thread permanently once the call's result is recorded; or a child of it, by its reference."""
+        """Terminate this thread permanently once the call's result is recorded, or a child of it, by its reference."""
         if reference is not None:
             await self._family.terminate(reference)
             return
@@ -281,14 +281,14 @@ class RunState(Questions):
         self._family.ends(self.thread_id)
 
     async def get_value(self, key: str) -> JSON:
-        """Return a value that this thread has kept, or None if it has none of that name."""
+        """Return a stored value of this thread, or None if it does not exist."""
         return await self.values.get(key)
 
     @writes
     def set_value(self, key: str, value: JSON) -> None:
-        """Keep a JSON value in this thread with the call's result; None takes it away.
+        """Store a JSON value in this thread with the call's result, or delete it with None.
 
-        Raises `InvalidRequest` for an invalid key or over 1 MiB, `InvalidJSON` for what JSON cannot carry.
+        Raises `InvalidRequest` for an invalid key or over 1 MiB, `InvalidJSON` for a value that JSON cannot represent.
         """
         self.values.set(key, value)
 
@@ -302,26 +302,26 @@ class RunState(Questions):
         return self._sandbox.start(source, read_options(options, **more))
 
     @property
-    def context(self) -> dict[str, Any]:  # whatever handlers put there
-        """Values that the calls of one run share in this process; recorded nowhere, and gone after a restart."""
+    def context(self) -> dict[str, Any]:  # arbitrary values that handlers store
+        """Values that the calls of one run share in this process. They are not recorded, and lost on a restart."""
         return self._context.handler_context
 
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
-        """Call a tool of this prompt from within this call, one after another; its failure is an error result.
+        """Call a tool of this prompt from within this call, one call at a time. A failure is an error result.
 
-        Raises `InvalidRequest` after the call has ended or for an invalid name, `InvalidJSON` for what is not JSON.
+        Raises `InvalidRequest` after the call has ended or for an invalid name, `InvalidJSON` for invalid JSON.
         """
         return await self._calls.make(name, arguments)
 
     async def close(self) -> None:
-        """End the calls that the handler has left in progress."""
+        """End the unfinished calls of the handler."""
         self.execution.over = True
         if self._calls_or_none is not None:
             await self._calls_or_none.close()
 
     @writes
     def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
-        """Queue a call of a tool of this prompt for the end of the step, before the model is asked again.
+        """Queue a call of a tool of this prompt for the end of the step, before the next call of the model.
 
         A call that ends the turn or the session drops it. Raises `InvalidRequest` for more than 100 of them.
         """
@@ -338,10 +338,10 @@ class RunState(Questions):
 
     @writes
     def emit(self, event_type: str, data: JSON = None) -> None:
-        """Record an event with the call's result; one of more than 8 KiB without its data.
+        """Record an event with the call's result. The data of an event of more than 8 KiB is dropped.
 
-        Raises `InvalidRequest` for an invalid type, also for the types of the runtime's own events, and `InvalidJSON`
-        for what JSON cannot carry.
+        Raises `InvalidRequest` for an invalid type, including the types of the runtime's own events, and `InvalidJSON`
+        for data that JSON cannot represent.
         """
         event_type, data = given.event(event_type, data)
         payload: JSONObject = {"toolCallId": self._call.id, "data": data}
@@ -353,7 +353,7 @@ class RunState(Questions):
             await self._words_or_none.check()
 
     def written(self) -> Changes:
-        """Return changes of the call, as its unit takes them, without the secrets that are known by now."""
+        """Return the call's changes for its unit, without the secrets known so far."""
         changes = Changes()
         if self._emitted:
             redactor = self._context.redactor
@@ -373,11 +373,11 @@ class RunState(Questions):
         self._effects.append(effect)
 
     def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
-        """Add an effect that is made when the result is committed, for built-in tools."""
+        """Add an effect that is built when the result is committed, for built-in tools."""
         self._makers.append(make)
 
     async def effects(self) -> list[Effect]:
-        """Return the effects so far, redacted. Raises the errors of those that are created now."""
+        """Return the effects, redacted. Raises the errors of the effects that are built now."""
         done = [clean_effect(effect, self._context.redactor) for effect in self._effects]
         if self._values_or_none is not None:
             done += self._values_or_none.effects
@@ -386,7 +386,7 @@ class RunState(Questions):
 
     @property
     def has_effects(self) -> bool:
-        """Return whether the call has any."""
+        """Return whether the call has any effects."""
         makers = () if self._family_or_none is None else self._family_or_none.makers
         return bool(self._effects or self._values_or_none or self._makers or makers)
 
@@ -395,9 +395,9 @@ class RunState(Questions):
         self.execution.skipped = Skipped(reason)
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
-        """Tell live followers how far the call is; nothing is recorded.
+        """Report the call's progress to live followers. It is not recorded.
 
-        Raises `InvalidRequest` for what are no finite numbers, or no text.
+        Raises `InvalidRequest` for numbers that are not finite, and for a text that is not text.
         """
         run, report = self._context.run, given.progress(done, total, text)
         if self._bus.wanted(run.thread_id, run.id):

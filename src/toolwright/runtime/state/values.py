@@ -1,4 +1,4 @@
-"""The values of a thread as one call reads and sets them: those of its instance, if it is the call of one."""
+"""Values of a thread for one call. A call of an instance reads and sets the instance's values."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from toolwright.runtime.context.context import RunContext
 
 
 class CallValues:
-    """Values that a call reads from the journal, and those that it sets with its result.
+    """Values that a call reads from the journal, and values that it sets with its result.
 
     Raises `InvalidRequest` for an invalid key.
     """
@@ -31,7 +31,7 @@ class CallValues:
         self._set: dict[str, str | None] = {}
 
     async def get(self, key: object) -> JSON:
-        """Return a value, or None if there is none of that key."""
+        """Return a value, or None if it does not exist."""
         own_key = value_key(given.key(key), self._instance)
         if own_key in self._set:
             written = self._set[own_key]
@@ -42,17 +42,17 @@ class CallValues:
         return None if written is None else json.loads(written)
 
     def set(self, key: str, value: JSON) -> None:
-        """Keep a value with the call's result, None takes it away; `InvalidRequest` for one over 1 MiB."""
+        """Store a value with the call's result, or delete it with None. `InvalidRequest` for a value over 1 MiB."""
         own_key = value_key(given.key(key), self._instance)
         self._set[own_key] = given.encoded_value(key, self._context.redactor.json(plain(value)))
 
     def put(self, effects: Iterable[object]) -> None:
-        """Keep these values with the call's result: those that a call within it has written."""
+        """Store the values written by a nested call, with the call's result."""
         self._set |= {each.key: each.value for each in effects if isinstance(each, SetValue)}
 
     @property
     def keys(self) -> Iterable[str]:
-        """The keys of what the call has set."""
+        """The keys that the call has set."""
         return self._set.keys()
 
     @property
@@ -64,7 +64,7 @@ class CallValues:
 
 
 def _instance(active: ActiveAgent | None, call: Call) -> str | None:
-    """Return the instance whose call it is, or None for calls of none, and of tools that are no schema tools."""
+    """Return the instance of the call, or None for calls without one and for tools that are not schema tools."""
     tool = None if active is None else active.by_name.get(call.name)
     if tool is None or tool.meta is None:
         return None

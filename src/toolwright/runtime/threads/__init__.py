@@ -1,1 +1,1 @@
-"""Threads, runs and inboxes as users of the runtime see them, and the events that they follow."""
+"""Threads, runs and inboxes for users of the runtime, and the events that they follow."""

@@ -1,4 +1,4 @@
-"""Deletion of threads: with all below them, what they keep, and in the end the bytes of their files."""
+"""Deletion of threads, with their child threads, their rows, and finally the bytes of their files."""
 
 import asyncio
 import logging
@@ -18,14 +18,16 @@ from toolwright.runtime.journal import sweep_rows
 
 log = logging.getLogger("toolwright.runtime")
 
-PATIENCE = 30.0  # seconds that runs have to end once they are asked to
-LOOK_AGAIN = 0.5  # seconds after which the journal is read: another process may execute the run
-BYTES_KEPT = timedelta(minutes=15)  # far longer than from the putting of bytes to the commit that names them
+PATIENCE = 30.0  # seconds that runs have to end after a cancel request
+LOOK_AGAIN = 0.5  # seconds between reads of the journal: another process can execute the run
+BYTES_KEPT = timedelta(
+    minutes=15
+)  # much longer than between storing bytes and committing the row that names them
 PAGE = 200
 
 
 class Deletion:
-    """Deletes threads. Whatever a crash has left of one goes at the next deletion, or when the process tidies up."""
+    """Deletes threads. Rows left by a crash are deleted by the next deletion or by housekeeping."""
 
     def __init__(
         self, store: Store, wake: Callable[[str], None], bus: Bus, files: Files, clock: Clock, new_id: NewId
@@ -57,13 +59,13 @@ class Deletion:
         try:
             await self.sweep()
             await self.remove_bytes()
-        except StoreError as error:  # the thread is gone: what is left of it goes later
+        except StoreError as error:  # the thread is deleted; its remaining rows are deleted later
             log.warning(
                 "The thread %s is deleted, but some of its rows and files are not: %s", thread_id, error
             )
 
     async def is_home(self, thread: Thread) -> bool:
-        """Return whether it is the home thread of an existing agent, declared or configured."""
+        """Return whether the thread is the home thread of an existing agent, declared or configured."""
         if thread.id != home_thread_id_of(thread.agent):
             return False
         agents = self._store.agents
@@ -75,7 +77,7 @@ class Deletion:
         return await sweep_rows(self._store, self._clock, self._new_id)
 
     async def remove_bytes(self) -> int:
-        """Delete the bytes of deleted threads' files, unless used by other rows or new. Return the number of files."""
+        """Delete the bytes of deleted threads' files, unless new or used by other rows. Return their number."""
         total, after = 0, ""
         while notes := await self._store.retention.dropped_bytes(after, PAGE):
             after, done = notes[-1].digest, list[DroppedBytes]()
@@ -92,7 +94,7 @@ class Deletion:
         return total
 
     async def _drop(self, thread_id: str) -> bool:
-        """Return whether the thread is gone now; false while a run is in progress."""
+        """Delete the thread. Return False while a run is in progress in it."""
         unit = DropThread(token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id)
         answer = await self._store.commit(unit)
         if isinstance(answer, Committed):
@@ -102,14 +104,14 @@ class Deletion:
         return False
 
     async def _end_runs(self, thread_id: str, deadline: float) -> None:
-        """Cancel what runs in the thread and below it, and wait for its end."""
+        """Cancel the runs of the thread and its child threads, and wait until they have ended."""
         for busy_id, run_id in await self._store.retention.open_runs(thread_id):
             unit = RequestCancel(
                 token=self._new_id("unit"), at=self._clock.now(), thread_id=busy_id, run_id=run_id
             )
             with self._bus.subscribe(Topic(kind="thread", id=busy_id)) as follower:
-                # The subscription comes first: otherwise the end of the run could be missed.
-                await self._store.commit(unit)  # a conflict: it has ended meanwhile
+                # Subscribe first: otherwise the end of the run could be missed.
+                await self._store.commit(unit)  # a conflict means that it has already ended
                 self._wake(busy_id)
                 while (run := await self._store.run(run_id)) is not None and not run.over:
                     if asyncio.get_running_loop().time() > deadline:

@@ -1,4 +1,4 @@
-"""Following events: live ones as they come, recorded ones without a gap, from any point on."""
+"""Event streams: live events as they happen, and recorded events without a gap from any position."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -18,25 +18,25 @@ from toolwright.runtime.threads.results import RunResults
 from toolwright.wire.run_events import RunEvents
 
 PAGE = 500
-LOOK_AGAIN = 5.0  # seconds without news after which the journal is read all the same
+LOOK_AGAIN = 5.0  # seconds without events after which the journal is read anyway
 LOOK_ABROAD = 0.25  # the same while another process drives the journal
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A follower's reading: behind which event it begins, and how it learns that it is too slow."""
+    """A follower's subscription: the number after which it starts, and the signal that it is too slow."""
 
     events: AsyncGenerator[Event]
-    start: int | None  # None where events have no numbers
+    start: int | None  # None if the events have no numbers
     overrun: Callable[[], Awaitable[None]]
-    """Returns again waits for the follower than may; nothing is lost that the journal does not have."""
+    """Returns once too many events wait for the follower. Everything that it missed is in the journal."""
 
     def __aiter__(self) -> AsyncGenerator[Event]:
         return self.events
 
 
 class Events:
-    """Recorded events, and followers of what happens."""
+    """Lists recorded events and follows new ones."""
 
     def __init__(self, store: Store, bus: Bus, motor: Motor) -> None:
         self._store = store
@@ -44,17 +44,17 @@ class Events:
         self._motor = motor
 
     async def list(self, topic: Topic, after: int = 0, limit: int = PAGE, offset: int = 0) -> Sequence[Event]:
-        """Return recorded events with a number above `after`, in order, without the first `offset` of them."""
+        """Return recorded events with a number greater than `after`, in order, skipping the first `offset` of them."""
         page(limit, after)
         page(limit, offset)
         _check_topic(topic)
         return await self._store.events(topic, after, limit, offset)
 
     async def follow(self, topic: Topic, after: int | None = None) -> AsyncIterator[Event]:
-        """Events of a thread or a run, forever: those recorded after the number `after` first (0: all), then
-        what happens, live events among it. Without `after` it begins now.
+        """Yield the events of a thread or a run without end: recorded events after the number `after`, then new events.
 
-        Raises `Reset` when `after` names an event that the journal never had, or has no longer.
+        0 yields all recorded events; None starts now. Live events are included. Raises `Reset` if `after` is a number
+        that the journal never had or no longer has.
         """
         async with self.following(topic, after) as following:
             async for event in following.events:
@@ -62,7 +62,7 @@ class Events:
 
     @asynccontextmanager
     async def following(self, topic: Topic, after: int | None = None) -> AsyncGenerator[Subscription]:
-        """The events of `follow`; once the block is entered, nothing that happens is missed."""
+        """Subscribe to the events of `follow`. After the block is entered, no event is missed."""
         _check_topic(topic)
         by_kind("after", after, (int, NoneType), "the number of an event")
         with self.bus.subscribe(topic) as follower:
@@ -97,9 +97,9 @@ class Events:
                 return
 
     async def _live(self, topic: Topic, follower: Follower, last: int) -> AsyncIterator[Event]:
-        """Events of the bus, until there is a reason to read the journal: a gap, or a long silence.
+        """Yield events of the bus, until there is a reason to read the journal: a gap, or a long silence.
 
-        A space has but some of the numbers: that none of its events is left out the bus itself sees.
+        A space has only some of the numbers, so the bus itself detects gaps in its events.
         """
         while True:
             came = await follower.next(LOOK_AGAIN if self._motor.is_only_driver else LOOK_ABROAD)
@@ -133,7 +133,7 @@ class RunStreams:
         self._results = results
 
     async def thread(self, thread_id: str, after: int | None = None) -> AsyncGenerator[RunEvent]:
-        """The values of the thread's events behind the one of that number, forever; None begins now."""
+        """Yield the values of the thread's events after that number, without end; None starts now."""
         topic = Topic(kind="thread", id=thread_id)
         async with (
             self._events.following(topic, after) as following,
@@ -143,7 +143,7 @@ class RunStreams:
                 yield each
 
     async def run(self, thread_id: str, run_id: str, *, is_finished: bool) -> AsyncGenerator[RunEvent]:
-        """Return the values of the run's events from its beginning to its end; of a finished run the kept ones."""
+        """Yield the values of the run's events from its start to its end; of a finished run, the stored events."""
         topic = Topic(kind="run", id=run_id)
         async with self._events.following(topic, 0) as following:
             events = self._recorded(topic) if is_finished else following.events

@@ -18,19 +18,19 @@ from toolwright.runtime.files.files import FileKeeper
 from toolwright.wire.result import attachment_from_json, attachment_to_json
 from toolwright.wire.text import is_misleading, readable, speaker_name
 
-OWN = "msg_"  # how the ids of the thread's own messages begin; what came otherwise has other ids
-LONG = 50_000  # characters of a text that is cleaned in a thread
-MOST_TOGETHER = 20_000  # characters of events that are read as one message
-PREVIEWED = 80  # characters of an event in a preview
+OWN = "msg_"  # prefix of the ids of the thread's own messages; other messages have other ids
+LONG = 50_000  # length in characters from which a text is cleaned in a thread
+MOST_TOGETHER = 20_000  # characters of events that are combined into one message
+PREVIEWED = 80  # characters of an event that a preview shows
 
 
 def is_own(message: Message) -> bool:
-    """Return whether it is a message of the thread's own that its records keep for later runs."""
+    """Return whether it is one of the thread's own messages, which later runs read too."""
     return message.role == "user" and message.kept and message.id.startswith(OWN)
 
 
 async def cleaned_texts(events: Iterable[InboxEvent]) -> dict[str, str]:
-    """Return the texts of long messages without what people do not see, by the events' ids: that takes its time."""
+    """Return the texts of long messages without characters invisible to people, by event id. Slow for long texts."""
     texts = {each.event_id: str(each.content.get("content", "")) for each in events}
     return {
         event_id: await asyncio.to_thread(clean_text, text)
@@ -44,7 +44,7 @@ def own_message(
 ) -> Message:
     """Return a message of the thread as a user message of the run that reads it, at position `seq`, with the same id.
 
-    It has nothing that people do not see and a model reads; of long ones that is `cleaned` already.
+    Characters that are invisible to people but read by a model are removed; `cleaned` has the results for long texts.
     """
     content = event.content
     text = None if cleaned is None else cleaned.get(event.event_id)
@@ -61,12 +61,12 @@ def own_message(
 
 
 def inbox_parts(events: Sequence[InboxEvent]) -> list[Sequence[InboxEvent]]:
-    """Return the events as they are read: together, unless their text is long; then in parts.
+    """Return the events grouped into messages: one, or several if their text is long.
 
-    Of what is too long for a model the first messages are left out first, so the part with people comes last.
+    A conversation that is too long for a model loses its first messages first, so the part with people is the last.
     """
     parts, size = [list[InboxEvent]()], 0
-    for event in sorted(events, key=_rank, reverse=True):  # those of one rank stay in the order of time
+    for event in sorted(events, key=_rank, reverse=True):  # events of the same rank keep their order in time
         length = len(line(event))
         if parts[-1] and size + length > MOST_TOGETHER:
             parts.append([])
@@ -77,7 +77,7 @@ def inbox_parts(events: Sequence[InboxEvent]) -> list[Sequence[InboxEvent]]:
 
 
 def inbox_message(events: Sequence[InboxEvent], run: Run, step: int, seq: int) -> Message:
-    """Return all else that waits as one user message: people first, then results, plans and services, agents last.
+    """Return all other events as one user message: people first, then results, plans and services, agents last.
 
     A home thread reads it as in S3, "Result via Inbox".
     """
@@ -105,13 +105,13 @@ _BOUNDED: Mapping[InboxType, Sequence[str]] = {
     "service": ("payload",),
     "subagent": ("result", "error", "message"),
 }
-"""The fields of an inbox event that others wrote and that have no limit of their own, by its type."""
+"""The fields of an inbox event, by its type, that others wrote and that have no limit of their own."""
 
 
 async def within_limit(
     event: InboxEvent, thread_id: str, files: FileKeeper, drafts: FileDrafts, redactor: Redactor
 ) -> InboxEvent:
-    """Return the event as the thread reads it: each of its texts within the limit of a result, the whole in a file."""
+    """Return the event with each of its texts cut to the limit of a result, and the full text in a file."""
     content, refs = event.content, list[JSON]()
     for field in _BOUNDED.get(event.type, ()):
         if field in content:
@@ -130,7 +130,7 @@ async def within_limit(
 
 
 def line(event: InboxEvent) -> str:
-    """Return an event as one line. Texts of others are quoted, so that none can imitate another line."""
+    """Return an event as one line. Texts of others are quoted, so that no text can imitate another line."""
     content = event.content
     match event.type:
         case "space_message":
@@ -182,7 +182,7 @@ def preview(events: Sequence[InboxEvent]) -> str | None:
 
 
 def depth_of(events: Sequence[InboxEvent], run: Run) -> int:
-    """Return the depth of the run in a chain of agents that wake each other: that of what it reads (D15)."""
+    """Return the depth of the run in a chain of agents that wake each other: the maximum of the read events (D15)."""
     return max([run.chain_depth, *[event.depth for event in events]])
 
 
@@ -197,14 +197,14 @@ def _quoted(text: JSON) -> str:
 
 
 def kept_ref(ref: AttachmentRef) -> JSONObject:
-    """Return a file of a message as its inbox event carries it."""
+    """Return a file of a message as stored in its inbox event."""
     return {**attachment_to_json(ref), "digest": ref.digest}
 
 
 def _refs(stored: JSON) -> tuple[AttachmentRef, ...]:
     refs: list[AttachmentRef] = []
     for each in stored if isinstance(stored, list) else []:
-        written = cast("JSONObject", each)  # as made by `kept_ref`
+        written = cast("JSONObject", each)  # built by `kept_ref`
         ref = attachment_from_json(written)
         assert isinstance(ref, AttachmentRef), "a message refers to files that are kept"
         refs.append(changed(ref, digest=written["digest"]))

@@ -1,4 +1,4 @@
-"""The threads above a thread, as far as its values come from there (D5)."""
+"""Parent threads as scopes of a thread's variables (D5)."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from toolwright.runtime.env.env import NO_NAMES, Environment, ParentScope, Resol
 
 
 class Lineages:
-    """Makes what resolves the values of threads."""
+    """Builds the resolvers of threads' envs."""
 
     def __init__(self, store: Store, agents: Agents, environment: Environment) -> None:
         self._store = store
@@ -20,25 +20,25 @@ class Lineages:
         self._environment = environment
 
     async def resolver(self, thread: Thread) -> Resolve:
-        """Return the resolver of the thread's env for an agent, given the rows of all who have a say."""
+        """Return the resolver of the thread's env for an agent, given the rows of all scopes."""
         scopes = await self._above(thread) if thread.parent_id is not None else []
         _, hidden = await self._agent(thread.agent)
 
         def resolve(thread: Thread, active: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
             before = (
                 NO_NAMES if thread.active_agent is None else hidden
-            )  # what the agent before has hidden stays so
+            )  # names hidden by the previous agent stay hidden
             return self._environment.for_agent(thread, active, rows, scopes, before)
 
         return resolve
 
     async def env(self, thread: Thread, active: ActiveAgent | None) -> ThreadEnv:
-        """Return the env of the thread now."""
+        """Return the current env of the thread."""
         resolve = await self.resolver(thread)
         return resolve(thread, active, await self._store.env(thread.id))
 
     async def _above(self, thread: Thread) -> list[ParentScope]:
-        """Return the threads above it, the nearest first."""
+        """Return the parent threads, the nearest first."""
         return [await self._scope_of(each) for each in await self._store.children.lineage(thread.id)]
 
     async def _scope_of(self, thread: Thread) -> ParentScope:
@@ -49,7 +49,7 @@ class Lineages:
         return ParentScope(thread.id, scoped, hidden, private)
 
     async def _agent(self, agent_id: str) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the names that are scoped by an agent, and those that it hides."""
+        """Return the names that the agent scopes, and the names that it hides."""
         try:
             agent = await self._agents.find(agent_id)
         except (InvalidRequest, DefinitionError):

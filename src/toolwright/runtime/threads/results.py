@@ -24,11 +24,11 @@ from toolwright.wire.result import result_from_json
 from toolwright.wire.run_events import RecordedCall
 
 PAGE = 500
-"""Rows that are read at once."""
+"""Rows per read."""
 
 
 class RunResults:
-    """Reads what runs came to, and what their events only name."""
+    """Reads the results of runs, and the rows that their events refer to."""
 
     def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store
@@ -67,13 +67,13 @@ class RunResults:
         return RecordedCall(name=row.name, arguments=arguments_json(row.arguments), result=result)
 
     async def text(self, thread_id: str, seq: int) -> str:
-        """Return the text of the thread's message at that place, empty if there is none."""
+        """Return the text of the thread's message at that position, empty if there is none."""
         messages = await self._store.messages(thread_id, 1, seq - 1)
         return messages[0].content if messages else ""
 
 
-async def _output(run: Run, active: ActiveAgent | None) -> Any:  # an instance of whatever was declared
-    """Return the output as its prompt declares it; as JSON where it does not fit the prompt of today."""
+async def _output(run: Run, active: ActiveAgent | None) -> Any:  # an instance of the declared output type
+    """Return the output as its prompt declares it, or as JSON if it does not match the current declaration."""
     output = None if active is None else active.sides[run.side].prompt.output
     if not isinstance(output, Output) or run.output is None or run.status != "completed":
         return run.output
@@ -84,7 +84,7 @@ async def _output(run: Run, active: ActiveAgent | None) -> Any:  # an instance o
 
 
 async def call_rows(store: Store, run_id: str) -> list[CallRow]:
-    """Return the calls that the model has made in the run, in order, without those below other calls."""
+    """Return the calls that the model has made in the run, in order, without nested calls."""
     rows: list[CallRow] = []
     while page := await store.calls(run_id=run_id, limit=PAGE, offset=len(rows)):
         rows += page
@@ -93,10 +93,10 @@ async def call_rows(store: Store, run_id: str) -> list[CallRow]:
 
 
 def shown(row: CallRow, tools: Mapping[str, Tool], reason: str | None = None) -> Call:
-    """Return a call as results and solutions show it."""
+    """Return a call as shown in results and solutions."""
     try:
         arguments: JSON = json.loads(row.arguments or "{}")
-    except (ValueError, RecursionError):  # the result says so
+    except (ValueError, RecursionError):  # the result reports it
         arguments = {}
     result = None if row.result is None else result_from_json(row.result)
     tool = tools.get(row.name)

@@ -1,4 +1,4 @@
-"""Runs: read, waited for, cancelled."""
+"""Runs: read, wait for, cancel and retry them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -28,15 +28,15 @@ from toolwright.wire.event import run_event
 
 ENDS = frozenset(f"run.{status}" for status in OVER)
 WAITS = ENDS | {"run.waiting", "tool.waiting", "tool.started", "tool.approved"}
-LOOK_AGAIN = 1.0  # seconds after which a waiter reads the journal: another process may have ended the run
-LOOK_ABROAD = 0.25  # the same where other processes execute runs
+LOOK_AGAIN = 1.0  # seconds between reads of the journal by a waiter: another process can have ended the run
+LOOK_ABROAD = 0.25  # the same if other processes execute runs
 
 
 @value
 class OpenWait:
-    """A wait of a run, or of a run below it, that only someone outside can end.
+    """A wait of a run, or of a run of a child thread, that only someone outside can end.
 
-    `call` waits for an approval, or is a handler's question; without a call, values are `missing`.
+    `call` waits for an approval, or is a handler's question. Without a call, variables are `missing`.
     """
 
     run_id: str
@@ -52,7 +52,7 @@ class OpenWait:
 
 
 class Runs:
-    """Runs, for users. Raises `NotFound` for ids that lead nowhere."""
+    """Runs, for users. Raises `NotFound` for unknown ids."""
 
     def __init__(self, services: Services, results: RunResults, streams: RunStreams, agents: Agents) -> None:
         self._agents = agents
@@ -101,13 +101,13 @@ class Runs:
         return await self._store.run_messages((await self.get(run_id)).id, limit)
 
     async def result(self, run_id: str) -> RunResult:
-        """Return the run's result, as of now if it continues: its output as its prompt declares it, messages, calls."""
+        """Return the run's result, as of now if it has not finished: its output as declared, messages, calls."""
         return await self._results.result(by_id("run", run_id))
 
     async def stream(self, run_id: str) -> AsyncGenerator[RunEvent]:
-        """Return the events of the run as values, from its beginning to its end; the last one is `RunDone`.
+        """Yield the events of the run as values, from its start to its end; the last one is `RunDone`.
 
-        Leave it early with `contextlib.aclosing`. The run continues all the same.
+        Stop early with `contextlib.aclosing`; the run continues.
         """
         run = await self.get(run_id)
         async with aclosing(self._streams.run(run.thread_id, run.id, is_finished=run.over)) as events:
@@ -115,7 +115,7 @@ class Runs:
                 yield event
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
-        """Return the run once it has finished. Raises `TimeoutError` if that takes more than `timeout` seconds."""
+        """Return the run once it has finished. Raises `TimeoutError` after `timeout` seconds."""
         by_kind("timeout", timeout, (int, float, NoneType), "a number of seconds")
         if timeout is None:
             return await self._until(run_id, ENDS, _has_ended)
@@ -125,9 +125,9 @@ class Runs:
     async def wait_for_input(
         self, run_id: str, ignored: Callable[[OpenWait], bool] = lambda _: False
     ) -> tuple[Run, OpenWait | None]:
-        """Wait until the run has finished, or waits for input from outside; return the run and that wait.
+        """Wait until the run has finished or waits for input from outside. Return the run and that wait.
 
-        Runs of children that the run waits for count too. `ignored` waits are left to others.
+        Runs of children that the run waits for count too. `ignored` waits are skipped.
         """
         followers: dict[str, Follower] = {}
         with ExitStack() as stack:
@@ -139,7 +139,7 @@ class Runs:
                         self._bus.subscribe(Topic(kind="run", id=each), WAITS)
                     )
                 if new:
-                    continue  # read again: something may have happened before the subscription
+                    continue  # re-read: something can have happened before the subscription
                 for each in tree:
                     for wait in await self._open_waits(each):
                         if not ignored(wait):
@@ -148,9 +148,9 @@ class Runs:
             return run, None
 
     async def _awaited_runs(self, run: Run) -> Sequence[Run]:
-        """Return the run, and those of children that a call of it waits for, the outer ones first."""
+        """Return the run, and the runs of children that its calls wait for, the outer ones first."""
         runs = [run]
-        for each in runs:  # grows meanwhile
+        for each in runs:  # grows during the iteration
             calls = {call.id for call in await self._waiting_calls(each) if call.has_child}
             if not calls:
                 continue
@@ -166,7 +166,7 @@ class Runs:
         waits = [
             OpenWait(run_id=run.id, call=call)
             for call in await self._waiting_calls(run)
-            if call.awaits_approval or question_of(call) is not None  # all others have a deadline, or a child
+            if call.awaits_approval or question_of(call) is not None  # all others have a deadline or a child
         ]
         if waiting.get("reason") == "variables":
             waits.append(
@@ -180,13 +180,13 @@ class Runs:
     async def _until(self, run_id: str, types: frozenset[str], enough: Callable[[Run], bool]) -> Run:
         """Return the run once `enough` is true of it, checked after events of these types."""
         with self._bus.subscribe(Topic(kind="run", id=run_id), types) as follower:
-            # The subscription comes before the first read: otherwise an event could be missed.
+            # Subscribe before the first read: otherwise an event could be missed.
             while not enough(run := await self.get(run_id)):
                 await follower.next(LOOK_AGAIN if self._motor.is_only_driver else LOOK_ABROAD)
             return run
 
     async def cancel(self, run_id: str) -> Run:
-        """Ask the run to stop; `RunOver` if it has ended. It is `cancelled` soon after, see `wait`."""
+        """Request the cancellation of the run; `wait` for it to be `cancelled`. Raises `RunOver` if it has ended."""
         run = await self.get(run_id)
         unit = RequestCancel(
             token=self._new_id("unit"), at=self._clock.now(), thread_id=run.thread_id, run_id=run_id
@@ -197,11 +197,11 @@ class Runs:
         return await self.get(run_id)
 
     async def retry(self, run_id: str) -> Run:
-        """Continue a failed run from its last commit, with its agent as it is configured now.
+        """Continue a failed run from its last commit, with the current configuration of its agent.
 
-        Raises `NotFailed` for a run that has not failed, or whose inbox events are retried one by one, `RunOver` if a
-        later run of its thread has been made, `ThreadBusy` while a run is open in the thread, `ThreadTerminated` if the
-        thread's session has ended.
+        Raises `NotFailed` for a run that has not failed, or whose inbox events are retried one by one, `RunOver` if its
+        thread has a later run, `ThreadBusy` while a run is open in the thread, `ThreadTerminated` if the thread's
+        session has ended.
         """
         run = await self.get(run_id)
         if run.status != "failed":
@@ -233,7 +233,7 @@ def _not_failed(run: Run) -> NotFailed:
 
 
 def _not_retried(run: Run, guard: Guard) -> ToolwrightError:
-    """Return the error that says why the failed run cannot be retried."""
+    """Return the error that states why the failed run cannot be retried."""
     match guard:
         case "terminated":
             return ThreadTerminated(f"The session of the thread {run.thread_id!r} has ended.")
@@ -254,7 +254,7 @@ def _has_ended(run: Run) -> bool:
 
 
 async def _any_event(followers: Iterable[Follower]) -> None:
-    """Wait until one of the followers has an event, or it is time to read the journal again."""
+    """Wait until one of the followers has an event, or until the next read of the journal."""
     waits = [asyncio.ensure_future(each.next(LOOK_AGAIN)) for each in followers]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

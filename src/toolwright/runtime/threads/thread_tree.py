@@ -17,11 +17,11 @@ from toolwright.runtime.threads.inbox import kept_ref
 from toolwright.wire.event import run_event
 
 NAME_TAG = "name:"
-PAGE = 1_000  # children that are read at once
+PAGE = 1_000  # children per read
 
 
 async def children_of(store: Store, thread_id: str) -> Sequence[Thread]:
-    """Return all threads that it has made, the oldest first."""
+    """Return all child threads of the thread, the oldest first."""
     children: list[Thread] = []
     while True:
         page = all_rows(await store.children.children(thread_id, limit=PAGE, offset=len(children)))
@@ -31,19 +31,19 @@ async def children_of(store: Store, thread_id: str) -> Sequence[Thread]:
 
 
 def child_id_of(call_id: str) -> str:
-    """Return the id of the thread that this call makes."""
+    """Return the id of the thread that the call creates."""
     return f"thr_{call_id.removeprefix('call_').replace('.', '-')}"
 
 
 def described(file: File, ref: AttachmentRef) -> File:
-    """Return the file with the description that a reference to it gives it."""
+    """Return the file with the description of the reference."""
     return changed(file, description=ref.description or file.description)
 
 
 async def copy_files(
     thread_id: str, drafts: FileDrafts, files: Sequence[File], clock: Clock, new_id: NewId
 ) -> tuple[AttachmentRef, ...]:
-    """Copy the files to another thread, under free names there; they are in its drafts then (S0 §7)."""
+    """Copy the files to another thread's drafts, under names that are free there (S0 §7)."""
     refs: list[AttachmentRef] = []
     for each in files:
         path = await drafts.free_path(each.name)
@@ -62,7 +62,7 @@ async def copy_files(
 
 def first_run(thread: Thread, run_id: str, depth: int, clock: Clock) -> Run:
     """Return the first run of the thread, on the side that receives messages."""
-    own = thread.active_agent is None  # who has taken over has one side
+    own = thread.active_agent is None  # an agent that took the thread over has one side
     side: Side = thread.link.receives if thread.link is not None and own else "side_a"
     return Run(
         id=run_id,
@@ -77,7 +77,7 @@ def first_run(thread: Thread, run_id: str, depth: int, clock: Clock) -> Run:
 def message_for(
     thread: Thread, message_id: str, text: str, files: Sequence[AttachmentRef], depth: int, clock: Clock
 ) -> InboxEvent:
-    """Return a message of the thread's own, from its parent."""
+    """Return a message from the parent as one of the thread's own messages."""
     content: JSONObject = {"messageId": message_id, "content": text}
     if files:
         content["attachments"] = [kept_ref(ref) for ref in files]

@@ -1,4 +1,4 @@
-"""Threads: created, spoken to, read."""
+"""Threads: create, send messages, read, pin, summarize, delete."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -55,12 +55,12 @@ from toolwright.runtime.threads.thread_tree import first_run
 from toolwright.wire.event import run_event
 from toolwright.wire.text import is_title
 
-CANCEL_PATIENCE = 15.0  # seconds; a cancelled run is over within ten
+CANCEL_PATIENCE = 15.0  # seconds; a cancelled run ends within ten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentMessage:
-    """A message that is in the journal, and the run that reads it: a running one that it joins, or a new one."""
+    """A stored message, and the run that reads it: a running one that it joins, or a new one."""
 
     message: Message
     run_id: str
@@ -102,18 +102,18 @@ class Threads:
         tags: Sequence[str] | None = None,
         arguments: JSONObject | None = None,
     ) -> Thread:
-        """Create a thread of that agent, given by name or id, with the values that it brings.
+        """Create a thread of the agent, given by name or id, with these variables.
 
-        Arguments are validated by the `required_schema` of the agent's first prompt and get its defaults. Raises
-        `InvalidRequest` for invalid ones, `TenvsRequired`, which names all that its tools would miss (S2 §9.3), and
-        `CannotSeal` for a secret where there are no keys; then there is no thread.
+        Arguments are validated by the `required_schema` of the agent's first prompt, and get its defaults. Raises
+        `InvalidRequest` for invalid arguments, `TenvsRequired` with all tenvs that its tools are missing (S2 §9.3), and
+        `CannotSeal` for a secret if no keys are configured. No thread is created then.
         """
         _check(agent=agent, user_id=user_id, tags=tags)
         await in_thread_if_large(arguments, _plain, "arguments", arguments)
         if arguments is not None and not isinstance(arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise _invalid_value("arguments", "must be an object")
         active = await self._agents.active(agent)
-        if active.agent_id in RESERVED:  # which is there for something else
+        if active.agent_id in RESERVED:  # reserved for internal use
             raise NotFound(f"There is no agent {agent!r}.")
         if arguments is not None:
             arguments = await in_thread_if_large(arguments, _required, active, arguments)
@@ -137,16 +137,16 @@ class Threads:
         return thread
 
     async def env(self, thread_id: str) -> Mapping[str, EnvType]:
-        """Return the names that were set in the thread, and whether each is a secret; never a value."""
+        """Return the names that were set in the thread, with their types; never a value."""
         await self.get(thread_id)
         rows = await self._store.env_of(thread_id)
         return {row.name: row.type for row in rows if row.kind == "env"}
 
     async def set_env(self, thread_id: str, env: EnvInput) -> Mapping[str, EnvType]:
-        """Set values of the thread, or take them away with None; the names that it has then.
+        """Set variables of the thread, or delete them with None. Return the resulting names.
 
-        Plain text is of the type that the thread's agent declares, else a secret. A run in progress sees them from its
-        next call on. Raises `CannotSeal` for a secret where there are no keys.
+        Plain text has the type that the thread's agent declares, or is a secret if it declares none. A run in progress
+        uses the values from its next call on. Raises `CannotSeal` for a secret if no keys are configured.
         """
         thread = await self.get(thread_id)
         agent = await self._agents.usable(thread.answering)
@@ -166,10 +166,10 @@ class Threads:
         return thread
 
     async def rename(self, thread_id: str, name: str | None) -> Thread:
-        """Set the name that people know the thread by; None removes it. Return the thread.
+        """Set the name by which people know the thread, or remove it with None. Return the thread.
 
-        Raises `InvalidRequest` unless the name is one line of 1 to 200 characters that hides nothing. Only its parent
-        names a child.
+        Raises `InvalidRequest` unless the name is one line of 1 to 200 characters without invisible ones. Only the
+        parent names a child.
         """
         thread = await self.get(thread_id)
         if name is not None:
@@ -195,7 +195,7 @@ class Threads:
         agent: str | None = None,
         order: Order = "oldest_first",
     ) -> Sequence[Thread]:
-        """Return threads: of one user, of the users `among` only, of one `agent` by name or id, if these are given."""
+        """Return threads, optionally only those of one user, of the users `among`, or of one `agent` by name or id."""
         page(limit, offset)
         by_text("user_id", user_id)
         by_text("agent", agent)
@@ -207,7 +207,7 @@ class Threads:
         return await self._store.threads(users=users, agent=agent, order=order, limit=limit, offset=offset)
 
     async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Thread]:
-        """Return the threads that this one has made, the oldest first."""
+        """Return the child threads of the thread, the oldest first."""
         page(limit, offset)
         await self._require_existing(thread_id)
         return await self._store.children.children(thread_id, limit=limit, offset=offset)
@@ -215,7 +215,7 @@ class Threads:
     async def messages(
         self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
     ) -> Sequence[Message]:
-        """Return the messages of the thread, or of one run, oldest first, without those that no run has read."""
+        """Return the messages of the thread or of one run, oldest first, without messages that no run has read."""
         page(limit, offset)
         by_text("run_id", run_id)
         await self._require_existing(thread_id)
@@ -226,34 +226,34 @@ class Threads:
     async def messages_before(
         self, thread_id: str, seq: int | None = None, limit: int = 100
     ) -> Sequence[Message]:
-        """Return the last messages of the thread before that place in it, or of all, in order."""
+        """Return the last messages of the thread before that sequence number, or the last of all, in order."""
         page(limit, 0 if seq is None else seq)
         await self._require_existing(thread_id)
         return await self._store.messages_before(thread_id, seq, limit)
 
     async def _require_existing(self, thread_id: str) -> None:
-        """Raise `NotFound` if there is no such thread; the contents of a thread with a broken row can be read."""
+        """Raise `NotFound` if the thread does not exist. The contents of a thread with a broken row are readable."""
         if not await exists(self._store.thread(by_id("thread", thread_id))):
             raise NotFound(f"There is no thread {thread_id!r}.")
 
     async def compactions(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Compaction]:
-        """Return what was left out of the thread's conversations, the first compaction first."""
+        """Return the compactions of the thread's conversations, the oldest first."""
         page(limit, offset)
         await self._require_existing(thread_id)
         return await self._store.compactions(thread_id, None, limit, offset)
 
     async def summaries(self, thread_id: str) -> Sequence[Compaction]:
-        """Return the compactions in force of the thread's own conversation, one for each side of an agent with two."""
+        """Return the effective compactions of the thread's own conversation, one per side if there are two."""
         await self._require_existing(thread_id)
         return in_effect(await self._store.compactions(thread_id, ""))
 
     async def edit_summary(
         self, thread_id: str, text: str, side: SideName | None = None, *, by: str | None = None
     ) -> Compaction:
-        """Put a text in place of the summary of what is left out; the next steps are shown it. Return the compaction.
+        """Replace the summary of the messages that are left out, for the next steps. Return the compaction.
 
-        `side` is the one whose summary it is, of an agent with two. `by` is who edits it. Raises `InvalidRequest` for
-        an empty text or one that is too long, `NotFound` if nothing is left out.
+        `side` selects the summary of an agent with two sides. `by` is the editor. Raises `InvalidRequest` for a text
+        that is empty or too long, `NotFound` if nothing is left out.
         """
         _check(text=text)
         text = await in_thread_if_large(text, clean_text, text)
@@ -275,9 +275,9 @@ class Threads:
     async def remove_summary(
         self, thread_id: str, side: SideName | None = None, *, by: str | None = None
     ) -> Compaction:
-        """Leave no message out any more: the next steps are shown the whole conversation, and no summary.
+        """Remove the summary, so that the next steps read the whole conversation again. Return the compaction.
 
-        It is made shorter again once that is too long. Raises `NotFound` if nothing is left out.
+        The conversation is compacted again once it is too long. Raises `NotFound` if nothing is left out.
         """
         return await self._compact(
             thread_id,
@@ -290,9 +290,9 @@ class Threads:
     async def _compact(
         self, thread_id: str, side: SideName | None, change: Callable[[Compaction, int], Compact]
     ) -> Compaction:
-        """Commit the change of the compaction in force; again if it is another one by then."""
+        """Commit the change of the effective compaction, again if it has been replaced in the meantime."""
         by_text("side", side)
-        while True:  # again if a run has shortened the conversation: the number is a compare-and-set
+        while True:  # retry if a run has compacted the conversation: the number is a compare-and-set
             thread = await self.get(thread_id)
             rows = await self._store.compactions(thread_id, "")
             row = _cut_row(rows, thread_id, side)
@@ -308,12 +308,12 @@ class Threads:
     async def pin(self, thread_id: str, message_id: str, pinned: bool = True) -> Message:
         """Pin a message, so that it is never left out of a request, or unpin it. Return the message.
 
-        Raises `InvalidRequest` for a message of a tool or one with calls, and if `MOST_PINNED` are pinned already;
-        `NotFound` for one that is not in the thread's own conversation.
+        Raises `InvalidRequest` for a message of a tool or with calls, and if `MOST_PINNED` messages are already pinned;
+        `NotFound` for a message that is not in the thread's own conversation.
         """
         by_kind("pinned", pinned, bool, "true or false")
         await self._require_existing(thread_id)
-        while True:  # again if others were pinned meanwhile: the limit was checked before the commit
+        while True:  # retry if others were pinned in the meantime: the limit was checked before the commit
             message = await self._store.message(thread_id, by_id("message", message_id))
             if message is None or message.seq is None:
                 raise NotFound(f"There is no message {message_id!r} in the thread {thread_id!r}.")
@@ -335,18 +335,18 @@ class Threads:
             answer = await self._store.commit(unit)
             if not isinstance(answer, Conflict):
                 return changed(message, pinned=pinned)
-            if answer.guard != "message":  # else others were pinned in the meantime
+            if answer.guard != "message":  # otherwise others were pinned in the meantime
                 raise NotFound(f"There is no thread {thread_id!r}.")
 
     async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Run:
-        """Send a message, with files; the run that reads it, which may be a running one (D22).
+        """Send a message, with files. Return the run that reads it, which can be a run in progress (D22).
 
-        Raises `InvalidRequest` or `TooLarge` for an invalid file: then nothing was sent.
+        Raises `InvalidRequest` or `TooLarge` for an invalid file; nothing is sent then.
         """
         return await self._runs.get((await self.post(thread_id, content, attachments)).run_id)
 
     async def post(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> SentMessage:
-        """Send a message, as `send` does; what was written."""
+        """Send a message, as `send` does. Return the stored message."""
         _check(content=content)
         attachments = _checked_files(attachments)
         content = await in_thread_if_large(content, clean_text, content)
@@ -360,7 +360,7 @@ class Threads:
         clean = await in_thread_if_large(content, env.redactor.text, content)
         message_id = self._new_id("msg")
         attachments = [env.redactor.new_file(each) for each in attachments]
-        while True:  # again if another writer has taken a path of the files
+        while True:  # retry if another writer has taken a path of the files
             drafts = FileDrafts(StoredFiles(self._store, thread_id))
             refs = await self._files.attach(thread_id, drafts, attachments)
             unit = self._posting(thread, message_id, clean, refs, drafts.changes)
@@ -372,7 +372,9 @@ class Threads:
                 )
             if answer.guard == "terminated":
                 raise _terminated(thread_id)
-            if answer.guard != "file":  # else a path was taken meanwhile: the files get other names
+            if (
+                answer.guard != "file"
+            ):  # otherwise a path was taken in the meantime: the files get other names
                 raise NotFound(f"There is no thread {thread_id!r}.")
 
     def _posting(
@@ -398,7 +400,7 @@ class Threads:
         )
 
     async def _settled(self, thread_id: str) -> Thread:
-        """Return the thread once a cancelled run has ended: a message after a cancel is for the next run."""
+        """Return the thread after a cancelled run has ended, so that the next run reads a message after a cancel."""
         thread = await self.get(thread_id)
         if thread.run_id is not None:
             run = await self._runs.get(thread.run_id)
@@ -408,8 +410,9 @@ class Threads:
         return thread
 
     async def stream(self, thread_id: str, after: int | None = None) -> AsyncGenerator[RunEvent]:
-        """The events of the thread's runs as values, forever: those behind the event of the number `after` first (0:
-        all), then what happens; None begins now. Leave it with `contextlib.aclosing`. Raises `Reset` as `follow` does.
+        """Yield the events of the thread's runs as values, without end: recorded events after `after`, then new events.
+
+        0 yields all recorded events; None starts now. Stop with `contextlib.aclosing`. Raises `Reset` as `follow` does.
         """
         await self.get(thread_id)
         async with aclosing(self._streams.thread(thread_id, after)) as events:
@@ -419,14 +422,15 @@ class Threads:
     async def delete(self, thread_id: str, cancel: bool = False) -> None:
         """Delete the thread with its messages, files, values, events and children, permanently.
 
-        Raises `ThreadBusy` while a run is in progress in it or below it, queued and waiting ones included; with
-        `cancel` these are cancelled first. `InvalidRequest` for the home thread of an agent, which goes with the agent.
-        What its calls have said in spaces stays; a call that was still open is shown as cancelled there.
+        Raises `ThreadBusy` while a run is in progress in it or in a child thread, including queued and waiting runs;
+        with `cancel` these are cancelled first. Raises `InvalidRequest` for the home thread of an agent, which is
+        deleted with the agent. Messages of its calls in spaces are kept; a call that was still open is shown as
+        cancelled there.
         """
         await self._deletion.delete(thread_id, cancel=cancel)
 
     async def cancel(self, thread_id: str) -> Run:
-        """Ask the thread's open run to stop; `NotFound` if nothing runs in it."""
+        """Request the cancellation of the thread's open run. Raises `NotFound` if there is none."""
         thread = await self.get(thread_id)
         if thread.run_id is None:
             raise NotFound(f"No run is in progress in the thread {thread_id!r}.")
@@ -437,7 +441,7 @@ _MOST_CHARACTERS = {"agent": MAX_ID, "user_id": MAX_ID, "name": MAX_NAME, "tags"
 
 
 def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
-    """Texts are text that every database can hold, tags are several."""
+    """Check that texts can be stored in every database, and that tags are a list."""
     by_list("tags", tags, str, "texts")
     for path, text in [*texts.items(), *[("tags", tag) for tag in tags or ()]]:
         if text is None and path == "user_id":
@@ -464,7 +468,7 @@ def _invalid_value(path: str, error: str, message: str | None = None) -> Invalid
 
 
 def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
-    """Return the arguments as the model that the agent's prompt requires has them; as they are if it requires none."""
+    """Return the arguments as read by the model that the agent's prompt requires, or unchanged if it requires none."""
     validator = active.prompt.argument_validator(active.prompt.parameters())
     if validator is None:
         return arguments
@@ -479,7 +483,7 @@ def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
 
 
 def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
-    """Return the given tenvs as JSON. Raises if they are invalid together with those of prompt and agent."""
+    """Return the given tenvs as JSON. Raises if they are invalid, or insufficient together with those of the agent."""
     try:
         tenvs = plain_names({} if value is None else value)
     except InvalidJSON as error:
@@ -499,7 +503,7 @@ def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
 
 
 def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) -> Compaction:
-    """Return the compaction of that side which leaves something out; without a side that of the only one."""
+    """Return the side's compaction that leaves something out. Without a side, there must be only one."""
     cut = [each for each in in_effect(rows) if each.cut or each.text]
     chosen = [each for each in cut if side is None or each.side == side]
     if not cut:

@@ -1,1 +1,1 @@
-"""The tools that come with Toolwright, by toolkit."""
+"""The built-in tools of Toolwright, by toolkit."""

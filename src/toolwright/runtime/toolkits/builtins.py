@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 @runtime_checkable
 class BuiltinState(Protocol):
-    """The state of a run for a built-in tool, in addition to what every handler sees."""
+    """The state of a run for a built-in tool, in addition to the state of every handler."""
 
     @property
     def thread(self) -> Thread:
-        """The thread that calls, as it is in the journal."""
+        """The calling thread, as of the last commit."""
         ...
 
     async def reach(self) -> Reach:
@@ -39,17 +39,17 @@ class BuiltinState(Protocol):
 
     @property
     def call_id(self) -> str:
-        """This call: the same when it is executed again, and so what ids are derived from."""
+        """The id of this call: the same when it is executed again, so that other ids can be derived from it."""
         ...
 
     @property
     def missing_home_tenvs(self) -> MissingTenvs:
-        """Values that the agent's tools need and its home thread would miss."""
+        """The tenvs that the agent's tools require and its home thread cannot provide."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """The time."""
+        """The clock."""
         ...
 
     @property
@@ -64,7 +64,7 @@ class BuiltinState(Protocol):
 
     @property
     def trigger(self) -> JSONObject | None:
-        """The message in a space that the run reads, if it reads one."""
+        """The space message that the run reads, or None."""
         ...
 
     @property
@@ -74,11 +74,11 @@ class BuiltinState(Protocol):
 
     @property
     def source(self) -> Source:
-        """Whence what the call does in spaces comes."""
+        """The source of the call's effects in spaces."""
         ...
 
     def clean(self, text: str) -> str:
-        """Return the text without secrets."""
+        """Return the redacted text."""
         ...
 
     def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
@@ -115,14 +115,14 @@ _ANY_TOOLKIT = object()
 
 
 def call_item_id(prefix: str, call_id: str, n: int = 0) -> str:
-    """Return the id of the `n`th item that a call makes: the same one when the call is made again."""
+    """Return the id of the `n`th item that a call creates: the same id when the call is executed again."""
     return f"{prefix}_{sha256(f'{call_id}.{n}'.encode()).hexdigest()[:20]}"
 
 
 async def within_run(state: ThreadState, work: Callable[[BuiltinState], Awaitable[JSON]]) -> ToolResult:
-    """Return the result of a built-in tool: what `work` makes, or an error where it is refused or there is no run.
+    """Return the result of a built-in tool: the value of `work`, or an error if it is rejected or there is no run.
 
-    `work` must raise `InvalidRequest` before its first effect: then the call has none.
+    `work` must raise `InvalidRequest` before its first effect, so that a failed call has no effects.
     """
     if not isinstance(state, BuiltinState):
         return ToolResult.fail("Built-in tools can only be called within a run.", error_code="outside_run")

@@ -1,4 +1,4 @@
-"""The ends of calls that were made from outside: one reader of their thread's events for all who wait."""
+"""Ends of external calls: one reader of their thread's events for all waiting callers."""
 
 import asyncio
 from collections.abc import Generator, Iterable
@@ -19,7 +19,7 @@ TELLING = frozenset({"tool.done", "tool.error", "message", *ENDS})
 
 
 class CallEnds:
-    """Delivers the results of calls to their waiters, as a model would read them."""
+    """Delivers the results of calls to their waiting callers, as a model would read them."""
 
     def __init__(self, store: Store, bus: Bus, files: FileKeeper) -> None:
         self._store = store
@@ -30,7 +30,7 @@ class CallEnds:
 
     @contextmanager
     def expect(self, event: InboxEvent, call_id: str) -> Generator["asyncio.Future[ToolResult]"]:
-        """The result of the call that this event asks for, as long as it is waited for within the block."""
+        """Yield a future of the call's result. It is resolved while the block is open."""
         end: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
         self._waiting[call_id] = event, end
         if event.thread_id not in self._readers:
@@ -55,7 +55,7 @@ class CallEnds:
             del self._readers[thread_id]
 
     def _waited_calls(self, thread_id: str) -> list[str]:
-        """Return the calls of the thread that are waited for."""
+        """Return the calls of the thread that have waiting callers."""
         waiting = self._waiting.items()
         return [each for each, (event, end) in waiting if event.thread_id == thread_id and not end.done()]
 
@@ -66,14 +66,14 @@ class CallEnds:
                 continue
             try:
                 result = await self._result(call_id, waiting[0])
-            except RowBroken as error:  # the others' rows may be whole
+            except RowBroken as error:  # the other calls' rows can be intact
                 self._fail(call_id, error)
                 continue
             if result is not None and not waiting[1].done():
                 waiting[1].set_result(result)
 
     async def _result(self, call_id: str, event: InboxEvent) -> ToolResult | None:
-        """Return the result of the call, None as long as it has none."""
+        """Return the result of the call, or None if it has none yet."""
         call = await self._store.call(call_id)
         if call is not None:
             return self._shown(call) if is_over(call.status) or call.status == "pending" else None
@@ -94,7 +94,7 @@ class CallEnds:
 
 
 def _ended_by(events: Iterable[Event], call_ids: list[str]) -> Iterable[str]:
-    """Return the calls that these events can have ended: all, once a run has finished."""
+    """Return the calls that these events can have ended: all of them after a run has finished."""
     ended_ids: dict[str, None] = {}
     for event in events:
         if event.type in ENDS or "truncated" in event.payload:

@@ -1,4 +1,4 @@
-"""The inbox event of a call that is made from outside, and the unit that posts it to a thread."""
+"""Inbox events of external calls, and the unit that posts them to a thread."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,14 +23,14 @@ from toolwright.wire.event import run_event
 
 @value
 class Input:
-    """The input of a call as JSON text, or what it is in words, and the fault why it is none."""
+    """The input of a call as JSON text, or a description of an invalid input with its error."""
 
     arguments: str
     fault: str | None = None
 
 
 def write_input(arguments: object) -> Input:
-    """Write the input that was given from outside."""
+    """Return the input of an external call as text."""
     if isinstance(arguments, str):
         return Input(arguments=arguments)
     if isinstance(arguments, bytes):
@@ -52,7 +52,7 @@ async def call_event(
     names: Sequence[str],
     at: datetime,
 ) -> InboxEvent:
-    """Return the call as the thread's inbox keeps it, without the secrets that the thread can resolve."""
+    """Return the call as an inbox event of the thread, redacted for the secrets that the thread can resolve."""
     arguments = written.arguments
     content: JSONObject = {
         "callId": call_id,
@@ -75,7 +75,7 @@ def post_of(
     new_id: NewId,
     telemetry: Telemetry | None,
 ) -> PostCall:
-    """Return the unit that has the call made in that run, which asks no model."""
+    """Return the unit that records the call in that run, which calls no model."""
     traceparent = None if telemetry is None else telemetry.current()
     run = changed(first_run(thread, run_id, 0, clock), calls_only=True, traceparent=traceparent)
     return PostCall(token=new_id("unit"), at=clock.now(), event=event, run=run, queued=run_event(run))

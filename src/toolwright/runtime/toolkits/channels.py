@@ -1,4 +1,4 @@
-"""The toolkit `channels`: speaking in any channel, reacting, and staying silent (S4)."""
+"""The toolkit `channels`: post in any channel, react, and stay silent (S4)."""
 
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import React
@@ -93,8 +93,9 @@ class ChannelsToolkit:
             raise InvalidRequest(otherwise) from None
 
     async def _check_open(self, run: BuiltinState, space_id: str, otherwise: str) -> None:
-        """Raise `InvalidRequest` in those words unless the agent may read and write there, and the person too whose
-        thread it is.
+        """Raise `InvalidRequest` with the message `otherwise` unless the agent may read and write there.
+
+        In a person's thread, the person must have access too.
         """
         me = "" if run.author is None else run.author.id
         person = (await run.reach()).person
@@ -106,7 +107,7 @@ class ChannelsToolkit:
 
 
 def _answered_in(run: BuiltinState, channel_id: str) -> str | None:
-    """Return the message under which the agent was spoken to in that channel: there it answers, as in its prompt."""
+    """Return the message to which the agent replies in that channel, as in its prompt, or None."""
     trigger = run.trigger
     if trigger is None or trigger.get("spaceId") != channel_id:
         return None

@@ -1,4 +1,4 @@
-"""Messages of a loop of the caller's own: read from the forms of OpenAI and Anthropic, and written back shortened."""
+"""Messages of the caller's own loop: read from the formats of OpenAI and Anthropic, and written back shortened."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.value import changed
 
 OLD_HEADER = f"{HEADER}before"
-"""The id of the message that stands for what was left out before."""
+"""The id of the message that represents the messages left out earlier."""
 _SYSTEM = ("system", "developer")
 _FILES = ("image", "image_url", "input_image", "document", "file", "input_audio")
-"""Types of blocks that hold files, as base64 or by a URL: each counts as an image."""
+"""Types of content blocks that hold files, as base64 or as a URL: each counts as an image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of a caller's message, which is at `index`: its text and calls, or one result that it holds.
+    """A part of the caller's message at `index`: its text and calls, or one tool result that it contains.
 
-    `blocks` are the places of its content that are this part, None for all of it.
+    `blocks` are the positions of its content blocks, or None for the whole content.
     """
 
     message: Message
@@ -35,9 +35,9 @@ class Part:
 
 
 class LoopMessages:
-    """The caller's messages as ours, in order; those of the system that they begin with are not among `messages`.
+    """The caller's messages converted to ours, in order. Leading system messages are not among `messages`.
 
-    Raises `InvalidRequest` for one that has neither form.
+    Raises `InvalidRequest` for a message in neither format.
     """
 
     def __init__(self, written: Sequence[object], at: datetime) -> None:
@@ -58,16 +58,16 @@ class LoopMessages:
 
     @property
     def system_text(self) -> str:
-        """The text of the system's messages that they begin with."""
+        """The text of the leading system messages."""
         return "\n\n".join([_text(form.get("content")) for form in self._forms[: self._lead]])
 
     @property
     def has_left_out(self) -> bool:
-        """Return whether something is left out of them already."""
+        """Return whether messages were already left out of them."""
         return has_left_out(self.messages)
 
     def write(self, messages: Sequence[Message]) -> list[object]:
-        """Return these messages, some of those here, as the caller's: the same objects where nothing was changed."""
+        """Return a subset of these messages in the caller's format. Unchanged messages are the same objects."""
         written: list[object] = [*self._written[: self._lead]]
         for index, group in groupby(messages, self._index):
             remaining = [*group]
@@ -98,7 +98,7 @@ class LoopMessages:
 
 
 def has_left_out(messages: Sequence[Message]) -> bool:
-    """Return whether something is left out of the messages: whether they begin with a header, or have references."""
+    """Return whether something is left out of the messages: they begin with a header, or contain references."""
     return any(
         is_reference(each.content) if each.role == "tool" else each.id.startswith(HEADER) for each in messages
     )
@@ -136,7 +136,7 @@ def _form(written: object, index: int) -> JSONObject:
 
 
 def _parts(form: JSONObject, index: int, at: datetime) -> Iterator[Part]:
-    """The parts of a message: a user's can hold the results of several calls."""
+    """Yield the parts of a message. A user's message can contain the results of several calls."""
     name, role, content = f"messages[{index}]", form["role"], form.get("content")
     blocks = [*_blocks(content)]
     if role == "tool":
@@ -187,14 +187,14 @@ def _blocks(content: JSON) -> Iterator[JSONObject]:
 
 
 def _calls(form: JSONObject, blocks: Sequence[JSONObject]) -> Iterator[MessageCall]:
-    """The calls of a message, in either form."""
+    """Yield the calls of a message, in either format."""
     listed = form.get("tool_calls")
     for call in listed if isinstance(listed, list) else ():
         assert isinstance(call, dict), "checked when the message was read"
         function = call.get("function")
         if isinstance(function, dict):
             yield _call(call.get("id"), function.get("name"), function.get("arguments"))
-        else:  # one of a custom tool, or of a kind that is not known: it counts
+        else:  # a custom tool, or an unknown kind: it counts
             yield _call(call.get("id"), call.get("type"), dumps(call))
     for block in blocks:
         if block.get("type") == "tool_use":
@@ -206,7 +206,7 @@ def _call(call_id: JSON, name: JSON, arguments: JSON) -> MessageCall:
 
 
 def _text(content: JSON) -> str:
-    """Return the text of a content; of a block that is none its JSON, but for files and calls."""
+    """Return the text of a content, with other blocks as JSON except for files and calls."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
     texts: list[str] = []
@@ -227,5 +227,5 @@ def _files(content: JSON) -> tuple[AttachmentRef, ...]:
 
 
 def answer_text(result: Mapping[str, JSON]) -> str:
-    """Return the text of a handler's answer, as a loop's messages have it."""
+    """Return the text of a handler's answer, as it appears in a loop's messages."""
     return _text(result["content"])

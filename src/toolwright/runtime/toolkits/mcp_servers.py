@@ -1,4 +1,4 @@
-"""The MCP servers of an agent as a service sees them: how they are, their tools, what is wrong, what is held back."""
+"""Status of an agent's MCP servers, for services: connection, tools, errors, and changed tools that are held back."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ from toolwright.runtime.threads.lineages import Lineages
 
 
 class AgentServers:
-    """Reads the servers of agents, accepts what they have changed, and gives agents their toolkits."""
+    """Reads the MCP servers of agents, accepts changed tools, and creates the agents' toolkits."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class AgentServers:
         self._new_id = services.new_id
 
     async def of(self, agent: str, thread_id: str | None = None) -> Sequence[McpServerState]:
-        """Return the servers of that agent, with the values of one of its threads; without one, with its own.
+        """Return the servers of the agent, with the env of one of its threads, or without one with the agent's own.
 
-        Raises `NotFound` for an agent or a thread that is not there.
+        Raises `NotFound` for an unknown agent or thread.
         """
         active = self._equip(await self._agents.active(agent))
         env = await self._env(active, thread_id)
@@ -65,10 +65,10 @@ class AgentServers:
         return [changed(each, faults=(*each.faults, *_of_tools(each, withheld))) for each in states]
 
     async def withheld(self, agent: str) -> Sequence[ToolError]:
-        """Return which tools of the agent, its own and those of its servers, its models are not offered, and why.
+        """Return the tools of the agent and of its servers that are not offered to its models, with the reasons.
 
-        Known are tools without a form that the provider accepts, and those that it has refused in this process.
-        Raises `NotFound` for an agent that does not exist.
+        These are tools in a form that the provider does not accept, and tools that it has rejected in this process.
+        Raises `NotFound` for an unknown agent.
         """
         active = self._equip(await self._agents.active(agent))
         offer = await self._offers.tools_for(active, env_of_agent(active))
@@ -81,7 +81,7 @@ class AgentServers:
         try:
             model = await self._models(chosen_model)
         except ToolwrightError:
-            return ()  # a model that cannot be made is offered nothing: its runs say why
+            return ()  # a model that cannot be created is offered nothing: its runs report the reason
         errors = getattr(model, "tool_faults", None)
         if errors is None:
             return ()
@@ -95,11 +95,11 @@ class AgentServers:
         arguments: Mapping[str, str] | None = None,
         thread_id: str | None = None,
     ) -> McpPromptText:
-        """Fetch a prompt of a server of that agent, with these arguments, as texts that can be sent to a thread.
+        """Fetch a prompt of one of the agent's servers, with these arguments, as texts that can be sent to a thread.
 
-        The server is asked with the values of one of the agent's threads, or with the agent's own. Raises `NotFound`
-        for an agent, a server or a thread that does not exist, `InvalidRequest` if the server refuses the prompt, and
-        `Unreachable` if it cannot be asked.
+        The request uses the env of one of the agent's threads, or the agent's own. Raises `NotFound` for an unknown
+        agent, server or thread, `InvalidRequest` if the server rejects the prompt, and `Unreachable` if the server
+        cannot be reached.
         """
         by_id("server", server)
         texts = _texts(arguments)
@@ -119,12 +119,12 @@ class AgentServers:
     async def accept(self, agent: str, server: str, tool: str) -> None:
         """Accept the current definition of a tool that its server has changed, so that the agent can use it again.
 
-        Raises `NotFound` if no change waits to be accepted.
+        Raises `NotFound` if there is no changed definition to accept.
         """
         by_id("server", server)
         by_id("tool", tool)
         active = self._equip(await self._agents.active(agent))
-        while True:  # again if the definition has changed since it was read
+        while True:  # retry if the definition has changed since it was read
             offer = await self._offers.tools_for(active, env_of_agent(active))
             held = await self._held(active.agent_id, offer, server, tool)
             changes = [each for each in offer.news if (each.server, each.tool) == (server, tool)]
@@ -136,7 +136,7 @@ class AgentServers:
                 return
 
     async def _held(self, agent_id: str, offer: McpOffer, server: str, tool: str) -> str:
-        """Return the digest that waits to be accepted: as the server lists the tool now, else as it was listed last."""
+        """Return the digest to be accepted: of the server's current definition, or of the last listed one."""
         for each in (*offer.held, *await self._store.mcp.definitions(agent_id)):
             if (each.server, each.tool) == (server, tool) and each.held is not None:
                 return each.held
@@ -175,7 +175,9 @@ def _texts(arguments: object) -> Mapping[str, str]:
     if arguments is None:
         return {}
     if isinstance(arguments, Mapping):
-        mapping = cast("Mapping[object, object]", arguments)  # isinstance does not know what it holds
+        mapping = cast(
+            "Mapping[object, object]", arguments
+        )  # isinstance does not narrow the type of its items
         if misfit([*mapping, *mapping.values()], str) is None:
             return cast("Mapping[str, str]", mapping)
     raise InvalidRequest("The arguments of a prompt must be texts by name.")

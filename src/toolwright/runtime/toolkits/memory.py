@@ -15,7 +15,7 @@ from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, call_ite
 from toolwright.wire.agent import passage_json
 
 if TYPE_CHECKING:
-    from toolwright.runtime.agents.semantics import Semantics  # which most apps never load
+    from toolwright.runtime.agents.semantics import Semantics  # not loaded by most apps
 
 _BY_MEANING = (
     "Search your stored passages. Returns passages whose content or tags contain every keyword, and passages with a "
@@ -24,7 +24,7 @@ _BY_MEANING = (
 
 
 class MemoryToolkit:
-    """The three tools, over the memory that is in a journal."""
+    """The three tools, which use the memory in a journal."""
 
     def __init__(self, store: Store, semantics: "Semantics | None" = None) -> None:
         self._memory = store.agents
@@ -84,7 +84,7 @@ class MemoryToolkit:
             created_at=run.clock.now(),
         )
         vector = None
-        if self._semantics is not None:  # which is shown what is stored, without secrets
+        if self._semantics is not None:  # the embedder receives the stored, redacted text
             clean = tuple([run.clean(tag) for tag in passage.tags])
             passage = changed(passage, content=run.clean(content), tags=clean)
             vector = await self._semantics.vector(passage)

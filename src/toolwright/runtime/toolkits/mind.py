@@ -1,7 +1,7 @@
-"""The toolkit `mind`: what an agent sets itself as goals, remembers and plans (S3 built-in tools).
+"""The toolkit `mind`: goals, memories and plans that an agent sets for itself (S3 built-in tools).
 
-Everything in one call is done or nothing is. What was changed by another run of the agent meanwhile is written over.
-No more is kept than may be, however many write at once: that is checked in the commit.
+A call applies all of its changes or none. It overwrites concurrent changes of another run of the agent. The maximum
+numbers hold for concurrent writers too, because they are checked in the commit.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -95,7 +95,7 @@ class GivenPlan(BaseModel):
 
 
 class MindToolkit:
-    """The seven tools, over the minds that are in a journal."""
+    """The seven tools, which use the minds in a journal."""
 
     def __init__(self, store: Store) -> None:
         self._minds = store.agents
@@ -158,7 +158,7 @@ class MindToolkit:
         changes: Sequence[C],
         to_json: Callable[[T], JSON],
     ) -> JSON:
-        """Change items of the keeper with the commit of the call's result. Return all items after it."""
+        """Change the owner's items in the commit of the call's result. Return all items after that."""
         rows = await self._read(run, items, keeper)
 
         def edit(rows: Iterable[T]) -> Edit[T]:
@@ -179,7 +179,7 @@ class MindToolkit:
     async def _delete(
         self, run: BuiltinState, items: MindItems[T, C], keys: Sequence[str], to_json: Callable[[T], JSON]
     ) -> JSON:
-        """Delete items with the commit of the call's result. Return the others."""
+        """Delete items in the commit of the call's result. Return the remaining ones."""
         keeper = items.keeper(await run.reach())
         existing = items.by_key(await self._read(run, items, keeper))
         missing = [each for each in keys if each not in existing]
@@ -192,7 +192,7 @@ class MindToolkit:
         return {items.kind: [to_json(each) for each in remaining]}
 
     async def _set_plans(self, run: BuiltinState, changes: Sequence[PlanChange]) -> JSON:
-        """Change plans, of which a person's wake the thread that they are made in."""
+        """Change plans. A person's plans wake the thread in which they are made."""
         reach = await run.reach()
         items = PLANS
         if changes and reach.person is None:
@@ -210,7 +210,7 @@ class MindToolkit:
 
 
 def _woken(run: BuiltinState) -> str:
-    """Return the id of the person's thread that their plans wake."""
+    """Return the id of the person's thread, which their plans wake."""
     if run.thread.parent_id is not None:
         raise InvalidRequest(
             "Plans cannot be made in this thread, because it is a child of a person's thread. Make them in the "

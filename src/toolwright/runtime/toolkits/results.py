@@ -1,4 +1,4 @@
-"""The tool `read_result`: opens results of tools that a shortened conversation does not show any more."""
+"""The tool `read_result`: opens tool results that a compacted conversation no longer shows."""
 
 import asyncio
 import re
@@ -27,15 +27,17 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PAGE, MOST_PAGE = 4_000, 20_000  # characters of a page, by default and at most
-FOUND, AROUND = 10, 120  # places that a search shows, and characters on each side of them
-MOST_SEARCHED = 20_000  # messages of the thread that a search looks at, the newest first
-MOST_SEARCHED_BYTES = 64 * 1024 * 1024  # of results in files; of older ones only the message is searched
-PIECE = 50  # messages that are read at once
+FOUND, AROUND = 10, 120  # maximum matches of a search, and characters on each side of a match
+MOST_SEARCHED = 20_000  # maximum number of messages that a search reads, the newest first
+MOST_SEARCHED_BYTES = (
+    64 * 1024 * 1024
+)  # of results in files; for the remaining ones only the message is searched
+PIECE = 50  # messages per read
 FAST, AT_ONCE = 100_000, 1_000_000  # bytes of a text that is read without a thread, and in one piece
 
 
 class ResultReader:
-    """The tool, over the results that are in a journal."""
+    """The tool, which reads the results in a journal."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -77,7 +79,7 @@ class ResultReader:
         return await self._search(run, state, query)
 
     async def _result(self, run: BuiltinState, state: ThreadState, call_id: str) -> Message:
-        """Return the message with the result of a call of this conversation; raises `InvalidRequest`."""
+        """Return the message with the result of a call of this conversation. Raises `InvalidRequest` without one."""
         call = await run.retry_until_available(lambda: self._store.call(call_id))
         own_call = await run.retry_until_available(lambda: self._store.call(run.call_id))
         if call is not None and call.thread_id == run.thread.id and own_call is not None:
@@ -95,7 +97,7 @@ class ResultReader:
     ) -> AsyncGenerator[Message]:
         """Yield the messages of the conversation within a call, or of the thread's own, the newest first.
 
-        Those of one run, if it is named, come in order.
+        With a `run_id`, yield the messages of that run in order.
         """
         if within is not None:
             nested = await run.retry_until_available(lambda: self._store.children.within(within))
@@ -117,7 +119,7 @@ class ResultReader:
             before = page[0].seq if page else None
             if before is None:
                 return
-            await asyncio.sleep(0)  # a journal in memory lets nobody else have a turn
+            await asyncio.sleep(0)  # an in-memory journal never yields to other tasks
 
     async def _of_run(self, run: BuiltinState, run_id: str) -> AsyncGenerator[Message]:
         """Yield the messages of one run, in order."""
@@ -134,12 +136,12 @@ class ResultReader:
             has_more = len(page) == MOST_SEARCHED or ended_early(page)
 
     async def _whole(self, state: ThreadState, message: Message) -> str | bytes:
-        """Return the whole result: its text, or its file if the model was shown only its beginning."""
+        """Return the whole result: its text, or its file if the model read only the beginning."""
         file = _file_of(message)
         return message.content if file is None else await state.read_file(file.path)
 
     async def _search(self, run: BuiltinState, state: ThreadState, query: str) -> JSON:
-        """Return the newest results in which the query occurs, each with the first place."""
+        """Return the newest results in which the query occurs, each with its first match."""
         results: list[JSON] = []
         searched, skipped = 0, 0
         own_call = await run.retry_until_available(lambda: self._store.call(run.call_id))
@@ -152,7 +154,7 @@ class ResultReader:
             file = _file_of(message)
             if file is not None and file.size <= bytes_left:
                 bytes_left -= file.size
-                with suppress(NotFound):  # a deleted file: its beginning is in the message
+                with suppress(NotFound):  # a deleted file: the message has its beginning
                     whole = await state.read_file(file.path)
             elif file is not None:
                 skipped += 1
@@ -179,23 +181,23 @@ def _is_read(message: Message, state: ThreadState) -> bool:
 
 
 def _file_of(message: Message) -> AttachmentRef | None:
-    """Return the file with the whole result, if the message has only its beginning."""
+    """Return the file with the whole result, or None if the message has the whole result."""
     end = message.content[-2_000:]
     files = (each for each in message.attachments if f"The whole is in the file {each.path}." in end)
     return next(files, None)
 
 
 async def _beside_loop(measured: str | bytes, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return the tool's answer; long texts are searched in a thread."""
+    """Return the tool's answer. Long texts are searched in a thread."""
     if len(measured) > FAST:
         return await asyncio.to_thread(call, *args, **kwargs)
     return call(*args, **kwargs)
 
 
 def _text(run: BuiltinState, whole: str | bytes) -> str:
-    """Return the text without secrets, before it is cut: half a secret would not be known for one.
+    """Return the redacted text. It is redacted before it is cut, because half a secret would not be recognized.
 
-    It is decoded in pieces, for one call of the decoder would hold up all threads of the process.
+    It is decoded in pieces, because a single call of the decoder would block all threads of the process.
     """
     if isinstance(whole, bytes):
         decode = getincrementaldecoder("utf-8")("replace").decode
@@ -205,14 +207,16 @@ def _text(run: BuiltinState, whole: str | bytes) -> str:
 
 
 def _places_of(text: str, query: str, start: int) -> Iterator[int]:
-    """Yield the places where the query occurs, whatever its case, from `start` on; each at least `AROUND` later.
+    """Yield the case-insensitive matches of the query from `start` on, each at least `AROUND` after the previous one.
 
-    The text is searched in pieces, for one search would hold up all threads of the process.
+    The text is searched in pieces, because a single search would block all threads of the process.
     """
     pattern = re.compile(re.escape(query), re.IGNORECASE)
     while start < len(text):
         end = start + AT_ONCE
-        at = pattern.search(text, start, end + len(query) - 1)  # pieces overlap: none is missed between two
+        at = pattern.search(
+            text, start, end + len(query) - 1
+        )  # pieces overlap, so that no match between two is missed
         if at is None:
             start = end
         else:
@@ -233,7 +237,7 @@ def _page(run: BuiltinState, message: Message, whole: str | bytes, offset: int, 
 
 
 def _places(run: BuiltinState, message: Message, whole: str | bytes, query: str, offset: int) -> JSON:
-    """Return the first places, from `offset` on, where the query occurs."""
+    """Return the first matches of the query from `offset` on."""
     text = _text(run, whole)
     matches = [*islice(_places_of(text, query, offset), FOUND + 1)]
     places: list[JSON] = [{"offset": at, "text": _around(text, at)} for at in matches[:FOUND]]
@@ -247,7 +251,7 @@ def _places(run: BuiltinState, message: Message, whole: str | bytes, query: str,
 
 
 def _first_place(run: BuiltinState, whole: str | bytes, query: str) -> str | None:
-    """Return the text around the first place where the query occurs, or None."""
+    """Return the text around the first match of the query, or None."""
     text = _text(run, whole)
     at = next(_places_of(text, query, 0), None)
     return None if at is None else _around(text, at)

@@ -1,4 +1,4 @@
-"""The toolkit `spaces`: entering, leaving, speaking, reading, and staying silent (S3 built-in tools)."""
+"""The toolkit `spaces`: enter, leave, post, read, and stay silent (S3 built-in tools)."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -73,7 +73,7 @@ class SpacesToolkit:
         """End the turn without a message, because nothing needs to be done or said."""
         return await within_run(state, lambda run: self._skip(run, reason))
 
-    # ── what they do ────────────────────────────────────────────────────────────────────────────────────────
+    # ── their implementations ───────────────────────────────────────────────────────────────────────────────
 
     async def _enter(self, run: BuiltinState, space_id: str, limit: int) -> JSON:
         space = await run.retry_until_available(
@@ -132,7 +132,7 @@ class SpacesToolkit:
         return {"skipped": True}
 
     async def _accessible_space(self, run: BuiltinState, space_id: str, otherwise: str) -> Space:
-        """Return the space, if the agent may read and speak there, and the person too whose thread it is."""
+        """Return the space if the agent, and the person whose thread it is, may read and write there."""
         me = "" if run.author is None else run.author.id
         person = (await run.reach()).person
         try:
@@ -148,7 +148,7 @@ def _not_yours(space_id: str) -> str:
 
 
 def _origin(run: BuiltinState, space_id: str) -> JSONObject:
-    """Return the origin of the message that the agent answers, if that was another space."""
+    """Return the origin of the message that the agent answers if it is in another space."""
     trigger = run.trigger
     if trigger is None or trigger.get("spaceId") in (None, space_id):
         return {}

@@ -1,4 +1,4 @@
-"""An agent's toolkit for a loop of one's own: its tools' definitions, and handlers that record every call (S4)."""
+"""An agent's toolkit for the caller's own loop: tool definitions, and handlers that record every call (S4)."""
 
 import asyncio
 from collections import OrderedDict
@@ -55,15 +55,15 @@ from toolwright.runtime.toolkits.loop_messages import LoopMessages, answer_text,
 from toolwright.wire.result import result_from_json, s4_result
 
 Handler = Callable[[object], Awaitable[JSONObject]]
-"""Takes a call's input, an object; gives `{"content": [{"type": "text", "text": …}], "is_error"?: true}`."""
+"""Takes a call's input, an object; returns `{"content": [{"type": "text", "text": …}], "is_error"?: true}`."""
 
 
 MOST_RESULTS = 10_000
-"""Long results of which a toolkit remembers the calls."""
+"""Maximum number of long results whose calls a toolkit remembers."""
 
 
 class FitLoop(Protocol):
-    """Shortens the messages of a loop outside, if they have to be."""
+    """Shortens the messages of the caller's loop if necessary."""
 
     async def __call__(
         self,
@@ -74,7 +74,7 @@ class FitLoop(Protocol):
         max_tokens: int | None,
         refer: Callable[[Message], Message],
     ) -> list[Message]:
-        """Return the messages; `fixed` are the tokens sent with them, `refer` makes the reference to a result."""
+        """Return the messages. `fixed` is the number of other tokens in the request; `refer` references a result."""
         ...
 
 
@@ -82,8 +82,8 @@ class FitLoop(Protocol):
 class ToolkitParts:
     """The parts of a runtime that toolkits share.
 
-    `tools_of` are all that an agent may call in a thread that belongs to that user, or to no one. `reader` is the tool
-    that opens results which are not shown any more.
+    `tools_of` returns all tools that an agent may call in a thread that belongs to that user, or to no one. `reader` is
+    the tool that opens results which are no longer shown.
     """
 
     store: Store
@@ -104,18 +104,18 @@ class ToolkitParts:
 
 
 class Toolkit:
-    """All tools of one agent, for a loop that is not ours: `definitions` for the model, `handlers` for its calls.
+    """All tools of one agent, for the caller's own loop: `definitions` for the model, `handlers` for its calls.
 
-    A call through a handler takes the way of every call: it is validated, recorded with its return in the run, carried
-    out by the executor of the tool, goes on after a crash, and is seen by followers. Who calls is bound here, and
-    nothing in the input can change it. Calls of one run are executed one after another.
+    A call through a handler is processed like any other call: it is validated, recorded with its result in the run,
+    executed by the tool's executor, resumed after a crash, and visible to followers. The caller is fixed here; the
+    input cannot change it. Calls of one run are executed one after another.
 
-    Without a run of its agent's to record to, the toolkit has a run of its own in a thread of its own, which begins
-    with the first call. A run that is over is open again while calls are made in it.
+    Without a run of the agent to record to, the toolkit creates a run in a thread of its own with the first call. A
+    finished run is open again while calls are made in it.
 
-    `await` it once if the agent is configured over HTTP, or has MCP servers: its tools are read then. That raises
-    `NotFound` for an agent or a run that is not there, `InvalidRequest` for another agent's run, `RunOver` for one that
-    has failed, was cancelled or skipped, `TenvsRequired` for an agent that needs values which only a thread can bring.
+    `await` the toolkit once if the agent is configured over HTTP or has MCP servers: this reads its tools. Raises
+    `NotFound` for an unknown agent or run, `InvalidRequest` for another agent's run, `RunOver` for a run that has
+    failed, was cancelled or skipped, `TenvsRequired` for an agent that needs tenvs which only a thread can provide.
     """
 
     def __init__(self, agent: str, run_id: str | None, parts: ToolkitParts) -> None:
@@ -141,7 +141,7 @@ class Toolkit:
 
     @property
     def tools(self) -> Toolset:
-        """The agent's tools, those of its toolkits among them."""
+        """The agent's tools, including those of its toolkits."""
         if self._active is None:
             raise InvalidRequest(
                 f"The agent {self._agent!r} is not declared by the app. If it is configured over HTTP, write "
@@ -152,17 +152,17 @@ class Toolkit:
             return tools
         if self._combined is None or self._combined[0] != (tools, self._mcp_tools):
             self._combined = (tools, self._mcp_tools), Toolset([*tools, *self._mcp_tools])
-        return self._combined[1]  # the same one, which knows what it has told a model
+        return self._combined[1]  # the same object, which knows the names given to a model
 
     @property
     def definitions(self) -> list[JSONObject]:
-        """Return the `tools` of Anthropic's `messages.create`; a new list, without those that it refuses."""
+        """Return the `tools` of Anthropic's `messages.create` as a new list, without those that the API rejects."""
         return self.definitions_for("anthropic")
 
     def definitions_for(self, format: Format) -> list[JSONObject]:
-        """Return the same for OpenAI's chat completions, Anthropic's messages or MCP.
+        """Return the definitions for OpenAI's chat completions, Anthropic's messages or MCP.
 
-        Once `fit` has left something out, `read_result` is among them.
+        They include `read_result` after `fit` has left something out.
         """
         provider = None if format == "mcp" else format
         definitions = self.tools.definitions(format, provider=provider)
@@ -172,24 +172,25 @@ class Toolkit:
 
     @property
     def names(self) -> list[str]:
-        """The names of what can be called."""
+        """The names of the callable tools."""
         names = [tool.name for tool in self.tools]
         return [*names, READ_RESULT] if names and self._has_left_out else names
 
     async def fit(
         self, messages: Sequence[Any], *, system: str = "", max_tokens: int | None = None
     ) -> list[Any]:
-        """Return the messages of your loop, shortened if a request with them comes near its limit. Go on with these.
+        """Return the messages of the caller's loop to continue with, shortened if a request would approach its limit.
 
         The messages are those of OpenAI's chat completions or of Anthropic's messages, as dicts or as the client's
-        objects; those that stay are the same objects. The agent's context policy (`tw.Context`) says when they are
-        shortened: then old results of tools become references, which the tool `read_result` opens, one of `definitions`
-        from then on; older turns become a summary, or are left out with a note where none can be written. Every call
-        keeps its result. `system` is a system text that is sent beside the messages, and counts.
+        objects; kept messages are the same objects. The agent's context policy (`tw.Context`) defines when they are
+        shortened. Old tool results then become references, which the tool `read_result` opens; it is one of
+        `definitions` from then on. Older turns become a summary, or are left out with a note if no summary can be
+        written. Every call keeps a result. `system` is a system text that is sent in addition to the messages, and
+        counts.
 
-        The limit is `max_tokens`, else that of the policy, else the window of the agent's model. Raises
-        `InvalidRequest` if none of these is known, and for what has neither form; `ContextTooLong` if a single message
-        does not fit.
+        The limit is `max_tokens`, or the policy's limit, or the context window of the agent's model. Raises
+        `InvalidRequest` if none of these is known, and for a message in neither format; `ContextTooLong` if a single
+        message does not fit.
         """
         by_kind("messages", messages, (list, tuple), "a list of messages")
         by_kind("system", system, str, "text")
@@ -218,14 +219,14 @@ class Toolkit:
 
     @property
     def run_id(self) -> str | None:
-        """The run that calls are recorded to; None before the first call of a run of its own."""
+        """The run that calls are recorded to; None before the first call if the toolkit creates its own run."""
         return self._run_id
 
     async def call(self, name: str, written_input: object) -> JSONObject:
-        """Call a tool by name; the same as `handlers[name](given)`, also for a name that no tool has."""
+        """Call a tool by name, like `handlers[name](written_input)`, also for a name that no tool has."""
         parts, call_id = self._parts, self._parts.new_id("call")
         written = await in_thread_if_large(written_input, write_input, written_input)
-        while True:  # again while the thread is busy with another run
+        while True:  # retry while the thread is busy with another run
             thread, run_id = await self._place()
             if log_ids().get("threadId") == thread.id:
                 raise InvalidRequest(
@@ -250,24 +251,24 @@ class Toolkit:
                     return answer
 
     def _tool_tokens(self) -> int:
-        """Return the estimated tokens of the definitions with `read_result`, counted once for each toolset."""
+        """Return the estimated tokens of the definitions with `read_result`, counted once per toolset."""
         tools = self.tools
         if self._measured[0] is not tools:
             offered: list[JSON] = [*Toolset([*tools, self._parts.reader]).definitions("anthropic")]
             self._measured = tools, len(dumps(offered)) // 4
         return self._measured[1]
 
-    # ── results that a loop's messages may leave out ────────────────────────────────────────────────────────
+    # ── results that can be left out of a loop's messages ───────────────────────────────────────────────────
 
     def _remember(self, text: str, call_id: str) -> None:
-        """Remember which call gave a result that may become a reference."""
+        """Remember which call returned a result that can become a reference."""
         if len(text) > SHORT_RESULT:
             self._results[text_digest(text)] = call_id
             if len(self._results) > MOST_RESULTS:
                 self._results.popitem(last=False)
 
     async def _recall(self, messages: Sequence[Message]) -> None:
-        """Read the run's calls once, if there are long results that this toolkit has not given."""
+        """Read the run's calls once, if there are long results that this toolkit has not returned."""
         unknown = [each for each in messages if each.role == "tool" and len(each.content) > SHORT_RESULT]
         if self._given_run is None or self._has_recalled or all(map(self._opened_by, unknown)):
             return
@@ -282,14 +283,14 @@ class Toolkit:
                 self._remember(answer_text(answer), row.id)
 
     def _opened_by(self, message: Message) -> str | None:
-        """Return the id of the call that gave this result, or None for a result of another tool."""
+        """Return the id of the call that returned this result, or None for a result of another tool."""
         return self._results.get(text_digest(message.content))
 
     def _refer(self, message: Message) -> Message:
         call_id = self._opened_by(message)
         return reference(message, call_id, can_open=call_id is not None)
 
-    # ── where it is recorded ────────────────────────────────────────────────────────────────────────────────
+    # ── the run that records the calls ──────────────────────────────────────────────────────────────────────
 
     async def _opened(self) -> "Toolkit":
         parts = self._parts
@@ -323,7 +324,7 @@ class Toolkit:
         return self
 
     async def _place(self) -> tuple[Thread, str]:
-        """Return the thread and the id of the run that a call is made in now."""
+        """Return the thread and the id of the run in which the next call is made."""
         async with self._placing:  # concurrent first calls must share one thread and one run
             thread = None if self._thread_id is None else await self._thread(self._thread_id)
             if thread is None or thread.answering != thread.agent:
@@ -339,7 +340,7 @@ class Toolkit:
             return thread, self._run_id
 
     async def _own_thread(self) -> Thread:
-        """Return a new thread of the agent's, for a run of the toolkit's own."""
+        """Create a thread of the agent for the toolkit's own run."""
         parts, now = self._parts, self._parts.clock.now()
         assert self._active is not None, "it was found"
         thread = Thread(id=parts.new_id("thr"), agent=self._active.agent_id, created_at=now)
@@ -374,12 +375,12 @@ class Toolkit:
         return False
 
     async def _until_idle(self, thread_id: str) -> None:
-        """Wait for the end of a run, or for a while."""
+        """Wait until a run has ended, or for a while."""
         with self._parts.bus.subscribe(Topic(kind="thread", id=thread_id), ENDS) as follower:
             await follower.next(LOOK_AGAIN)
 
     async def _next_run(self, run_id: str) -> None:
-        """Return the next run. A run that did not complete records nothing more; its toolkit starts another one."""
+        """Select a new run for the toolkit. Raises if the run was given, because it records nothing more."""
         if self._given_run is not None:
             run = await self._parts.store.run(run_id)
             raise NotFound(f"There is no run {run_id!r}.") if run is None else _over(run)
@@ -388,7 +389,7 @@ class Toolkit:
 
 
 class Handlers(Mapping[str, Handler]):
-    """The handlers of a toolkit by name. One for a name that no tool has gives the error that a model would read."""
+    """The handlers of a toolkit by name. The handler of an unknown name returns the error that a model would read."""
 
     def __init__(self, toolkit: Toolkit) -> None:
         self._toolkit = toolkit
