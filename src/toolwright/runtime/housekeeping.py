@@ -168,8 +168,7 @@ class Housekeeper:
                     thread_id=thread.id,
                     idle_since=before,
                 )
-                answer = await self._store.commit(
-                    unit
-                )  # a conflict means that it is running again, or waited for
+                # a conflict means that it is running again, or waited for
+                answer = await self._store.commit(unit)
                 total += answer.count if isinstance(answer, Committed) else 0
         return total

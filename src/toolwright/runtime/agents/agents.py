@@ -105,9 +105,8 @@ class Agents:
         agent = await self._find(name_or_id)
         if isinstance(agent, ConfiguredAgent):
             return await self._view(agent)
-        return AgentView(
-            agent=self.catalog.agent(name_or_id) if agent is None else agent
-        )  # raises, with a hint
+        # raises, with a hint
+        return AgentView(agent=self.catalog.agent(name_or_id) if agent is None else agent)
 
     async def id_of(self, name_or_id: str) -> str:
         """Return the agent's id. The id of a deleted agent is returned unchanged, because it can still have runs."""

@@ -16,10 +16,8 @@ from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
 from toolwright.core.ports import Clock, NewId
 
 LONGEST_NAME = 200  # characters
-VALUES = (
-    "env",
-    "tenvs",
-)  # the parts of a configuration that are separate rows, encrypted if they are secrets
+# the parts of a configuration that are separate rows, encrypted if they are secrets
+VALUES = ("env", "tenvs")
 
 
 def check_name(name: object) -> None:

@@ -171,10 +171,8 @@ class Calls:
         active, size = context.active, 0
         tools = active.by_name if tools is None else tools
         most = 1 if active.parallel == 1 else max_concurrent(context)
-        running, is_held = (
-            0,
-            False,
-        )  # counts the earlier calls that run, and whether any earlier call has no result yet
+        # counts the earlier calls that run, and whether any earlier call has no result yet
+        running, is_held = (0, False)
         for call in islice(calls, CALLS_PER_UNIT):
             if is_held and most == 1:
                 return
@@ -316,9 +314,8 @@ class Calls:
         status: CallStatus = "done" if result.status == "success" else "error"
         at = context.clock.now()
         self._move(changes, call, status, at, result=result_to_json(result))
-        if (
-            call.status == "created" and result.status == "success"
-        ):  # it was settled immediately, with its full result
+        # it was settled immediately, with its full result
+        if call.status == "created" and result.status == "success":
             result = self._files.cut(result)
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:

@@ -50,9 +50,8 @@ class ChildReports:
         if parent is None:
             return []
         files = FileDrafts(StoredFiles(self._store, parent.id, context.retry_until_available))
-        own = (
-            await self._files(context, changes, run) if link.implicit else []
-        )  # otherwise it passes files on explicitly
+        # otherwise it passes files on explicitly
+        own = await self._files(context, changes, run) if link.implicit else []
         refs = await copy_files(parent.id, files, own, context.clock, context.new_id)
         answer = _answer(run)
         state: ChildStatus = "terminated" if terminated else _state(link, run, answer)

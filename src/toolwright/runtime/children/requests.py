@@ -104,9 +104,8 @@ class Requests:
         if not await self._commit(request, thread, rows, missing):
             raise _no_request(request_id)
         if missing:
-            missing = await self._missing(
-                request, thread
-            )  # another request can have set the rest in the meantime
+            # another request can have set the rest in the meantime
+            missing = await self._missing(request, thread)
             if missing:
                 names = [*_names(missing)]
                 raise VariablesRequired(f"Values are still missing: {', '.join(map(repr, names))}.", names)
@@ -218,9 +217,8 @@ class Requests:
         if birth is not None:
             if birth.most is not None:
                 effects.append(ChildLimit(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
-            born = await self._child_start.spawn(
-                birth, None
-            )  # no call waits for the end of its first session any more
+            # no call waits for the end of its first session any more
+            born = await self._child_start.spawn(birth, None)
             created = subagent_event(
                 "subagent.created", birth.thread_id, birth.name, birth.agent_id, "running"
             )

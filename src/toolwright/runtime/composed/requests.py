@@ -98,9 +98,8 @@ class ComposedRequests:
             with suppress(asyncio.CancelledError):  # an anyio scope cancels at every await
                 await asyncio.wait([cancelling])
         error = cancelling.exception()
-        if error is not None and not isinstance(
-            error, NotFound | RunOver
-        ):  # it was not started, or has ended
+        # it was not started, or has ended
+        if error is not None and not isinstance(error, NotFound | RunOver):
             log.warning(
                 "The request of the thread %s continues, although its caller has gone: %s", thread_id, error
             )

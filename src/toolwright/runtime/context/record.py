@@ -85,9 +85,8 @@ class RunRecord:
             return self.root.messages
         read = {each.id for each in self.root.messages}
         older = [each for each in self._older if each.id not in read]
-        return sorted(
-            [*older, *self.root.messages], key=_place
-        )  # pinned messages lie between those that were left out
+        # pinned messages lie between those that were left out
+        return sorted([*older, *self.root.messages], key=_place)
 
     def put_older(self, messages: Sequence[Message]) -> None:
         """Add messages of the thread's own conversation that were not read when the thread was claimed."""

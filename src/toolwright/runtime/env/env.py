@@ -137,9 +137,8 @@ class Environment:
         secrets = set(agent.secrets) if agent is not None else set[tuple[str, str]]()
         for row in rows:
             value = self._value(row)
-            flag = (
-                agent is not None and row.kind == "env" and row.name in agent.types.flags
-            )  # text, even if stored as a secret
+            # text, even if stored as a secret
+            flag = agent is not None and row.kind == "env" and row.name in agent.types.flags
             if isinstance(value, EnvVar) and not flag and (row.type == "secret" or _is_declared(row, agent)):
                 secrets.add((row.name, _secret(row, value)))
             if row.kind == "env":

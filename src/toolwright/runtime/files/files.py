@@ -203,12 +203,13 @@ async def _once(read: Callable[[], Awaitable[T]]) -> T:
 class StoredFiles:
     """The current files of a thread in the store. `read` decides how often a failing read is retried."""
 
+    # Any: the return value passes through unchanged
     def __init__(
         self,
         store: Store,
         thread_id: str,
         read: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]] = _once,
-    ) -> None:  # Any: the return value passes through unchanged
+    ) -> None:
         self._store = store
         self._thread_id = thread_id
         self._read = read

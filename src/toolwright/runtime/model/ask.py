@@ -192,9 +192,8 @@ class ModelAnswers:
                 if (attempt > 1 or frame.is_over) and response is not None:
                     self.windows.accepted(frame, active, model)
                 if frame is not context.root and response is not None and not response.model:
-                    response = changed(
-                        response, model=model.name
-                    )  # an empty model name marks a call that no model has made
+                    # an empty model name marks a call that no model has made
+                    response = changed(response, model=model.name)
                 return response
             except ContextTooLong as refused:
                 tell = None

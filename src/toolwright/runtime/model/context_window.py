@@ -63,13 +63,8 @@ from toolwright.wire.event import compacted_event
 log = logger("toolwright.models")
 
 MOST_LOGGED = 100  # models for summaries that could not be created
-SHRINK = (
-    0.8,
-    0.7,
-    0.5,
-    0.4,
-    0.3,
-)  # factors, by attempt, for the tokens of a request that was rejected without a limit
+# factors, by attempt, for the tokens of a request that was rejected without a limit
+SHRINK = (0.8, 0.7, 0.5, 0.4, 0.3)
 SUMMARY_SHARE = 0.2  # share of the budget that a summary can take
 AT_ONCE = 1_000_000  # characters that are counted without a thread
 KNOWN_READERS = 100

@@ -27,9 +27,8 @@ class _Stream:
     shown: str = ""
 
 
-MOST_SHOWN = (
-    32 * 1024
-)  # characters; a longer text is shown by its deltas only, and each delta is cut to this length
+# characters; a longer text is shown by its deltas only, and each delta is cut to this length
+MOST_SHOWN = 32 * 1024
 
 
 class SpaceStream:

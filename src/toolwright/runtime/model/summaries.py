@@ -117,9 +117,8 @@ class Summaries:
             del self._tasks[key]
         if sum(not task.done() for _, task in self._tasks.values()) >= MOST_AHEAD:
             return  # it is written when needed
-        while (
-            len(self._tasks) >= MOST_READY
-        ):  # their conversations have not continued since: they are written again when needed
+        # their conversations have not continued since: they are written again when needed
+        while len(self._tasks) >= MOST_READY:
             self._tasks.pop(next(each for each, (_, task) in self._tasks.items() if task.done()))
         task = loop.create_task(self._ahead(key, order, ask), name=f"summary {key[0]}")
         self._tasks[key] = base, task

@@ -179,9 +179,8 @@ class PendingCalls:
             if not isinstance(answer, Conflict):
                 self._over(call, outcome.status, answer)
                 return answer.route or "inline"
-            if (
-                answer.guard != "file"
-            ):  # otherwise a path was taken in the meantime: the file gets another name
+            # otherwise a path was taken in the meantime: the file gets another name
+            if answer.guard != "file":
                 raise _too_late(kind, await self.get(call.id))
 
     async def _answer(self, call: Call, redactor: Redactor, run: Run | None, outcome: ToolResult) -> None:

@@ -25,10 +25,8 @@ from toolwright.runtime.prompts.channel_history import (
 )
 from toolwright.wire.text import plain_line, readable
 
-MOST_SPACES, MOST_MEMBERS = (
-    50,
-    500,
-)  # maximum numbers in a prompt; read_messages and enter_space return all
+# maximum numbers in a prompt; read_messages and enter_space return all
+MOST_SPACES, MOST_MEMBERS = (50, 500)
 SAID_SHARE = 0.25  # share of a request's maximum tokens that recent channel messages can take
 
 THINKING = "What you write as plain text is your own thinking: nobody else sees it."

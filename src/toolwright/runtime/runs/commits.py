@@ -186,9 +186,8 @@ class RunCommits:
             await self.end_open_calls(context, all_changes, end)
             self._decline(context, all_changes, context.joined_calls(), abandoned_results(context, end).what)
             if context.run.calls_only and context.joined():
-                context.run = changed(
-                    context.run, calls_only=False
-                )  # the active agent is notified of the end
+                # the active agent is notified of the end
+                context.run = changed(context.run, calls_only=False)
             for event in context.joined():
                 all_changes.read += (event.event_id,)
                 context.add_message(
@@ -249,9 +248,8 @@ class RunCommits:
         If `is_shared`, the run is not delayed: another process can continue it at once.
         """
         run = changed(context.run, status="queued", error=str(waiting["error"]), waiting=waiting)
-        events = (
-            [] if retries(context.run) else [run_event(run)]
-        )  # announced once, however often it is retried
+        # announced once, however often it is retried
+        events = [] if retries(context.run) else [run_event(run)]
         until = datetime.fromisoformat(str(waiting["retryAt"]))
         pause = (until - context.clock.now()).total_seconds()
         changes = Changes(events=events)

@@ -283,9 +283,8 @@ class SentPrompts:
             opened = await self._opened(history, call.parent_id)
             before = [each for each in said if (each.seq or 0) < (asked.seq or 0)]
             return opened.active, shown([*opened.opening, *before], history.row(asked.sent))
-        parent = await self._store.call(
-            call.parent_id
-        )  # a handler's call: made in the conversation of its parent call
+        # a handler's call: made in the conversation of its parent call
+        parent = await self._store.call(call.parent_id)
         return (None, []) if parent is None else await self._host(history, parent)
 
 
@@ -405,9 +404,8 @@ def _with_and_without_secrets(
     history: _History, messages: list[Message], sent: Callable[[Sequence[Message]], list[Message]]
 ) -> Variants:
     clean = history.clean(messages)
-    readable = sent(
-        clean
-    )  # a reference shows the beginning of a result, and must show no part of a secret in it
+    # a reference shows the beginning of a result, and must show no part of a secret in it
+    readable = sent(clean)
     yield readable, readable
     if any(one is not other for one, other in zip(clean, messages, strict=True)):
         yield sent(messages), readable

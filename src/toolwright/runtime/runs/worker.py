@@ -55,10 +55,8 @@ failures = logger("toolwright.runs")
 LONELY_LIVES, LAST_LIVES = 3, 10
 LOST_PAUSE = 1.0  # seconds before a thread whose owner has changed is checked again
 STRAGGLERS = 20.0  # seconds within which a commit that was in progress when a run was suspended has finished
-MOST_KNOWN, MOST_KNOWN_TEXT = (
-    32,
-    1_000_000,
-)  # threads whose messages are kept in memory, and maximum characters of each
+# threads whose messages are kept in memory, and maximum characters of each
+MOST_KNOWN, MOST_KNOWN_TEXT = (32, 1_000_000)
 LAST_WORD = 5.0  # seconds to release a run
 
 
@@ -321,10 +319,8 @@ class RunWorker:
         try:
             await execute(context, self._actions.do, self._commits.max_steps)
         finally:
-            if context.run.status not in (
-                "queued",
-                "waiting",
-            ):  # finished, released, or owned by another process
+            # finished, released, or owned by another process
+            if context.run.status not in ("queued", "waiting"):
                 for frame in context.frames:
                     self._calls.forget(frame.calls)
                 self._calls.forget(context.nested)

@@ -146,9 +146,8 @@ class NestedCalls:
     ) -> None:
         self._invoke = invoke
         self._execution = execution
-        self._one = (
-            asyncio.Lock()
-        )  # calls run one after another, because a replay after a crash needs the same order
+        # calls run one after another, because a replay after a crash needs the same order
+        self._one = asyncio.Lock()
         self._inside: asyncio.Task[Any] | None = None  # whatever the task returns
 
     async def make(

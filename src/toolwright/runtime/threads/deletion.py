@@ -20,9 +20,8 @@ log = logging.getLogger("toolwright.runtime")
 
 PATIENCE = 30.0  # seconds that runs have to end after a cancel request
 LOOK_AGAIN = 0.5  # seconds between reads of the journal: another process can execute the run
-BYTES_KEPT = timedelta(
-    minutes=15
-)  # much longer than between storing bytes and committing the row that names them
+# much longer than between storing bytes and committing the row that names them
+BYTES_KEPT = timedelta(minutes=15)
 PAGE = 200
 
 

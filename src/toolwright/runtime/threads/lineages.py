@@ -25,9 +25,8 @@ class Lineages:
         _, hidden = await self._agent(thread.agent)
 
         def resolve(thread: Thread, active: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
-            before = (
-                NO_NAMES if thread.active_agent is None else hidden
-            )  # names hidden by the previous agent stay hidden
+            # names hidden by the previous agent stay hidden
+            before = NO_NAMES if thread.active_agent is None else hidden
             return self._environment.for_agent(thread, active, rows, scopes, before)
 
         return resolve

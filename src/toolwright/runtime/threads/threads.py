@@ -372,9 +372,8 @@ class Threads:
                 )
             if answer.guard == "terminated":
                 raise _terminated(thread_id)
-            if (
-                answer.guard != "file"
-            ):  # otherwise a path was taken in the meantime: the files get other names
+            # otherwise a path was taken in the meantime: the files get other names
+            if answer.guard != "file":
                 raise NotFound(f"There is no thread {thread_id!r}.")
 
     def _posting(

@@ -175,9 +175,8 @@ def _texts(arguments: object) -> Mapping[str, str]:
     if arguments is None:
         return {}
     if isinstance(arguments, Mapping):
-        mapping = cast(
-            "Mapping[object, object]", arguments
-        )  # isinstance does not narrow the type of its items
+        # isinstance does not narrow the type of its items
+        mapping = cast("Mapping[object, object]", arguments)
         if misfit([*mapping, *mapping.values()], str) is None:
             return cast("Mapping[str, str]", mapping)
     raise InvalidRequest("The arguments of a prompt must be texts by name.")

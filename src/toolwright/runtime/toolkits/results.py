@@ -29,9 +29,8 @@ T = TypeVar("T")
 PAGE, MOST_PAGE = 4_000, 20_000  # characters of a page, by default and at most
 FOUND, AROUND = 10, 120  # maximum matches of a search, and characters on each side of a match
 MOST_SEARCHED = 20_000  # maximum number of messages that a search reads, the newest first
-MOST_SEARCHED_BYTES = (
-    64 * 1024 * 1024
-)  # of results in files; for the remaining ones only the message is searched
+# of results in files; for the remaining ones only the message is searched
+MOST_SEARCHED_BYTES = 64 * 1024 * 1024
 PIECE = 50  # messages per read
 FAST, AT_ONCE = 100_000, 1_000_000  # bytes of a text that is read without a thread, and in one piece
 
@@ -214,9 +213,8 @@ def _places_of(text: str, query: str, start: int) -> Iterator[int]:
     pattern = re.compile(re.escape(query), re.IGNORECASE)
     while start < len(text):
         end = start + AT_ONCE
-        at = pattern.search(
-            text, start, end + len(query) - 1
-        )  # pieces overlap, so that no match between two is missed
+        # pieces overlap, so that no match between two is missed
+        at = pattern.search(text, start, end + len(query) - 1)
         if at is None:
             start = end
         else:
