@@ -167,6 +167,13 @@ def test_importing_the_package_loads_nothing_until_a_name_is_asked_for() -> None
     assert done.stdout.split() == []
 
 
+def test_the_names_that_declare_an_app_load_no_module_that_executes_it() -> None:
+    script = "import sys, toolwright as tw; tw.App, tw.Agent, tw.tool, tw.Settings; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    layers = {".".join(name.split(".")[:2]) for name in done.stdout.split() if name.startswith("toolwright.")}
+    assert layers == {"toolwright.core", "toolwright.wiring"}
+
+
 def test_a_name_of_the_package_is_the_same_each_time_and_shown_before_it_is_asked_for() -> None:
     script = "import toolwright as tw; print(*dir(tw)); assert tw.Tool is tw.Tool is vars(tw)['Tool']"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

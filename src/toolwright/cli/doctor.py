@@ -27,7 +27,8 @@ from toolwright.core.journal.units import IDLE
 from toolwright.core.model import ModelRequest, ModelSettings
 from toolwright.core.text import quantity
 from toolwright.core.threads.message import Message
-from toolwright.web.auth.access import ServiceKey, is_loopback
+from toolwright.core.tools.http.addresses import is_loopback
+from toolwright.web.auth.access import ServiceKey
 from toolwright.wiring import database
 from toolwright.wiring.app import App
 from toolwright.wiring.config import DEFAULT_FILE

@@ -25,12 +25,12 @@ from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.registry import Registry
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
-from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.settings import Settings
 
 if TYPE_CHECKING:
     from toolwright.core.journal.store import Store
     from toolwright.core.ports import Clock, Motor
+    from toolwright.runtime.runtime import Runtime
     from toolwright.wiring.parts import MemoryJournal
 
 
@@ -184,7 +184,7 @@ class App:
         grace: float = 10.0,
         memory: "MemoryJournal | None" = None,
         motor: "Callable[[Store, Clock], Motor] | None" = None,
-    ) -> AsyncGenerator[Runtime]:
+    ) -> "AsyncGenerator[Runtime]":
         """Open a runtime: runs of the app execute in this process until the block ends.
 
         On leaving, calls in progress have `grace` seconds to end; unfinished runs continue at the next start. A

@@ -23,8 +23,9 @@ from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import CannotServe
 from toolwright.core.ports import Clock
 from toolwright.core.text import sentence
+from toolwright.core.tools.http.addresses import is_loopback
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.auth.access import TokenVerifier, is_loopback
+from toolwright.web.auth.access import TokenVerifier
 from toolwright.web.gateway import create_gateway, end_parts, open_gateway
 from toolwright.web.options import GatewayOptions, OpenPart
 from toolwright.wiring.app import App

@@ -32,8 +32,7 @@ from toolwright.core.limits import (
     MAX_RESULT_TEXT,
 )
 from toolwright.core.text import brief, sentence
-from toolwright.core.tools.http.addresses import Allowed
-from toolwright.web.auth.access import ServiceKey, is_loopback
+from toolwright.core.tools.http.addresses import Allowed, is_loopback
 
 S = TypeVar("S", bound=BaseSettings)
 
@@ -347,7 +346,7 @@ class Settings(BaseSettings):
     @field_validator("secret_keys")
     @classmethod
     def _long_enough(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        keys = [ServiceKey.read(entry).key for entry in value]
+        keys = [_service_key(entry) for entry in value]
         if len(set(keys)) < len(keys):
             raise ValueError("each secret key must be listed once: the same key has two entries")
         if any(len(key) < SHORTEST_KEY for key in keys):
@@ -430,7 +429,7 @@ class Settings(BaseSettings):
             raise ValueError(
                 "jwt_secret and jwt_jwks_url have no effect without public_keys: set public_keys"
             )
-        if set(value) & {ServiceKey.read(entry).key for entry in valid.get("secret_keys", ())}:
+        if set(value) & {_service_key(entry) for entry in valid.get("secret_keys", ())}:
             raise ValueError("a public key must not be a secret key too: its holder would have all rights")
         return value
 
@@ -556,6 +555,13 @@ def _has_ports(url: str) -> bool:
         return all(urlsplit(f"//{host}").port != 0 for host in hosts)
     except ValueError:
         return False
+
+
+def _service_key(entry: str) -> str:
+    """Return the key of an entry of the secret keys. Raises `ValueError` for an invalid entry."""
+    from toolwright.web.auth.access import ServiceKey  # noqa: PLC0415 - keeps the import light
+
+    return ServiceKey.read(entry).key
 
 
 def _is_safe(url: str) -> bool:

@@ -9,8 +9,6 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import lru_cache
-from ipaddress import IPv6Address, ip_address
 from typing import Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
@@ -19,6 +17,7 @@ from toolwright.core.journal.store import CallVisibility
 from toolwright.core.json_value import JSON
 from toolwright.core.ports import Clock
 from toolwright.core.spaces.space import Entity
+from toolwright.core.tools.http.addresses import is_loopback
 from toolwright.wire.message import FOR_PEOPLE, FOR_SERVICES, Presentation
 
 
@@ -73,7 +72,6 @@ Scope: TypeAlias = Literal["metrics", "read", "all"]
 """The rights of a service's key; each scope includes the ones before it."""
 SCOPES: tuple[Scope, ...] = ("metrics", "read", "all")
 _MAY: Mapping[Scope, str] = {"metrics": "read the metrics", "read": "read", "all": "do everything"}
-LONGEST_NAME = 255  # characters of a host name
 _READING = ("GET", "HEAD", "OPTIONS")
 _ROUTES: Mapping[str, Scope] = {"/metrics": "metrics", "/api/stream-tokens": "read", "/mcp": "all"}
 """Routes whose scope does not follow from their method. A stream token opens streams, and does nothing else."""
@@ -289,24 +287,6 @@ class _Keys:
         sent = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
         same = [hmac.compare_digest(sent, each) for each in self._keys]  # all of them: no early end
         return same.index(True) if any(same) else None
-
-
-def is_loopback(name: str) -> bool:
-    """Return whether a host name or an address is this machine's own."""
-    return len(name) <= LONGEST_NAME and _is_loopback(name)
-
-
-@lru_cache(maxsize=256)  # it is asked for twice at each request
-def _is_loopback(name: str) -> bool:
-    lowered = name.lower().rstrip(".")
-    if lowered == "localhost" or lowered.endswith(".localhost"):
-        return True
-    try:
-        address = ip_address(name.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).is_loopback
 
 
 def _same_host(one: str, other: str) -> bool:

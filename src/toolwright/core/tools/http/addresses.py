@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias, TypeVar
 
@@ -35,6 +36,26 @@ _CARRIERS = (
 )
 """Where an IPv4 address stands within an IPv6 one, and how many bits behind it: mapped, translated, NAT64,
 compatible, 6to4."""
+
+LONGEST_NAME = 255  # characters of a host name
+
+
+def is_loopback(name: str) -> bool:
+    """Return whether a host name or an address is this machine's own."""
+    return len(name) <= LONGEST_NAME and _is_loopback(name)
+
+
+@lru_cache(maxsize=256)  # it is asked for twice at each request
+def _is_loopback(name: str) -> bool:
+    lowered = name.lower().rstrip(".")
+    if lowered == "localhost" or lowered.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def is_public(address: Address) -> bool:
