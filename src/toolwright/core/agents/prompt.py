@@ -284,7 +284,7 @@ class Prompt:
             object.__setattr__(self, "output", output)
 
     def parameters(self, *properties: str | None) -> JSONObject:
-        """Return the JSON Schema of its arguments as a tool: its own schema, or a message, plus these text properties."""
+        """Return the JSON Schema of its arguments as a tool: its own schema, or a message and these text properties."""
         if self.required_schema is not None:
             return read_required(self.required_schema, self.name)[0]
         names = [name for name in properties if name is not None]
