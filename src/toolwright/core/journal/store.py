@@ -72,9 +72,7 @@ class KnownMessages:
 
 @value
 class CallVisibility:
-    """The calls that an entity can see: calls in threads of `users`, and calls shown in a space that `entity_id` can
-    see.
-    """
+    """The calls that an entity can see: in threads of `users`, or shown in a space that `entity_id` can see."""
 
     users: Sequence[str]
     entity_id: str
