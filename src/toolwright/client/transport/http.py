@@ -31,7 +31,7 @@ from toolwright.core.threads.call import ForbiddenMove
 log = logging.getLogger("toolwright.client")
 
 Token: TypeAlias = str | Callable[[], str | Awaitable[str]]
-"""A JWT, or a function that returns a fresh one and is called before every request."""
+"""A JWT, or a function that returns a fresh JWT and is called before every request."""
 
 
 class Identity:
@@ -338,7 +338,7 @@ class Http:
 
 
 def segment(text: str) -> str:
-    """Return an id as one segment of a path. Raises `InvalidRequest` if it cannot be one."""
+    """Return an id as one segment of a path. Raises `InvalidRequest` if that is impossible."""
     if not text:
         raise InvalidRequest("An id must be non-empty text.")
     try:
