@@ -153,8 +153,9 @@ class Agents:
         return read_field(Agent, await self._http.get(f"/api/agents/{segment(agent)}"), "agent")
 
     async def create(self, name: str, config: JSONObject, description: str = "") -> Agent:
-        """Create an agent, or replace the configuration of the agent of that name. Raises `InvalidConfiguration`,
-        `AlreadyExists`.
+        """Create an agent, or replace the configuration of the agent of that name.
+
+        Raises `InvalidConfiguration`, `AlreadyExists`.
         """
         body: JSONObject = {"name": name, "description": description, "config": config}
         answer = await self._http.call("POST", "/api/agents", body, repeat="lost")

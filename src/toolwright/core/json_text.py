@@ -22,9 +22,11 @@ PIECE = 64 * 1024
 
 HALF = "must not hold halves of characters (lone surrogates)"
 EXACT = 2 * 1024 * 1024
-"""Maximum bytes of a text that is parsed again after the fast parser rejected it: for an exact error message, for
-unpaired surrogates (`\ud800`), and for duplicate names. For longer texts the error of the fast parser is final; if it
-stops at an unpaired surrogate, the preceding text determines the field.
+"""Maximum bytes of a text that is parsed again for a better error after the fast parser has rejected it.
+
+The second parser gives an exact message, and finds unpaired surrogates (`\\ud800`) and duplicate names. For longer
+texts the error of the fast parser is final; if it stops at an unpaired surrogate, the preceding text determines the
+field.
 """
 
 _TELLING = b'"\\[]{},:'

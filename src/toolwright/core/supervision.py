@@ -17,8 +17,11 @@ CutOff: TypeAlias = Literal["time", "abort"]
 """Reason why work was ended from outside: it timed out, or it was aborted."""
 
 GRACE = 2.5
-"""Seconds that cancelled work has to clean up, for example to close a connection. Short, because a stopping process
-waits for it; not an integer, because a stopping scheduler cancels its runs once per second."""
+"""Seconds that cancelled work has to clean up, for example to close a connection.
+
+Short, because a stopping process waits for it. Not an integer, because a stopping scheduler cancels its runs once per
+second.
+"""
 
 SPENT = 256  # ended entries, in addition to as many as are in progress, at which they are removed
 

@@ -81,7 +81,7 @@ _UNSEEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202
 
 
 def escaped(json_text: str) -> str:
-    """Return the JSON with control characters, line ends and text directions as JSON escapes (`\u202e`)."""
+    """Return the JSON with control characters, line ends and text directions as JSON escapes (`\\u202e`)."""
     if json_text.isascii() and json_text.isprintable():
         return json_text
     return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)

@@ -58,7 +58,7 @@ def settle_memory() -> None:
 
 
 def _give_back() -> None:
-    """Let glibc return freed large blocks to the system.
+    """Configure glibc to return freed large blocks to the system.
 
     By default it would keep blocks of up to 32 MB after the first large body: the process would stay as large as the
     largest bodies it ever held at once.

@@ -164,8 +164,11 @@ def _as_list(value: JSON) -> list[JSON]:
 Pause: TypeAlias = Callable[[float], Awaitable[object]]
 Query: TypeAlias = Mapping[str, str | int | Sequence[str] | None]
 Repeat: TypeAlias = Literal["lost", "unsent"]
-"""Retry rule. `lost`: also if the answer was lost, because the request is idempotent. `unsent`: only if the server has
-certainly not processed the request."""
+"""Retry rule.
+
+`lost`: also if the answer was lost, because the request is idempotent. `unsent`: only if the server has certainly not
+processed the request.
+"""
 
 TRIES = 4
 LONGEST_PAUSE = 30.0  # seconds

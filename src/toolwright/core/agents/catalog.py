@@ -33,8 +33,10 @@ T = TypeVar("T")
 REQUESTS = Agent("composed requests", Prompt("composed requests"), key="requests", mcp=[])
 """Agent whose threads solve composed requests (S1). It is not in any list."""
 APP_TOOLS = Agent("app tools", Prompt("app tools"), key="app-tools", mcp=[])
-"""Agent whose threads execute calls of the app's tools by external hosts, one call per thread. It is not in any list,
-has no model, and never answers."""
+"""Agent whose threads execute calls of the app's tools by external hosts, one call per thread.
+
+It is not in any list, has no model, and never answers.
+"""
 RESERVED = {REQUESTS.id: "composed requests", APP_TOOLS.id: "calls of the app's tools"}
 """Purposes of the built-in agents, by agent id."""
 

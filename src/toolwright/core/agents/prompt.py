@@ -180,9 +180,11 @@ Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
 Callee: TypeAlias = (
     Tool | Handler | str | AgentTool | SubpromptConfig | SubagentToolConfig | Mapping[str, JSON]
 )
-"""Something that a prompt can call. A tool; a plain function, which is converted to a tool; `agent.as_tool(…)`; the
-name of a tool, prompt or agent of the app (an agent's name hands the conversation over); or a `SubpromptConfig` or
-`SubagentToolConfig`."""
+"""Something that a prompt can call.
+
+A tool; a plain function, which is converted to a tool; `agent.as_tool(…)`; the name of a tool, prompt or agent of the
+app (an agent's name hands the conversation over); or a `SubpromptConfig` or `SubagentToolConfig`.
+"""
 
 EFFORTS = get_args(get_args(Reasoning)[0])
 

@@ -15,8 +15,10 @@ from toolwright.core.value import value
 EnvType: TypeAlias = Literal["text", "secret"]
 EnvKind: TypeAlias = Literal["env", "tenv"]
 EnvInput: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
-"""Env as written by users: text, or `{"value": …, "type": "text"}`. Text without a type has the declared type, or is a
-secret. None deletes the variable."""
+"""Env as written by users: text, or `{"value": …, "type": "text"}`; None deletes the variable.
+
+Text without a type has the declared type, or is a secret.
+"""
 
 MOST_NAMES = 1_000  # in one request
 LONGEST_NAME = 200  # characters

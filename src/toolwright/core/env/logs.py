@@ -116,9 +116,7 @@ _log = logger("toolwright.internal")
 
 
 def internal_error(doing: str, error: BaseException) -> ServerFailed:
-    """Log an internal error with its traceback and return the error that reports it. `doing` is the activity that
-    failed.
-    """
+    """Log an internal error with its traceback and return the error that reports it. `doing` is the failed activity."""
     _log.error("Internal error while %s.", doing, exc_info=error)
     return ServerFailed(sentence(f"Internal error while {doing}: {error_text(error)}"))
 

@@ -227,8 +227,7 @@ class Tool:
 
     @classmethod
     def from_langchain(cls, native: object) -> "Tool":
-        """Return a tool that calls a LangChain `BaseTool`; its errors become error results. Raises like
-        `from_pydantic_ai`."""
+        """Return a tool that calls a LangChain `BaseTool`; errors are error results. Raises like `from_pydantic_ai`."""
         return adapter("langchain", "tool_of")(native)
 
     @classmethod
