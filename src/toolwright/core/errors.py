@@ -180,9 +180,8 @@ class RunFailed(ToolwrightError):
 
     code = "run_failed"
 
-    def __init__(
-        self, message: str | None = None, result: Any = None
-    ) -> None:  # a RunResult, whose module imports this one
+    # a RunResult, whose module imports this one
+    def __init__(self, message: str | None = None, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
 

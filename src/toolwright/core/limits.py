@@ -78,9 +78,8 @@ class PageLimit(int):
     """
 
     @classmethod
-    def __get_pydantic_core_schema__(
-        cls, _: object, schema_of: Callable[[type], Any]
-    ) -> Any:  # pydantic's type
+    # pydantic's type
+    def __get_pydantic_core_schema__(cls, _: object, schema_of: Callable[[type], Any]) -> Any:
         """Return the schema of an integer, for OpenAPI documents."""
         return schema_of(int)
 

@@ -133,9 +133,8 @@ class Supervision(Generic[T]):
         self.cut_off: CutOff | None = None
         self._started = self._watched = False
         self._task = loop.create_task(self._run(), name=what)  # last, since an eager task starts at once
-        if (
-            not self._started
-        ):  # a task that is cancelled before it starts never enters `_run`, which wakes the waiter
+        # a task that is cancelled before it starts never enters `_run`, which wakes the waiter
+        if not self._started:
             self._task.add_done_callback(self._on_end)
             self._watched = True
         if seconds is not None:

@@ -15,9 +15,8 @@ from toolwright.core.text import clean_text
 _encode = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
 ).encode
-_UNCLEAN = re.compile(
-    r"\\[bfu]|[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
-)  # in JSON
+# in JSON
+_UNCLEAN = re.compile(r"\\[bfu]|[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
 _LINE_END = re.compile("[\u2028\u2029]")
 _LINE_ENDS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # line ends that JSON does not escape
 _LABEL = re.compile(r"(?:agent|inbox|plan|service|subagent|tool result|you)\b")
@@ -86,9 +85,8 @@ def readable(value: JSON) -> str:
         text = to_json(value).decode()
     except PydanticSerializationError:  # a lone surrogate
         text = _encode(value)
-    if (
-        text.isascii() and "\\" not in text and "\x7f" not in text
-    ):  # JSON escapes the other control characters
+    # JSON escapes the other control characters
+    if text.isascii() and "\\" not in text and "\x7f" not in text:
         return text
     if _UNCLEAN.search(text) is not None:
         text = _encode(clean_json(value))

@@ -94,6 +94,7 @@ class Connections:
 class Connection(H11Protocol):
     """uvicorn's connection class, extended where it has no hooks. h11 is the always installed implementation."""
 
+    # as in uvicorn
     def __init__(
         self,
         *args: Any,
@@ -101,7 +102,7 @@ class Connection(H11Protocol):
         write_grace: float = WRITE_GRACE,
         head_grace: float = HEAD_GRACE,
         **kwargs: Any,
-    ) -> None:  # as in uvicorn
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._bounds = bounds
         self._head_grace = head_grace

@@ -43,9 +43,8 @@ class HttpTools:
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
         """Return the result of the call's request."""
         if self._executor is None:
-            module = import_module(
-                "toolwright.adapters.executors.http"
-            )  # lazily: an app may have no such tool
+            # lazily: an app may have no such tool
+            module = import_module("toolwright.adapters.executors.http")
             executor: HttpExecutor = module.HttpExecutor(
                 allow=self._settings.http_allow,
                 max_answer=self._settings.max_http_answer,

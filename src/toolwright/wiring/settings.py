@@ -93,9 +93,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two or more letters: a sing
 _STORE = re.compile(r"s3://[^/]|file:///|memory://$")
 _NODE = re.compile(r"https?://[^/?#@\s]+/?")
 _EMBEDDER = re.compile(r"openai:[^\s\x00-\x1f]+")
-_ORIGIN = re.compile(
-    r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
-)  # as browsers send it
+# as browsers send it
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 Names = Annotated[tuple[str, ...], NoDecode]
 SECRETS = ("database_url", "encryption_keys", "secret_keys", "jwt_secret", "sentry_dsn")
 """Settings that hold a secret. Each can be read from a file, which `TOOLWRIGHT_<NAME>_FILE` names."""

@@ -219,9 +219,8 @@ class Agent:
         if self.mcp is not None:
             object.__setattr__(self, "mcp", tuple(declared_servers(self.mcp, subject)))
 
-    def as_tool(
-        self, description: str | None = None, **options: Any
-    ) -> AgentTool:  # fields of `SubagentToolConfig`
+    # fields of `SubagentToolConfig`
+    def as_tool(self, description: str | None = None, **options: Any) -> AgentTool:
         """Return this agent as a tool for another agent's `tools=[…]`: a call runs it in a thread of its own.
 
         The call's result is the agent's answer. (An agent's name in `tools` hands the conversation over instead: the

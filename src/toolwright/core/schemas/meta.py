@@ -107,9 +107,8 @@ class Call:
 def offered(parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
     """Return the parameters as sent to a model, with its choices and the output of a latent tool (D16)."""
     output = {"_output": meta.output} if latent and meta.output is not None else {}
-    required: list[JSON] = (
-        [] if "_delegate" in meta.choices else [*output]
-    )  # a call with a delegate needs none
+    # a call with a delegate needs none
+    required: list[JSON] = [] if "_delegate" in meta.choices else [*output]
     return _with_fields(parameters, meta, {**meta.choices, **output}, required)
 
 

@@ -104,9 +104,8 @@ def requirement(declared: object, subject: str) -> Approval | None:
     """Return the approval declared in Python or in a configuration, or None. Raises `DefinitionError`."""
     if not isinstance(declared, dict):
         return approval_of(declared, subject)
-    approval, errors = approval_from_json(
-        cast("JSONObject", declared)
-    )  # a value that is not JSON is an error of its field
+    # a value that is not JSON is an error of its field
+    approval, errors = approval_from_json(cast("JSONObject", declared))
     for path, message in errors:
         raise DefinitionError(f"{subject}: requiresApproval.{path} {message}.")
     return approval

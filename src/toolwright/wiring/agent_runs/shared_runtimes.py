@@ -66,9 +66,8 @@ class BackgroundLoop:
                 "run_sync cannot be called by async code that run_sync executes. Use `await tw.run(…)` there."
             )
         with self._starting:
-            if (
-                self._loop is None or self._thread is None or not self._thread.is_alive()
-            ):  # none yet, or this is a forked process
+            # none yet, or this is a forked process
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="toolwright-run-sync", daemon=True
