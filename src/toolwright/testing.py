@@ -50,7 +50,7 @@ __all__ = [
 def no_providers() -> Generator[None]:
     """Block all models and embedders of providers within the block, in the whole process.
 
-    A run that uses one fails. At the end of the block `AssertionError` names the models that were used.
+    A run that uses a blocked model fails. At the end of the block `AssertionError` names the models that were used.
     """
     guard = ProviderGuard()
     with guard.on():
@@ -65,7 +65,7 @@ async def runtime(
 ) -> AsyncGenerator[Runtime]:
     """Open a runtime like `app.runtime`, with the journal in memory: nothing is written to disk.
 
-    A `model` replaces every model of the app (`App.with_model`).
+    A `model` overrides every model of the app (`App.with_model`).
     """
     chosen = _app(app, model)
     check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
@@ -83,10 +83,10 @@ def _app(app: App, model: object | None) -> App:
 async def by_hand(
     app: App, settings: Settings | None = None, *, model: str | Model | object | None = None
 ) -> AsyncGenerator[tuple[Runtime, ManualMotor]]:
-    """Open a runtime in memory whose scheduler and clock only move when the test moves them.
+    """Open a runtime in memory whose scheduler and clock are controlled by the test.
 
-    `await motor.run_until_idle()` executes all due work, `await motor.run_timers()` moves the clock to the next
-    timer and executes it. A waiting run is suspended at once. A `model` replaces every model of the app.
+    `await motor.run_until_idle()` executes all due work, `await motor.run_timers()` moves the clock to the next timer
+    and executes it. A waiting run is suspended immediately. A `model` overrides every model of the app.
     """
     async with by_hand_on(_in_memory, app, settings, model=model) as turned:
         yield turned

@@ -81,7 +81,7 @@ def _end_tasks(runner: asyncio.Runner, own: Collection[Task]) -> None:
 
 
 async def _end_all(own: Collection[Task]) -> None:
-    """End the command's own task first, since it cleans up, then all other tasks and async generators.
+    """End the command's own task first, because it cleans up, then all other tasks and async generators.
 
     Tasks that do not end in time are abandoned.
     """

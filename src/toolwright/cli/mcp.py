@@ -46,7 +46,7 @@ async def _serve(app: App, settings: Settings, stdin: BinaryIO, stdout: BinaryIO
 def _take_stdio() -> tuple[BinaryIO, BinaryIO]:
     """Return stdin and stdout for the protocol, and replace both: an app that prints or reads must not disturb it.
 
-    From then on the app reads nothing, and prints to stderr. Raises `Refusal` if stdin or stdout is closed.
+    Afterwards the app reads nothing, and prints to stderr. Raises `Refusal` if stdin or stdout is closed.
     """
     for name, stream in (("stdin", sys.__stdin__), ("stdout", sys.__stdout__)):
         if stream is None:  # Python's value for a closed stream
@@ -66,7 +66,7 @@ _SERVERS_LOG = logging.getLogger("toolwright.mcp")
 async def list_mcp_tools(
     place: str, headers: Sequence[str], settings: Settings, patience: float = PATIENCE
 ) -> int:
-    """Print the tools and prompts of the server at a URL, or of the one that a command starts; return the exit code.
+    """Print the tools and prompts of the server at a URL, or started by a command; return the exit code.
 
     The code is 1 if the server does not answer within `patience` seconds. The standard error of a started process is
     shown.
@@ -89,7 +89,7 @@ async def list_mcp_tools(
 
 
 def _server(place: str, headers: Sequence[str]) -> McpServer:
-    """Return the configuration of the server at a URL, or of the one that a command starts."""
+    """Return the configuration of the server at a URL, or started by a command."""
     entry: dict[str, object] = {"name": "server"}
     if "://" in place:
         entry |= {"url": place, "headers": _headers(headers)}

@@ -1,4 +1,4 @@
-"""Output of the command line: errors in one line with an exit code, logs, URLs without passwords, files of results."""
+"""Output of the command line: one-line errors with an exit code, logs, URLs without passwords, files of results."""
 
 import asyncio
 import binascii
@@ -72,7 +72,7 @@ def log_fully(form: Literal["text", "json"] = "text", level: str = "warning") ->
 def _log(formatter: logging.Formatter) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
-    handler.addFilter(WithoutSecrets())  # lines of tools too, not only ours
+    handler.addFilter(WithoutSecrets())  # also for log lines of tools
     logging.getLogger().addHandler(handler)
 
 

@@ -25,7 +25,8 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages", "venv"}
 def serve_and_reload(target: str | None, host: str, port: int, *, no_work: bool = False) -> int:
     """Serve in a child process, restarted after each change of a file, until Ctrl-C. Return the exit code.
 
-    If the app cannot be loaded, wait for the next change. Runs are durable: each server continues those before it.
+    If the app cannot be loaded, wait for the next change. Runs are durable: each server continues the runs of the
+    previous one.
     """
     command = [sys.executable, "-m", "toolwright.cli", "serve", *([target] if target else [])]
     command += ["--host", host, "--port", str(port), *(["--no-work"] if no_work else [])]

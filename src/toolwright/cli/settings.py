@@ -30,7 +30,7 @@ def warn_unknown_variables(environment: Iterable[str]) -> None:
 
 
 def the_app(target: str | None) -> App:
-    """Return the app of a command: the target, or the one in this folder."""
+    """Return the app of a command: the target, or the app in this folder."""
     try:
         return find_app(target)
     except DefinitionError as error:
@@ -38,7 +38,7 @@ def the_app(target: str | None) -> App:
 
 
 def served_app(target: str | None) -> App:
-    """Return the app to serve: that of a module or a configuration file, or an empty app without a target."""
+    """Return the app to serve: from a module or a configuration file, or an empty app without a target."""
     if target is None:
         return App()
     try:

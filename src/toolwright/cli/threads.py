@@ -101,7 +101,7 @@ def list_runs(
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, has_header: bool = False) -> None:
-    """Print a table. On a pipe, print a line of tab-separated values for each row, after a header if `has_header`."""
+    """Print a table. On a pipe, print each row as a line of tab-separated values, after a header with `has_header`."""
     console = Console()
     if not console.is_terminal:
         for row in (columns, *rows) if has_header else rows:
@@ -263,7 +263,7 @@ def _app_for(target: str | None, agent: str | None) -> App:
 
 
 def _app_or_empty(target: str | None) -> App:
-    """Return the app of the target, or the one in this folder, or an empty app.
+    """Return the app of the target, or the app in this folder, or an empty app.
 
     The app defines the agents' prompts and secrets, which the output needs.
     """

@@ -44,7 +44,7 @@ def declared_tenvs(tool: Tool) -> list[JSON]:
 
 
 def tenvs_for_call(tool: Tool, texts: Mapping[str, str], promised: JSONObject) -> JSONObject:
-    """Return the tenvs of one call: the given values, merged over those that the tool's agent provides.
+    """Return the tenvs of one call: the given values, merged over the values that the tool's agent provides.
 
     A value is text if the tool's model accepts text, otherwise JSON. Raises `Refusal` for missing or invalid tenvs.
     """
@@ -89,9 +89,9 @@ def declared_variables(tool: Tool) -> list[JSON]:
 
 
 def agent_with_tool(app: App, tool: str, agent: str | None) -> ActiveAgent | None:
-    """Return the agent of that name, or else the first agent that has the tool, with the prompt that calls it.
+    """Return the agent of that name, or the first agent that has the tool, with the prompt that calls it.
 
-    Return None for a tool of the app unless an agent is named. Raises `Refusal` if the named agent has no such tool.
+    Returns None for a tool of the app unless an agent is named. Raises `Refusal` if the named agent has no such tool.
     """
     if agent is None and tool in app.catalog.tools:
         return None
@@ -111,7 +111,7 @@ def agent_with_tool(app: App, tool: str, agent: str | None) -> ActiveAgent | Non
 def env_for_call(
     app: App, tool: Tool, active: ActiveAgent | None, texts: Mapping[str, str]
 ) -> dict[str, EnvVar]:
-    """Return the values of `state.env`: the given ones, then those of app, agent, tool and prompt (D5)."""
+    """Return the values of `state.env`: the given values, then the values of app, agent, tool and prompt (D5)."""
     types = EnvTypes(declared={each.name: each.type for each in tool.variables})
     try:
         given_values = types.stored(texts, "--env")
@@ -257,7 +257,7 @@ def _print_json(value: object) -> None:
 
 
 def _tools(app: App) -> Toolset:
-    """Return the app's tools, then those of its agents' prompts. Of several with one name, the first."""
+    """Return the app's tools, then the tools of its agents' prompts; of tools with the same name, the first."""
     by_name = {tool.name: tool for tool in app.catalog.tools}
     for agent in app.catalog.agents:
         for tool in app.catalog.active(agent.id).tools:

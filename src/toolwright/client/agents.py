@@ -25,7 +25,7 @@ from toolwright.wire.shape import Items, read, read_field, read_list
 class Blocks:
     """Core memory blocks of an agent, by its name or id. Raises `NotFound`.
 
-    They are the agent's own; with a `user_id` those that it stores for that person.
+    They are the agent's own; with a `user_id` they are the blocks stored for that person.
     """
 
     def __init__(self, http: Http) -> None:
@@ -55,7 +55,7 @@ class Blocks:
     ) -> Block:
         """Create or replace a block of the agent. The `readers`, other agents, can read it from then on.
 
-        Raises `InvalidRequest`, also if the label is that of a block linked from another agent.
+        Raises `InvalidRequest`, also if the label belongs to a block linked from another agent.
         """
         body: JSONObject = {"content": content, "readers": [*readers]}
         path, query = _block_path(agent, label), {"userId": user_id}
@@ -87,7 +87,7 @@ def _link_path(agent: str, label: str, reader: str) -> str:
 class Passages:
     """Archival passages of an agent, by its name or id. Raises `NotFound`.
 
-    They are the agent's own; with a `user_id` those that it stores for that person.
+    They are the agent's own; with a `user_id` they are the passages stored for that person.
     """
 
     def __init__(self, http: Http) -> None:
@@ -153,8 +153,9 @@ class Agents:
         return read_field(Agent, await self._http.get(f"/api/agents/{segment(agent)}"), "agent")
 
     async def create(self, name: str, config: JSONObject, description: str = "") -> Agent:
-        """Create an agent, or replace the configuration of the agent of that name. Raises `InvalidConfiguration`,
-        `AlreadyExists`.
+        """Create an agent, or replace the configuration of the agent of that name.
+
+        Raises `InvalidConfiguration`, `AlreadyExists`.
         """
         body: JSONObject = {"name": name, "description": description, "config": config}
         answer = await self._http.call("POST", "/api/agents", body, repeat="lost")
@@ -173,11 +174,11 @@ class Agents:
         return read_field(Agent, (await self._http.call("PATCH", _path(agent), body)).json, "agent")
 
     async def delete(self, agent: str) -> None:
-        """Delete a configured agent: it leaves its spaces, and no new run of it starts."""
+        """Delete a configured agent: it leaves its spaces, and it starts no new runs."""
         await self._http.call("DELETE", _path(agent), repeat="lost")
 
     async def trigger(self, agent: str, service_name: str, payload: JSON = None) -> None:
-        """Send an agent an event in a service's name. It is not retried if the answer is lost (`AnswerLost`)."""
+        """Send an event to an agent in a service's name. It is not retried if the answer is lost (`AnswerLost`)."""
         body: JSONObject = {"serviceName": service_name, "payload": payload}
         await self._http.call("POST", f"{_path(agent)}/trigger", body)
 

@@ -45,7 +45,7 @@ class Requests:
         return read(VariablesRequest, await self._http.get(_request_path(thread_id, request_id)))
 
     async def answer(self, thread_id: str, request_id: str, env: Values) -> VariablesAnswered:
-        """Submit values. As soon as none is missing, the run resumes, or the child starts.
+        """Submit values. Once no value is missing, the run resumes, or the child starts.
 
         Raises `VariablesRequired` with the names that are still `missing`; the submitted values are stored anyway. The
         request is not retried if the answer is lost (`AnswerLost`).
@@ -83,7 +83,7 @@ class Calls:
         return read_list(Call, await self._http.get("/api/calls", query), "calls")
 
     async def get(self, call_id: str) -> Call:
-        """Return the call, whatever its status. Raises `NotFound`."""
+        """Return the call, regardless of its status. Raises `NotFound`."""
         return read_field(Call, await self._http.get(_path(call_id)), "call")
 
     async def submit(
@@ -91,9 +91,9 @@ class Calls:
     ) -> None:
         """Submit the result of an open call: any JSON value, or an error message. The first result is final.
 
-        Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`, `CallExpired` or `CallCancelled`; then
-        nothing has changed. After `AnswerLost` submit again: `CallResolved` means that the first submission was
-        accepted.
+        Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`, `CallExpired` or `CallCancelled`; in
+        that case nothing has changed. After `AnswerLost` submit again: `CallResolved` means that the first submission
+        was accepted.
         """
         body: JSONObject = {"callId": call_id, **_outcome(result, error)}
         await self._http.call("POST", f"/api/runs/{segment(run_id)}/tool-results", body)

@@ -26,7 +26,7 @@ PAGE = 200
 
 
 class RunResults:
-    """Reads the results of runs, and the records that events only refer to."""
+    """Reads the results of runs, and the records to which events refer."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -206,8 +206,8 @@ class Runs:
     def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event]:
         """Yield the run's events, without end, also after the run has finished.
 
-        First come the recorded events with a number above `after` (0: all), then live ones; without `after` only
-        live ones. See `Threads.follow`.
+        Yields the recorded events with a number above `after` (0: all), then live events; without `after` only live
+        events. See `Threads.follow`.
         """
         return follow(self._http, f"{_path(run_id)}/stream", after)
 
@@ -228,7 +228,7 @@ class Runs:
                                 if run.over:
                                     return run
                 except RETRIABLE:
-                    if not is_connected:  # after a first connection, an outage is waited out
+                    if not is_connected:  # once connected, outages are waited out
                         raise
 
     async def cancel(self, run_id: str) -> Run:

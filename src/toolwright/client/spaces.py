@@ -78,7 +78,7 @@ _FRONT_ENDS = "/api/clients"
 class FrontEnds:
     """Client registrations. Raises `NotFound` for unknown ids.
 
-    `entity_id` is the owner that a service names; a person always registers their own.
+    `entity_id` is the owner, chosen by a service; a person always registers their own.
     """
 
     def __init__(self, http: Http) -> None:
@@ -107,7 +107,7 @@ _ROOT = "/api/spaces"
 class Spaces:
     """Spaces and their messages. Raises `NotFound` for unknown ids.
 
-    `entity_id` is the author that a service writes for; a person always writes as themselves.
+    `entity_id` is the author on whose behalf a service writes; a person always writes as themselves.
     """
 
     def __init__(self, http: Http) -> None:
@@ -126,7 +126,7 @@ class Spaces:
         return read_field(Space, (await self._http.call("POST", _ROOT, body)).json, "space")
 
     async def list(self, limit: int = 50, offset: int = 0) -> Items[Space]:
-        """Return spaces, oldest first. A person sees public spaces and those they are a member of."""
+        """Return spaces, oldest first. A person sees public spaces and the spaces of which they are a member."""
         return read_list(Space, await self._http.get(_ROOT, {"limit": limit, "offset": offset}), "spaces")
 
     async def get(self, space_id: str) -> Space:
@@ -211,7 +211,7 @@ class Spaces:
         return read_field(Member, answer.json, "membership")
 
     def follow(self, space_id: str, after: int | None = None) -> AsyncGenerator[Event]:
-        """Yield the space's events, without end: first the recorded ones with a number above `after`, then new ones.
+        """Yield the space's events, without end: first recorded events with a number above `after`, then new events.
 
         `after=0` starts with the oldest event, None with the next one. See `Threads.follow`.
         """

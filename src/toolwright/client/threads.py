@@ -81,7 +81,7 @@ class Threads:
         return read_list(Child, await self._http.get(f"{_path(thread_id)}/children", query), "children")
 
     async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Sent:
-        """Send a message and return it with the `run_id` that reads it: the running run, or a new one.
+        """Send a message. Return it with the `run_id` of the run that reads it: the running run, or a new one.
 
         On return the message is stored. The request is not retried if the answer is lost (`AnswerLost`), because the
         message could be sent twice; `messages` shows whether it was stored.
@@ -117,7 +117,7 @@ class Threads:
     async def remove_summary(self, thread_id: str, side: Side | None = None) -> Compaction:
         """Remove the summary. From the next step on all messages are sent, until the conversation is too long again.
 
-        The request is not retried if the answer is lost (`AnswerLost`): a new summary might have been written since.
+        The request is not retried if the answer is lost (`AnswerLost`): a new summary could have been written since.
         """
         query = "" if side is None else f"?side={side}"
         answer = await self._http.call("DELETE", f"{_path(thread_id)}/summary{query}")
@@ -137,13 +137,13 @@ class Threads:
         return self._results.thread(thread_id, after)
 
     def follow(self, thread_id: str, after: int | None = None) -> AsyncGenerator[Event]:
-        """Yield the thread's events, without end: first the recorded ones with a number above `after`, then new ones.
+        """Yield the thread's events, without end: first recorded events with a number above `after`, then new events.
 
         `after=0` starts with the oldest event. Without `after` it starts with the first event after the connection.
-        Live events, such as parts of an answer, have no number. After the first connection a lost one is re-opened
-        without a limit; no recorded event is skipped or repeated. Raises `Reset` if the server no longer has the
-        events after that number, and any error that a retry cannot fix (`Unauthorized`, `Forbidden`, `NotFound`, …).
-        Close the generator with `contextlib.aclosing` to close its connection.
+        Live events, such as parts of an answer, have no number. A lost connection is re-opened, without a limit after
+        the first one has succeeded. No recorded event is skipped or repeated. Raises `Reset` if the server no longer
+        has the events after that number, and any error that a retry cannot fix (`Unauthorized`, `Forbidden`,
+        `NotFound`, …). Close the generator with `contextlib.aclosing` to close its connection.
         """
         return follow(self._http, f"{_path(thread_id)}/stream", after)
 

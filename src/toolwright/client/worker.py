@@ -40,7 +40,7 @@ from toolwright.wire.call import Call, Offer
 log = logging.getLogger("toolwright.worker")
 T = TypeVar("T")
 
-Function: TypeAlias = Callable[..., object]  # sync or async, of any arguments
+Function: TypeAlias = Callable[..., object]  # sync or async, with any arguments
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -48,7 +48,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 class ToolFunction:
     """A function that executes calls.
 
-    `takes_object` if its only parameter receives all arguments as one dict. `on_loop` if it is async.
+    `takes_object` is true if its only parameter receives all arguments as one dict. `on_loop` is true if it is async.
     """
 
     function: Function
@@ -96,11 +96,11 @@ def _takes_object(function: Function) -> bool:
     if len(parameters) != 1 or parameters[0].kind not in _POSITIONAL:
         return False
     annotated = _hints(function).get(parameters[0].name, parameters[0].annotation)
-    kind: Any = get_origin(annotated) or annotated  # an annotation may be anything
+    kind: Any = get_origin(annotated) or annotated  # an annotation can be anything
     return isinstance(kind, type) and issubclass(kind, Mapping)
 
 
-def _hints(function: Function) -> dict[str, Any]:  # annotations may be anything
+def _hints(function: Function) -> dict[str, Any]:  # annotations can be anything
     try:
         return get_type_hints(function if inspect.isroutine(function) else type(function).__call__)
     except (NameError, TypeError, AttributeError):  # annotations that cannot be resolved at run time
@@ -117,7 +117,7 @@ async def _in_thread(call: Callable[[], object], threads: DaemonThreads) -> obje
 
 
 def _outcome(call: Callable[[], object]) -> tuple[object, BaseException | None]:
-    """Return the value or the exception of a call, since a future cannot hold every exception."""
+    """Return the value or the exception of a call, because a future cannot hold every exception."""
     try:
         return call(), None
     except BaseException as error:  # noqa: BLE001 - raised again by the awaiting task
@@ -294,7 +294,7 @@ class Worker:
     async def _renew(self, call_id: str) -> None:
         """Renew the claim of the call before its lease expires, repeatedly."""
         while True:
-            await asyncio.sleep(self._lease / 3)  # leaves time to repeat a failed renewal
+            await asyncio.sleep(self._lease / 3)  # so that there is time to repeat a failed renewal
             try:
                 await self._renew_claim(call_id)
             except REJECTED as error:

@@ -1,1 +1,1 @@
-"""Values, units of work and rules: no I/O, and nothing imported from the layers above."""
+"""Values, units of work and rules: no I/O, and no imports from the layers above."""

@@ -1,4 +1,4 @@
-"""Broken rows of the journal, and lists that contain some in addition to readable rows."""
+"""Broken rows of the journal, and lists that contain both broken and readable rows."""
 
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import TypeVar
@@ -33,7 +33,7 @@ class BrokenRow:
 class Rows(list[T]):
     """The readable rows of a list. `broken` are the others.
 
-    `more` is true for a page that ended early, see `PageLimit`: more rows can follow.
+    `more` is true for a page that ended early (see `PageLimit`): more rows can follow.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Rows(list[T]):
         self.more = more
 
     def with_rows(self, rows: Iterable[U]) -> "Rows[U]":
-        """Return a list of `rows` with the `broken` and `more` of this one."""
+        """Return a list of `rows` with the same `broken` and `more`."""
         return Rows(rows, self.broken, more=self.more)
 
 
@@ -54,7 +54,7 @@ def broken_rows(rows: Sequence[object]) -> tuple[BrokenRow, ...]:
 
 
 def ended_early(rows: Sequence[object]) -> bool:
-    """Return whether the page ended early, so that more rows might follow."""
+    """Return whether the page ended early, so that more rows can follow."""
     return isinstance(rows, Rows) and rows.more
 
 

@@ -12,7 +12,7 @@ from toolwright.core.text import brief
 T = TypeVar("T")
 Kinds: TypeAlias = type | tuple[type, ...]
 
-_LONGEST = 40  # characters of a value that is shown itself
+_LONGEST = 40  # maximum characters of a value that is quoted
 
 
 def brief_value(value: object) -> str:
@@ -33,39 +33,39 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def takes_one(fn: Callable[..., object]) -> bool:
-    """Return whether the callable accepts one argument, as far as its signature tells."""
+    """Return whether the callable accepts one argument, according to its signature."""
     try:
         inspect.signature(fn).bind(None)
     except TypeError:
         return False
-    except ValueError:  # written in C, without a signature
+    except ValueError:  # implemented in C, without a signature
         return True
     return True
 
 
 def misfit(value: object, kinds: Kinds) -> str | None:
-    """Describe the value if it is not a list, or its first item of another type. None if all fit."""
+    """Describe the value if it is not a list, or its first item of another type. Returns None if all items match."""
     if isinstance(value, str | bytes | dict) or not isinstance(value, Collection):
         return brief_value(cast("object", value))
-    items = cast("Collection[object]", value)  # isinstance does not know what it holds
+    items = cast("Collection[object]", value)  # isinstance does not check the items
     return next((f"one with {brief_value(each)}" for each in items if not isinstance(each, kinds)), None)
 
 
 def check_kind(what: str, value: object, kinds: Kinds, expected: str) -> None:
-    """Raise `DefinitionError` unless the value is an instance of the types. `wanted` describes them."""
+    """Raise `DefinitionError` unless the value is an instance of the types. `expected` describes them."""
     if not isinstance(value, kinds):
         raise DefinitionError(f"{what} must be {expected}, not {brief_value(value)}.")
 
 
 def check_list(what: str, value: object, kinds: Kinds, expected: str) -> None:
-    """Raise `DefinitionError` unless the value is a list of such items. `wanted` describes them."""
+    """Raise `DefinitionError` unless the value is a list of such items. `expected` describes them."""
     wrong = misfit(value, kinds)
     if wrong is not None:
         raise DefinitionError(f"{what} must be a list of {expected}, not {wrong}.")
 
 
 def check_callee(what: str, value: object) -> None:
-    """Raise `DefinitionError` for a value that is often mistaken for a tool, with the correct alternative."""
+    """Raise `DefinitionError` for a value that is often mistaken for a tool, and name the correct alternative."""
     name = getattr(value, "name", None)
     if hasattr(value, "expose_as_tool"):
         if hasattr(value, "as_tool"):
@@ -80,7 +80,7 @@ def check_callee(what: str, value: object) -> None:
 
 
 def refuse_fields(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
-    """Return a class decorator: the constructor rejects these names with the hint where they belong."""
+    """Return a class decorator: the constructor rejects these names, with the hint where they belong."""
 
     def decorate(cls: type[T]) -> type[T]:
         original = cls.__init__
@@ -107,7 +107,7 @@ def check_name(what: str, name: object) -> None:
 
 
 def check_line(what: str, name: object) -> None:
-    """Raise `DefinitionError` unless the name is one line."""
+    """Raise `DefinitionError` unless the name is a single line."""
     check_name(what, name)
     if not one_line(str(name)):
         raise DefinitionError(f"{what}'s name {NOT_ONE_LINE}: {brief(repr(name), _LONGEST)}.")

@@ -1,4 +1,4 @@
-"""Daemon threads, which no exit waits for, and cancellation of the current task."""
+"""Daemon threads, which do not delay the exit, and cancellation of the current task."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ async def in_thread_if_large(measured: object, call: Callable[P, T], *args: P.ar
 class DaemonThreads(Executor):
     """Pool of at most `most` daemon threads, created on demand. `ThreadPoolExecutor` would wait for each at exit.
 
-    The threads end with `shutdown`, or when the pool is garbage-collected.
+    The threads end after `shutdown`, or when the pool is garbage-collected.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -41,7 +41,7 @@ class DaemonThreads(Executor):
         self._end.atexit = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Call `fn` in a thread, as soon as one is free. A future that is cancelled before is not executed."""
+        """Call `fn` in a thread, as soon as one is available. A future cancelled before that is not executed."""
         future: Future[T] = Future()
         with self._lock:  # together with `shutdown`: a call is either in the queue or rejected
             if self._closed:
@@ -111,7 +111,7 @@ def is_cancelled() -> bool:
 def cancellations() -> int:
     """Return the number of pending cancellations of the current task.
 
-    Excludes withdrawn ones, as `asyncio.timeout` withdraws its own.
+    Excludes withdrawn cancellations: `asyncio.timeout` withdraws its own.
     """
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()

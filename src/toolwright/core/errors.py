@@ -180,9 +180,8 @@ class RunFailed(ToolwrightError):
 
     code = "run_failed"
 
-    def __init__(
-        self, message: str | None = None, result: Any = None
-    ) -> None:  # a RunResult, whose module imports this one
+    # a RunResult, whose module imports this one
+    def __init__(self, message: str | None = None, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
 
@@ -290,8 +289,9 @@ class ModelRefused(ModelError):
 class ContextTooLong(ModelRefused):
     """The request is longer than the model can take.
 
-    `limit` is the provider's maximum number of tokens, `asked` the number that it counted, often including the room for
-    the answer. `answer` is that room. Each is None if the provider does not report it.
+    `limit` is the provider's maximum number of tokens. `asked` is the number that it counted, often including the
+    tokens reserved for the answer, and `answer` is the number reserved. Each is None if the provider does not report
+    it.
     """
 
     code = "context_too_long"
@@ -399,13 +399,13 @@ class MissingExtra(ToolwrightError):
 
 
 DISTRIBUTION = "toolwright-agents"
-"""The name under which this package is installed; it is imported as `toolwright`."""
+"""The name of the installed distribution; the package is imported as `toolwright`."""
 REFERENCE = "docs/reference/errors.md"
-"""The page that explains each `code`: its cause and its remedy."""
+"""The page that explains each `code`: its cause and how to fix it."""
 
 
 def missing_extra(what: str, extra: str, error: Exception) -> MissingExtra:
-    """Return the error that `what` needs an extra, with the package whose import has failed with `error`."""
+    """Return the error that `what` requires an extra. It names the package whose import failed with `error`."""
     package = (getattr(error, "name", None) or "an optional package").partition(".")[0]
     return MissingExtra(f"{what} needs {package}, which is not installed: {install(extra)}.")
 

@@ -53,7 +53,7 @@ _LENGTHS: Mapping[str, tuple[str, str]] = {
 
 
 def limit_unknown_fields(value: object, form: type[BaseModel]) -> object:
-    """Return the value to validate, without unknown fields beyond the number that is reported."""
+    """Return the value to validate, limiting the unknown fields to the number that is reported."""
     if not isinstance(value, dict) or len(value) <= len(form.model_fields) + MOST_ERRORS:  # pyright: ignore[reportUnknownArgumentType]  # user input
         return value  # pyright: ignore[reportUnknownVariableType]  # user input
     names = {field.alias or name for name, field in form.model_fields.items()}
@@ -67,10 +67,10 @@ def limit_unknown_fields(value: object, form: type[BaseModel]) -> object:
 def form_error(error: Mapping[str, Any]) -> str:
     """Return the end of an error message that begins with the field's path.
 
-    `error` is pydantic's; no value is repeated.
+    `error` is pydantic's error. The message contains no values.
     """
     kind, more = str(error["type"]), error.get("ctx", {})
-    if kind in ("value_error", "assertion_error"):  # a validator of ours, or of a user's model
+    if kind in ("value_error", "assertion_error"):  # from a validator of ours, or of a user's model
         return str(more["error"]) or "is not accepted"
     if kind in _LENGTHS:
         return _length(kind, more, error.get("input"))
@@ -90,7 +90,7 @@ def _length(kind: str, more: Mapping[str, Any], value: object) -> str:
 
 NonEmptyText: TypeAlias = Annotated[str, Field(min_length=1)]
 MOST_TOOLS = 10_000  # of one agent
-TEXT, OBJECT = "(text)", "(object)"  # what pydantic puts into the paths of faults, and we take out again
+TEXT, OBJECT = "(text)", "(object)"  # added by pydantic to the paths of errors; removed here
 
 
 def kind_of(value: object) -> str:
@@ -110,9 +110,7 @@ class Form(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _few_unknown(
-        cls, value: Any, validator: ModelWrapValidatorHandler[Self]
-    ) -> Self:  # whatever was sent
+    def _few_unknown(cls, value: Any, validator: ModelWrapValidatorHandler[Self]) -> Self:  # any input
         return validator(limit_unknown_fields(value, cls))
 
 

@@ -1,7 +1,7 @@
-"""JSON text from outside: its values are counted before it is parsed, so that its cost stays within the limit.
+"""JSON text from outside: its values are counted before it is parsed, so that its cost stays within a limit.
 
 A parsed value needs up to a hundred times the memory of its text, and each later pass over it blocks the event loop.
-Counting needs neither: it examines the commas and brackets outside of strings, at some hundred megabytes a second.
+Counting avoids both: it examines the commas and brackets outside strings, at some hundred megabytes per second.
 """
 
 import json
@@ -18,13 +18,15 @@ from toolwright.core.plain import Path, spell
 from toolwright.core.text import brief
 
 PIECE = 64 * 1024
-"""Bytes that are counted at once: a few milliseconds in the worst case, as of `"","","",…`."""
+"""Bytes that are counted in one step: a few milliseconds in the worst case, such as `"","","",…`."""
 
 HALF = "must not hold halves of characters (lone surrogates)"
 EXACT = 2 * 1024 * 1024
-"""Bytes up to which a text is read again where the quick parser refuses it: for exact words, for half characters
-(`\\ud800`) that it does not take, and for names given twice. Beyond it the quick parser has the last word: where it
-stops at half a character, the text up to there says in which field that is.
+"""Maximum bytes of a text that is parsed again for a better error after the fast parser has rejected it.
+
+The second parser gives an exact message, and finds unpaired surrogates (`\\ud800`) and duplicate names. For longer
+texts the error of the fast parser is final; if it stops at an unpaired surrogate, the preceding text determines the
+field.
 """
 
 _TELLING = b'"\\[]{},:'
@@ -33,8 +35,8 @@ _HOLDING = frozenset((dict, list, str))
 _HALF = re.compile("[\ud800-\udfff]")
 _HALF_WRITTEN = re.compile(rb"\\u[dD][89a-fA-F]")
 _AT_HALF = re.compile(r"hex escape at line (\d+) column (\d+)")
-_PAIR = 13  # bytes of an escaped surrogate pair, and the byte after it
-_MARK = "\uf8ffhalf\uf8ff"  # what a text is continued with to see where it was broken off
+_PAIR = 13  # bytes of an escaped surrogate pair, and one more
+_MARK = "\uf8ffhalf\uf8ff"  # appended to a text to find where it was cut off
 _LOOKED_AT = frozenset((dict, list, float, int))
 
 
@@ -58,7 +60,7 @@ class HalfCharacter(NotJson):
 
 
 class ValueCount:
-    """The number of values in a JSON text that arrives in pieces. For invalid JSON the number is arbitrary.
+    """Counter of the values in a JSON text that arrives in pieces. For invalid JSON the number is arbitrary.
 
     An empty list or object counts as two. `names` is the number of names in its objects, exact for valid JSON.
     """
@@ -67,8 +69,8 @@ class ValueCount:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._within = False  # a string
-        self._escaped = False  # the first byte of the next piece
+        self._within = False  # within a string
+        self._escaped = False  # the first byte of the next piece is escaped
         self.values = 1
         self.names = 0
 
@@ -101,9 +103,8 @@ def read_json(
 ) -> JSON:
     """Parse JSON strictly: no NaN, no infinity, no duplicate names in an object, no unpaired surrogate.
 
-    Skips a byte order mark (RFC 8259 §8.1).
-    `count` is the number of values of a text counted before. Raises `NotJson`. The cost is bounded by `values` and the
-    length of the text.
+    Skips a byte order mark (RFC 8259 §8.1). `count` is the number of values if it was counted before. Raises `NotJson`.
+    The cost is bounded by `values` and the length of the text.
     """
     raw = _raw(text)
     count = count or _counted(raw, values)
@@ -134,7 +135,7 @@ def refuse_halves(value: JSON) -> None:
 
 
 def parse_json(text: bytes | str, *, values: int = MAX_JSON_VALUES) -> JSON:
-    """Parse JSON without a detailed error. The last of duplicate names counts.
+    """Parse JSON without a detailed error message. The last of several duplicate names is kept.
 
     Raises `NotJson`, also for unpaired surrogates.
     """
@@ -173,7 +174,7 @@ def _parsed(raw: bytes) -> JSON:
 
 
 def _halves_at(raw: bytes, error: str) -> Iterator[re.Match[bytes]]:
-    """Return the unpaired surrogates for which the fast parser may have failed, by the position of its error."""
+    """Return the unpaired surrogates at which the fast parser may have failed, by the position of its error."""
     place = _AT_HALF.search(error)
     if place is None:
         return iter(())
@@ -185,7 +186,7 @@ def _halves_at(raw: bytes, error: str) -> Iterator[re.Match[bytes]]:
 
 
 def _path_to(text: bytes) -> Path | None:
-    """Return the path of the string at which the text ends; for a name in an object, that of the object."""
+    """Return the path of the string at which the text ends; for a name in an object, the path of the object."""
     path, value = _last(text, f'{_MARK}":"{_MARK}"')
     if value == _MARK and path and str(path[-1]).endswith(_MARK):
         return path[:-1]
@@ -194,7 +195,7 @@ def _path_to(text: bytes) -> Path | None:
 
 
 def _last(text: bytes, ending: str) -> tuple[Path, JSON]:
-    """Return the path and value of the last part of a text that continues with `rest`, or null for invalid JSON."""
+    """Return the path and value of the last part of a text after appending `ending`, or null for invalid JSON."""
     try:
         value: JSON = from_json(text + ending.encode(), cache_strings="keys", allow_partial=True)
     except ValueError:
@@ -243,7 +244,7 @@ def _exactly(raw: bytes) -> JSON:
     except RecursionError:
         raise NotJson("it is nested too deeply") from None
     except ValueError as error:
-        if "integer string conversion" in str(error):  # what `int` says is advice for programmers
+        if "integer string conversion" in str(error):  # Python's message is advice for programmers
             raise NotJson("it contains a number with too many digits") from None
         raise NotJson(str(error).rstrip(".")) from None
 

@@ -41,7 +41,7 @@ def dumps(value: JSON) -> str:
 
 
 def dumps_unescaped(value: JSON) -> str:
-    """Return compact JSON with unescaped letters; ASCII if a surrogate is lone, which UTF-8 cannot hold.
+    """Return compact JSON with unescaped letters; ASCII if it has a lone surrogate, which UTF-8 cannot encode.
 
     Raises `InvalidJSON` like `dumps`.
     """
@@ -50,10 +50,10 @@ def dumps_unescaped(value: JSON) -> str:
 
 
 def utf8_size(value: JSON) -> int:
-    """Return the approximate size of the value as compact JSON in UTF-8, never less than the exact one."""
+    """Return the approximate size of the value as compact JSON in UTF-8, never less than the exact size."""
     try:
         return len(to_json(value))
-    except PydanticSerializationError:  # half a character
+    except PydanticSerializationError:  # a lone surrogate
         return len(dumps(value))
 
 
@@ -88,7 +88,7 @@ _NUMBERS: Mapping[type, CoreSchema] = {
     int: core_schema.int_schema(strict=True, ge=-(2**63), le=2**63 - 1),
     float: core_schema.float_schema(strict=True, allow_inf_nan=False),
 }
-"""Whole numbers of 64 bits, and floats that are numbers."""
+"""Integers of 64 bits, and finite floats."""
 
 
 def _refuse(_: object) -> NoReturn:
@@ -97,7 +97,7 @@ def _refuse(_: object) -> NoReturn:
 
 _KEY = core_schema.union_schema(
     [
-        core_schema.str_schema(strict=True),  # the first choice for text itself; for a subclass the second
+        core_schema.str_schema(strict=True),  # first choice for `str` itself, second for its subclasses
         core_schema.chain_schema(
             [core_schema.is_instance_schema(str), core_schema.no_info_plain_validator_function(_refuse)]
         ),
@@ -108,8 +108,8 @@ _KEY = core_schema.union_schema(
 def json_levels(name: str, levels: int) -> list[CoreSchema]:
     """Return schema definitions of JSON up to that depth, named `name-0` (scalars) to `name-<levels>`.
 
-    They accept values of Python's own types only: no subclass, no tuple, no enum, no key that is not text. In addition
-    to `ValidationError` they raise `TypeError`, for a key of a subclass of text.
+    They accept only values of built-in types: no subclasses, tuples, enums, or keys that are not text. In addition to
+    `ValidationError` they raise `TypeError` for a key of a subclass of `str`.
     """
     as_is = core_schema.any_schema()
     scalars = {str: as_is, bool: as_is, type(None): as_is, **_NUMBERS}

@@ -10,31 +10,31 @@ MAX_JSON_VALUES = 100_000
 """Maximum number of values (objects, lists, texts, numbers …) in one JSON text from outside."""
 
 CONFIG_VALUES = 10
-"""Factor of the JSON values that an agent's configuration can have: 10,000 tools have some 50 to 100 each."""
+"""Multiple of `MAX_JSON_VALUES` for an agent's configuration: 10,000 tools have some 50 to 100 values each."""
 
 MAX_SCHEMA_VALUES = 10_000
-"""Most values in the schema of one configured tool: what a model is shown of it at every step."""
+"""Maximum number of values in the schema of one configured tool, which is sent to the model at every step."""
 
 MAX_DOCUMENT = 16 * 1024 * 1024
-"""Bytes of one OpenAPI document."""
+"""Maximum size in bytes of one OpenAPI document."""
 
 MAX_DOCUMENT_VALUES = 1_000_000
-"""Most values in one OpenAPI document."""
+"""Maximum number of values in one OpenAPI document."""
 
 MAX_CALLS = 5_000
-"""Most calls of one answer of a model."""
+"""Maximum number of calls in one answer of a model."""
 
 MAX_SCHEMA = 256 * 1024
-"""Bytes of one schema tool, or of an output schema, as JSON."""
+"""Maximum size in bytes, as JSON, of one schema tool or one output schema."""
 
 MAX_STATE = 1024 * 1024
-"""Bytes, as JSON, of a value in the state of a request."""
+"""Maximum size in bytes, as JSON, of a value in the state of a request."""
 
 MOST_ERRORS = 50
 """Maximum number of reported errors of one input."""
 
 OUTSIDE_TIMEOUT = 30.0
-"""Seconds that a call waits for a service, a person or an MCP server, unless its tool sets a timeout (D8)."""
+"""Default number of seconds that a call waits for a service, a person or an MCP server (D8)."""
 
 MAX_NAME = 200
 """Maximum number of characters of a name, a label or a key."""
@@ -46,44 +46,43 @@ MAX_DESCRIPTION = 100_000
 """Maximum number of characters of a description."""
 
 MAX_SYSTEM = 64 * 1024
-"""Characters of a configured agent's instructions."""
+"""Maximum number of characters of a configured agent's instructions."""
 
 MAX_SUMMARY = 24_000
-"""Maximum number of characters of a summary written by the owner of a thread; those of models have no more."""
+"""Maximum number of characters of a summary written by the owner of a thread; a model's summary is not longer."""
 
 MOST_PINNED = 50
-"""Most pinned messages of a thread: they are in every request."""
+"""Maximum number of pinned messages of a thread: they are included in every request."""
 
 MAX_ATTACHMENT = 25 * 1024 * 1024
 """Maximum size in bytes of one file (D20)."""
 
 MAX_RESULT_TEXT = 256 * 1024
-"""Maximum size in bytes of a result sent to a model. A longer result is stored whole in a file (D20)."""
+"""Maximum size in bytes of a result sent to a model. A longer result is stored completely in a file (D20)."""
 
 MAX_HTTP_ANSWER = 1024 * 1024
-"""Maximum size in bytes of the answer to an HTTP tool (D13)."""
+"""Maximum size in bytes of the response to an HTTP tool (D13)."""
 
 PAGE_BYTES = 4 * 1024 * 1024
-"""Bytes of rows after which a page of a list ends, with the row that reaches them: a page has at least one row."""
+"""Bytes of rows at which a page of a list ends. The row that reaches the limit is included; no page is empty."""
 
 
 ALL_ROWS = 2**31 - 1
-"""More rows than any list of a run has."""
+"""More rows than any list of a run contains."""
 
 
 class PageLimit(int):
-    """Maximum number of rows of a page, which ends early once its rows have `PAGE_BYTES`.
+    """Maximum number of rows of a page. The page ends early once its rows have `PAGE_BYTES`.
 
     A plain number limits rows only. `Rows.more` is true if the page ended early.
     """
 
     @classmethod
-    def __get_pydantic_core_schema__(
-        cls, _: object, schema_of: Callable[[type], Any]
-    ) -> Any:  # pydantic's own
+    # pydantic's type
+    def __get_pydantic_core_schema__(cls, _: object, schema_of: Callable[[type], Any]) -> Any:
         """Return the schema of an integer, for OpenAPI documents."""
         return schema_of(int)
 
 
 MAX_INTEGER_BITS = 14_280
-"""The largest whole number that Python reads and writes as text (4,300 digits)."""
+"""Maximum bits of an integer that Python converts to and from text (4,300 digits)."""

@@ -14,8 +14,7 @@ from toolwright.core.value import value
 
 ToolChoice: TypeAlias = Literal["auto", "required", "none"]
 Reasoning: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"] | bool | None
-"""Effort of a model's reasoning: a level, True (the model decides), False (as little as possible) or None (not sent).
-"""
+"""Effort of a model's reasoning: a level, True (the model decides), False (as little as possible), None (not sent)."""
 Load: TypeAlias = Callable[[AttachmentRef], Awaitable[bytes | None]]
 
 
@@ -30,7 +29,7 @@ class ToolDefinition:
 
 @value
 class AnswerSchema:
-    """The required schema of an answer's text, which is JSON. `name` is for providers that require one."""
+    """The required schema of an answer, whose text is JSON. `name` is for providers that require one."""
 
     schema: JSONObject
     name: str = "answer"
@@ -38,9 +37,9 @@ class AnswerSchema:
 
 @value
 class ModelSettings:
-    """Settings common to several providers; None leaves the provider's own default.
+    """Settings common to several providers; None uses the provider's default.
 
-    `temperature`, `top_p` and the penalties are passed to the provider, `max_tokens` limits the answer, in tokens.
+    `temperature`, `top_p` and the penalties are passed to the provider. `max_tokens` limits the answer, in tokens.
     """
 
     temperature: float | None = None
@@ -56,11 +55,11 @@ class ModelSettings:
 class ModelRequest:
     """One request. `tools` is the same tuple object from step to step, so adapters may cache by identity.
 
-    `step` is the number (1, 2, …) of this request within its run, or among those to this model; `who` names the agent
-    and prompt. `load` returns the bytes of a message's attachment, for models that can read it, or None if they no
-    longer exist. `reasoning` is the reasoning effort. `turn` is the number of this request among those of its prompt,
-    which differs from `step` if several prompts are active in the run. With an `answer` the text of the response is
-    JSON that fits its schema, as far as the provider enforces it; it is the same object from step to step.
+    `step` is the number (1, 2, …) of this request within its run, or among the requests to this model. `who` names the
+    agent and prompt. `load` returns the bytes of a message's attachment, for models that can read it, or None if they
+    no longer exist. `reasoning` is the reasoning effort. `turn` is the number of this request among the requests of its
+    prompt; it differs from `step` if several prompts are active in the run. With an `answer` the text of the response
+    is JSON that matches its schema, as far as the provider enforces it; it is the same object from step to step.
 
     The first `stable` characters of `system` stay the same from step to step; None means all of them. Adapters send
     the rest after the messages, so that the requests of two consecutive steps begin with the same bytes.
@@ -106,7 +105,7 @@ class ThinkingDelta:
 
 @value
 class CallDelta:
-    """A tool call starts (`arguments` empty), or more of its arguments; `index` counts the answer's calls."""
+    """Start of a tool call (`arguments` is empty), or more of its arguments; `index` counts the answer's calls."""
 
     index: int
     name: str
@@ -115,7 +114,7 @@ class CallDelta:
 
 @value
 class ModelCall:
-    """A tool call that the model asks for; `arguments` is JSON text exactly as it was written."""
+    """A tool call requested by the model; `arguments` is JSON text exactly as the model wrote it."""
 
     id: str
     name: str
@@ -124,7 +123,7 @@ class ModelCall:
 
 @value
 class ModelResponse:
-    """The whole answer, always the stream's last item. `cost` is in US dollars, None if unknown."""
+    """The complete answer, always the last item of the stream. `cost` is in US dollars, or None if unknown."""
 
     text: str = ""
     calls: tuple[ModelCall, ...] = ()
@@ -148,18 +147,18 @@ ModelEvent: TypeAlias = AttemptStarted | TextDelta | ThinkingDelta | CallDelta |
 class Model(Protocol):
     """A model that answers requests.
 
-    Errors are raised as `ModelUnavailable` or `ModelRefused`, and as `ContextTooLong` if the request is longer than the
-    model takes. A model can have an attribute `window`, an `int` or None: the most tokens that it takes in one request.
-    It is read by `window_of`.
+    Errors are raised as `ModelUnavailable` or `ModelRefused`, and as `ContextTooLong` if the request exceeds the
+    model's context window. A model can have an attribute `window`, an `int` or None: the maximum number of tokens of
+    one request. It is read by `window_of`.
     """
 
     @property
     def name(self) -> str:
-        """The model's name, as in `openai:gpt-5`."""
+        """The model's name, such as `openai:gpt-5`."""
         ...
 
     def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Stream the answer, the `ModelResponse` last. Closing the iterator cancels the request."""
+        """Stream the answer; the last item is the `ModelResponse`. Closing the iterator cancels the request."""
         ...
 
 

@@ -23,8 +23,8 @@ from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NAME, MAX_NESTING
 from toolwright.core.text import brief, quantity
 
 Path = tuple[str | int, ...]
-_LEVELS = 12  # of a value that is copied in compiled code
-_MOST_OF_A_KEY = 100  # characters
+_LEVELS = 12  # maximum depth of a value that is copied in compiled code
+_MOST_OF_A_KEY = 100  # maximum characters
 _LARGE = 1_000  # parts, at some microseconds each
 _LIKE_A_PART = 64  # characters
 _SMALL_PART = 8  # characters: a number with the key before it
@@ -34,7 +34,7 @@ _TEXTS = (
     Decimal, date, time, timedelta, UUID, PurePath, IPv4Address, IPv6Address, IPv4Network, IPv6Network,
     IPv4Interface, IPv6Interface, re.Pattern,
 )  # fmt: skip
-"""Types that pydantic writes as one text; a `datetime` is a `date`."""
+"""Types that pydantic serializes as a single text; a `datetime` is a `date`."""
 _PYDANTIC = ("pydantic", "pydantic_core")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -68,7 +68,7 @@ def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
     """
     try:
         copy: JSON = _usual_copier()(value)
-    except (ValidationError, TypeError):  # the class of a value may be one that cannot be looked up
+    except (ValidationError, TypeError):  # a value can have a class that cannot be looked up
         copy = _plain(value, (), ())
     if nesting < MAX_NESTING and deeper(copy, nesting):
         raise InvalidJSON(f"The value is nested deeper than {quantity(nesting, 'level')}.")
@@ -89,9 +89,9 @@ def _keys(value: object) -> Iterable[object]:
 
 @cache
 def _usual_copier() -> Callable[[object], JSON]:
-    """Return a function that copies JSON of Python's own types in compiled code.
+    """Return a function that copies JSON of built-in types in compiled code.
 
-    It raises `ValidationError` for others.
+    It raises `ValidationError` for other values.
     """
     top = core_schema.definition_reference_schema(f"json-{_LEVELS}")
     return SchemaValidator(core_schema.definitions_schema(top, json_levels("json", _LEVELS))).validate_python
@@ -111,7 +111,7 @@ def deeper(value: JSON, levels: int) -> bool:
 
 
 def is_large(value: object) -> bool:
-    """Return whether processing the value takes milliseconds, by the number of its parts and its texts."""
+    """Return whether processing the value takes milliseconds, judging by the number of its parts and its texts."""
     cost, within = 0, [value]
     while within:
         part = within.pop()
@@ -120,7 +120,7 @@ def is_large(value: object) -> bool:
         elif isinstance(part, dict):
             within += cast("dict[object, object]", part).values()
         elif isinstance(part, list | tuple):
-            within += cast("Iterable[object]", part)  # isinstance does not know what it holds
+            within += cast("Iterable[object]", part)  # isinstance does not check the items
         cost += 1
         if cost + len(within) > _LARGE:
             return True
@@ -128,7 +128,7 @@ def is_large(value: object) -> bool:
 
 
 def characters(value: object, most_parts: int | None = None) -> int:
-    """Return the approximate length of the value as JSON: the characters of its texts, and some for each part.
+    """Return the approximate length of the value as JSON: the characters of its texts, plus a few for each part.
 
     Parts beyond `most_parts` are not counted.
     """
@@ -142,12 +142,12 @@ def characters(value: object, most_parts: int | None = None) -> int:
         elif isinstance(part, dict):
             within += cast("dict[object, object]", part).values()
         elif isinstance(part, list | tuple):
-            within += cast("Iterable[object]", part)  # isinstance does not know what it holds
+            within += cast("Iterable[object]", part)  # isinstance does not check the items
     return count
 
 
 def has_more_values(value: object, most: int) -> bool:
-    """Return whether the value has more than `most` JSON values, itself included."""
+    """Return whether the value has more than `most` JSON values, including itself."""
     count, within = 0, [value]
     while within:
         part = within.pop()
@@ -155,7 +155,7 @@ def has_more_values(value: object, most: int) -> bool:
         if isinstance(part, dict):
             within += cast("dict[object, object]", part).values()
         elif isinstance(part, list | tuple):
-            within += cast("Iterable[object]", part)  # isinstance does not know what it holds
+            within += cast("Iterable[object]", part)  # isinstance does not check the items
         if count + len(within) > most:
             return True
     return False
@@ -164,7 +164,7 @@ def has_more_values(value: object, most: int) -> bool:
 def surely_longer(value: object, most: int) -> bool:
     """Return whether the value is certainly longer than `most` bytes as JSON, without copying it.
 
-    Untrusted code can put one long text into a list a million times.
+    Untrusted code can put the same long text into a list a million times.
     """
     size, within = 0, [value]
     while within:
@@ -176,7 +176,7 @@ def surely_longer(value: object, most: int) -> bool:
             items = cast("dict[object, object]", part)
             within += [*items, *items.values()]
         elif isinstance(part, list | tuple):
-            within += cast("Iterable[object]", part)  # isinstance does not know what it holds
+            within += cast("Iterable[object]", part)  # isinstance does not check the items
         if size + len(within) > most:
             return True
     return False
@@ -207,7 +207,7 @@ def _container(value: object, path: Path, ancestors: tuple[int, ...]) -> JSON:
     if isinstance(value, dict):
         return _object(cast("dict[object, object]", value).items(), path, ancestors)
     if isinstance(value, list | tuple | set | frozenset | deque):
-        items = _in_order(cast("Iterable[object]", value))  # isinstance does not know what a list holds
+        items = _in_order(cast("Iterable[object]", value))  # isinstance does not check the items
         return [_plain(item, (*path, index), ancestors) for index, item in enumerate(items)]
     if isinstance(value, BaseModel):
         return _plain(value.model_dump(mode="json", by_alias=True, warnings=False), path, ancestors[:-1])
@@ -221,7 +221,7 @@ def _in_order(items: Iterable[object]) -> Iterable[object]:
     if not isinstance(items, set | frozenset):
         return items
     try:
-        return sorted(cast("Iterable[str]", items))  # or of any other type that has an order
+        return sorted(cast("Iterable[str]", items))  # or of any other sortable type
     except TypeError:
         return items
 

@@ -29,7 +29,7 @@ class NewId(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RetryInIsolation:
-    """The thread must be processed alone, and not before `after` seconds."""
+    """The thread must be processed alone, no sooner than after `after` seconds."""
 
     after: float
 
@@ -40,8 +40,8 @@ Verdict: TypeAlias = Literal["done", "again", "elsewhere"] | RetryInIsolation
 class Drain(Protocol):
     """Processes a thread once, or fires a timer.
 
-    Returns `done`, `again` if it was woken in the meantime, `RetryInIsolation` if it must run alone, or `elsewhere` if
-    only another process of a cluster can continue it, since this one does not know its agent.
+    Returns `done`, `again` if the thread was woken in the meantime, `RetryInIsolation` if it must be processed alone,
+    or `elsewhere` if only another process of a cluster can continue it, because this process does not know its agent.
 
     `node` is the node of a cluster that has leased it.
     """
@@ -57,7 +57,7 @@ class Files(Protocol):
         ...
 
     async def get(self, digest: str, part: slice | None = None) -> bytes:
-        """Return the bytes, or a range of them. Raises `NotFound` if they do not exist."""
+        """Return the bytes, or a range of them. Raises `NotFound` if the digest is unknown."""
         ...
 
     async def probe(self) -> None:
@@ -65,7 +65,7 @@ class Files(Protocol):
         ...
 
     async def tidy(self, before: datetime) -> int:
-        """Remove partial files of processes that were killed before then. Returns the number of bytes removed."""
+        """Remove partial files left before that time by killed processes. Returns the number of bytes removed."""
         ...
 
     def digests(self) -> AsyncIterator[str]:
@@ -73,9 +73,9 @@ class Files(Protocol):
         ...
 
     async def remove(self, digest: str, before: datetime) -> bool:
-        """Remove bytes that were not stored again since then. Returns whether they no longer exist.
+        """Remove a content unless it was stored again since that time. Returns whether it no longer exists.
 
-        Storing bytes that exist already renews their age: no row needs to reference them yet.
+        Storing bytes that already exist renews their age, because no row references them yet.
         """
         ...
 
@@ -83,7 +83,7 @@ class Files(Protocol):
 
 
 class Cipher(Protocol):
-    """Encryption of secrets. `key` names the encrypting key, None before there is one."""
+    """Encryption of secrets. `key` names the encrypting key, or is None if there is no key yet."""
 
     @property
     def key(self) -> str | None: ...
@@ -98,7 +98,7 @@ class Cipher(Protocol):
         ...
 
     def open(self, sealed: str) -> str:
-        """Return the decrypted text. Raises `CannotUnseal` if none of the keys has encrypted it."""
+        """Return the decrypted text. Raises `CannotUnseal` if it was encrypted with none of the keys."""
         ...
 
 
@@ -106,12 +106,12 @@ class Motor(Protocol):
     """Scheduler: processes every woken thread soon, at least once, and by one worker at a time."""
 
     def wake(self, thread_id: str) -> None:
-        """Notify the scheduler after the commit that woke the thread, which need not wait for the next sweep."""
+        """Notify the scheduler after the commit that woke the thread, so that it need not wait for the next sweep."""
         ...
 
     @property
     def driving(self) -> bool:
-        """Return whether this process executes runs. False while another process executes those of the journal."""
+        """Return whether this process executes runs. False while another process executes the journal's runs."""
         ...
 
     @property
@@ -136,19 +136,19 @@ class Lock(Protocol):
     """Lock of a journal for the one process that executes its runs."""
 
     async def acquire(self) -> bool:
-        """Try to acquire the lock once, without waiting."""
+        """Try once to acquire the lock, without waiting."""
         ...
 
     @property
     def held(self) -> bool:
-        """Return whether this process still has the lock, which can be lost."""
+        """Return whether this process still holds the lock, which can be lost."""
         ...
 
     async def release(self) -> None: ...
 
 
 class Follower(Protocol):
-    """Queue of one subscriber: committed events in order, and of live events only the newest of each stream."""
+    """Queue of one subscriber: all committed events in order, but only the newest live event of each stream."""
 
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
         """Return the waiting events, or an empty list after `timeout` seconds."""
@@ -171,7 +171,7 @@ class Bus(Protocol):
         ...
 
     def wanted_in(self, space_id: str) -> bool:
-        """Return whether there are subscribers to that space, or to all spaces."""
+        """Return whether that space, or all spaces together, have subscribers."""
         ...
 
     def wanted(self, thread_id: str, run_id: str) -> bool:
@@ -189,10 +189,10 @@ class Bus(Protocol):
         ...
 
     on_shared: list[Callable[[str], None]]
-    """Called with a key when a value that another process shares under it has changed."""
+    """Functions called with a key when a value that another process shares under it has changed."""
 
     def share(self, key: str, value: JSON) -> None:
-        """Share a small value with other processes while this one lives; None removes it."""
+        """Share a small value with other processes while this process lives; None removes it."""
         ...
 
     def shared(self, key: str) -> Sequence[JSON]:
@@ -201,7 +201,7 @@ class Bus(Protocol):
 
 
 class NotConnected(ConnectionError):
-    """A relay between processes has no connection yet, for an unknown reason."""
+    """A relay between processes is not connected yet, for an unknown reason."""
 
 
 class Models(Protocol):
@@ -223,5 +223,5 @@ class Embedder(Protocol):
     def name(self) -> str: ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return the vectors of the texts, in their order and of one size, of any length but 0. Raises `ModelError`."""
+        """Return the vectors of the texts, in order and all of one size, of any length but 0. Raises `ModelError`."""
         ...

@@ -1,4 +1,4 @@
-"""Supervision of foreign coroutines: they end in time or are abandoned. Also their deadlines."""
+"""Supervision of third-party coroutines: they end in time or are abandoned. Also their deadlines."""
 
 import asyncio
 import ctypes
@@ -14,30 +14,33 @@ from toolwright.core.results.result import ToolResult
 
 T = TypeVar("T")
 CutOff: TypeAlias = Literal["time", "abort"]
-"""Cause of an end that work did not make by itself: its time was over, or it was to be aborted."""
+"""Reason why work was ended from outside: it timed out, or it was aborted."""
 
 GRACE = 2.5
-"""Seconds that cancelled work has to tidy up, to close a connection for example. It is short, for a process that is
-told to stop waits for it, and not a whole number, for a motor that stops cancels its drains once a second."""
+"""Seconds that cancelled work has to clean up, for example to close a connection.
 
-SPENT = 256  # entries of what has ended, beyond as many as are in progress, at which they are taken out
+Short, because a stopping process waits for it. Not an integer, because a stopping scheduler cancels its runs once per
+second.
+"""
+
+SPENT = 256  # ended entries, in addition to as many as are in progress, at which they are removed
 
 log = logger("toolwright.supervision")
 
 
 class Deadlines:
-    """The deadlines of one event loop, in its own seconds. A removed deadline leaves only a number behind."""
+    """The deadlines of one event loop, in the loop's own seconds. A removed deadline leaves only a number behind."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._callbacks: dict[int, Callable[[], None]] = {}
-        self._times: list[tuple[float, int]] = []  # a heap, which still has some removed deadlines
+        self._times: list[tuple[float, int]] = []  # a heap, which can still contain removed deadlines
         self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
         self._next = float("inf")
 
     def add(self, when: float, callback: Callable[[], None]) -> int:
-        """Set a deadline, at which `callback` is called. Return its number, by which it can be removed."""
+        """Set a deadline at which `callback` is called. Return its number, with which it can be removed."""
         number = next(self._numbers)
         self._callbacks[number] = callback
         heappush(self._times, (when, number))
@@ -75,7 +78,7 @@ class Deadlines:
 
 
 class _ThreadDeadlines(threading.local):
-    """The deadlines of the event loop that this thread has run last."""
+    """The deadlines of the event loop that this thread ran last."""
 
     last: Deadlines | None = None
 
@@ -92,11 +95,11 @@ def deadlines_of(loop: asyncio.AbstractEventLoop) -> Deadlines:
 
 
 class Supervision(Generic[T]):
-    """A coroutine in a task of its own, which can be abandoned if it swallows its cancellation.
+    """A coroutine in a separate task, which can be abandoned if it swallows its cancellation.
 
-    It is cancelled after `seconds`, and when it is aborted. If it has not ended `GRACE` seconds after that it is
-    abandoned: its result is dropped, its exception logged. `cut_off` is the reason for its end. A cancellation of the
-    caller is not lost even if it has not ended the work: see `check_cancelled`.
+    It is cancelled after `seconds`, and when it is aborted. If it has not ended `GRACE` seconds later it is abandoned:
+    its result is dropped and its exception logged. `cut_off` is the reason for its end. A cancellation of the caller is
+    not lost even if it has not ended the work: see `check_cancelled`.
     """
 
     __slots__ = (
@@ -130,9 +133,8 @@ class Supervision(Generic[T]):
         self.cut_off: CutOff | None = None
         self._started = self._watched = False
         self._task = loop.create_task(self._run(), name=what)  # last, since an eager task starts at once
-        if (
-            not self._started
-        ):  # a task that is cancelled before it starts never enters `_run`, which wakes the waiter
+        # a task that is cancelled before it starts never enters `_run`, which wakes the waiter
+        if not self._started:
             self._task.add_done_callback(self._on_end)
             self._watched = True
         if seconds is not None:
@@ -169,16 +171,16 @@ class Supervision(Generic[T]):
         if self._abort is not None:
             self._abort.cancel()
         if when <= self._loop.time() and asyncio.current_task() is not self._task:
-            # At once: work that waited for the abort would otherwise go on in the loop's next turn.
+            # Immediately: work that waited for the abort would otherwise continue in the loop's next iteration.
             self._cut("abort")
         else:
             self._abort = self._loop.call_at(when, self._cut, "abort")
 
     async def end(self) -> bool:
-        """Wait until the work has ended or is abandoned. Returns whether it has ended in time, and has a result.
+        """Wait until the work has ended or is abandoned. Returns whether it ended in time and has a result.
 
-        Aborted work can have a result all the same. So can work that ends normally although the caller is cancelled:
-        the work is cancelled with the caller, and `CancelledError` is raised if that has ended it.
+        Aborted work can still have a result. So can work that ends normally although the caller is cancelled: the work
+        is cancelled with the caller, and `CancelledError` is raised if that ended it.
         """
         try:
             while not self._task.done() and not self._overdue:
@@ -187,7 +189,7 @@ class Supervision(Generic[T]):
                 except asyncio.CancelledError as error:
                     self._cancelled = error
                     self._cancel()
-                    if self._waiter.cancelled():  # the cancellation of this task has cancelled its future too
+                    if self._waiter.cancelled():  # the cancellation of this task also cancelled its future
                         self._waiter = self._loop.create_future()
         finally:
             if self._deadline is not None:
@@ -209,7 +211,7 @@ class Supervision(Generic[T]):
     def check_cancelled(self) -> None:
         """Raise the caller's cancellation, and drop the result, although the work has succeeded.
 
-        For callers that have no use for a result then. A run records it.
+        For callers that cannot use a result then. A run records it.
         """
         if self._cancelled is not None:
             _drop(self._task)
@@ -259,7 +261,7 @@ class Supervision(Generic[T]):
 
 
 async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
-    """Return the result of the work, or the error that would end the loop if a task raised it, or the program."""
+    """Return the result of the work, or an error that would end the loop or the program if a task raised it."""
     try:
         return await work, None
     except (KeyboardInterrupt, SystemExit) as error:
@@ -273,7 +275,7 @@ def abandon(task: "asyncio.Task[Any]") -> None:
     # Documented in asyncio's "Extending asyncio". Otherwise `asyncio.run` would cancel the task again at its end, and
     # wait for it forever.
     asyncio._unregister_task(task)
-    # Otherwise the interpreter would close the coroutine at exit: a handler that swallows that too would never end.
+    # Otherwise the interpreter would close the coroutine at exit, which hangs if a handler swallows that too.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
 
 

@@ -5,16 +5,16 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import cast
 
-MOST_WORDS = 2_000  # characters
+MOST_WORDS = 2_000  # maximum characters
 CUT = " … ("
-"""Mark where a text was cut, before its length: a secret may end there that cannot be known by its whole."""
+"""Mark at the position where a text was cut, before its length. A secret that was cut there is incomplete."""
 
 
 def brief(text: str, most: int = MOST_WORDS) -> str:
-    """Return the text, cut where it is longer than `most` characters."""
+    """Return the text, cut if it is longer than `most` characters."""
     if len(text) <= most:
         return text
-    shortened = text[:most].rstrip(CUT)  # of a mark that was there before nothing is left but all
+    shortened = text[:most].rstrip(CUT)  # so that an earlier mark is removed completely
     return f"{shortened}{CUT}{len(text)} characters)"
 
 
@@ -34,18 +34,18 @@ def first_error(error: BaseException) -> BaseException:
     return error
 
 
-_FEW = 5  # errors of a group
+_FEW = 5  # maximum errors of a group
 
 
 def error_message(error: BaseException, text: str) -> str:
-    """Return the message of an error, or its type's name; both for an error that only names a missing key.
+    """Return the message of an error, or its type's name; both for an error whose message is only a missing key.
 
-    The messages of a group are followed by those of its first errors.
+    The message of a group is followed by the messages of its first errors.
     """
     if isinstance(error, KeyError) and len(error.args) == 1 and text == repr(error.args[0]):
         return f"{type(error).__name__}: {text}"
     if isinstance(error, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", error)  # isinstance does not know what it holds
+        group = cast("BaseExceptionGroup[BaseException]", error)  # isinstance does not check the items
         first = [error_message(each, str(each).strip()) for each in group.exceptions[:_FEW]]
         return f"{text}: {'; '.join(first)}"
     return text or type(error).__name__
@@ -65,11 +65,11 @@ def quantity(number: int | float, noun: str) -> str:
     return f"{count} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count} {noun}s"
 
 
-_LONGEST_MEANT = 200  # characters: a longer one was no slip of the pen, and takes long to compare
+_LONGEST_MEANT = 200  # characters: a longer name is not a typo, and takes long to compare
 
 
 def hint(name: str, options: Iterable[str]) -> str:
-    """Return the option that was probably meant by a name, as a sentence."""
+    """Return a sentence that suggests the option that was probably meant by a name."""
     names = sorted(options)
     close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_MEANT else []
     if close:
@@ -81,14 +81,14 @@ _UNSEEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202
 
 
 def escaped(json_text: str) -> str:
-    """Return the JSON with control characters, line ends and text directions as its own escapes (`\\u202e`)."""
+    """Return the JSON with control characters, line ends and text directions as JSON escapes (`\\u202e`)."""
     if json_text.isascii() and json_text.isprintable():
         return json_text
     return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
 
 
 def spelled_out(text: str) -> str:
-    r"""Return the text in one line, with line breaks, control characters and text directions as escapes (`\n`).
+    r"""Return the text on one line, with line breaks, control characters and text directions as escapes (`\n`).
 
     The result cannot break the surrounding line, control a terminal or change the order in which text is shown.
     """
@@ -102,9 +102,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def clean_text(text: str) -> str:
-    """Remove control characters (except line breaks and tabs), tag characters and those that change text direction.
+    """Remove control characters (except line breaks and tabs), tag characters and text-direction characters.
 
-    These would show a reader something else than a model reads. Lone surrogates are replaced.
+    They would make a reader see something other than what a model reads. Lone surrogates are replaced.
     """
     if text.isascii() and text.isprintable():
         return text

@@ -43,10 +43,10 @@ _equal.__name__, _hash.__name__, _repr.__name__ = "__eq__", "__hash__", "__repr_
 
 
 def _write_methods(cls: type[object]) -> None:
-    """Replace the stub methods by those that `dataclass` would have generated."""
+    """Replace the stub methods by the methods that `dataclass` would have generated."""
     names = [field.name for field in fields(cls) if field.compare]  # type: ignore[arg-type]  # a class made by `value`
     shown_fields = [field.name for field in fields(cls) if field.repr]  # type: ignore[arg-type]  # the same
-    space: dict[str, Any] = {"recursive": recursive_repr()}  # what the written functions may name
+    space: dict[str, Any] = {"recursive": recursive_repr()}  # names available to the generated functions
     exec("\n".join(_methods(names, shown_fields)), space)  # noqa: S102 - the text is made of field names alone
     for method in (_equal, _hash, _repr):
         owner = next(each for each in cls.__mro__ if method.__name__ in each.__dict__)
@@ -93,7 +93,7 @@ def _changer(cls: type[T], *new: str) -> Callable[[T, dict[str, object]], T]:
 
 
 def maker(cls: type[T], field: str, **others: object) -> Callable[[Any], T]:  # any value of that field
-    """Return a function that creates values of the class which differ in one field, in half the usual time."""
+    """Return a function that creates values of the class that differ in one field, in half the usual time."""
     names = [each.name for each in fields(cls)]  # type: ignore[arg-type]  # a class made by `value`
     sets = [f" made.{name} = {name}" for name in names]
     lines = [f"def make({field}):", " made = new(cls)", *sets, " return made"]
@@ -101,7 +101,7 @@ def maker(cls: type[T], field: str, **others: object) -> Callable[[Any], T]:  # 
         **others,
         "new": object.__new__,
         "cls": cls,
-    }  # what the written function may name
+    }  # names available to the generated function
     exec("\n".join(lines), space)  # noqa: S102 - the text is made of field names alone
     make: Callable[[Any], T] = space["make"]
     return make

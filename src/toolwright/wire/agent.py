@@ -43,7 +43,7 @@ class Agent(Shape, title="AgentShape"):
 def agent_json(agent: AgentRow, config: JSONObject | None = None) -> JSONObject:
     """Render `{id, agentId, entityId, name, description, type, openTo, homeTools, sharedMemory, config?}`.
 
-    `config` is there for an agent that was configured as JSON.
+    `config` is present for an agent that was configured as JSON.
     """
     fields: JSONObject = {
         "id": agent.id,
@@ -116,7 +116,8 @@ def plan_json(plan: PlanRow) -> JSONObject:
 class Block(Shape, title="BlockShape"):
     """A core memory block that an agent reads: its own, or one that another agent, its owner, has linked it to.
 
-    `owner_id` is the `id` of the owner, the only one to change it; `is_shared` is true if others read it too.
+    `owner_id` is the `id` of the owner, the only agent that can change it. `is_shared` is true if other agents read it
+    too.
     """
 
     label: str

@@ -95,9 +95,9 @@ def has_result_to_show(call: CallRow) -> bool:
 class Call(Shape, title="CallShape"):
     """A tool call.
 
-    While it waits for an approval, `approval` is true, and `approval_terms {by, edit, reason}` say who may answer and
-    what the answer may contain. `result`, its status, its `attachments` and `resolved_at` are present after the call
-    has been resolved. `parent_id` is the call that has made this one, of a prompt tool or a handler.
+    While it waits for an approval, `approval` is true, and `approval_terms {by, edit, reason}` specify who may answer
+    and what the answer may contain. `result`, its status, its `attachments` and `resolved_at` are present after the
+    call has been resolved. `parent_id` is the call that made this one, through a prompt tool or a handler.
     """
 
     id: Annotated[str, wire_name("callId")]

@@ -1,4 +1,4 @@
-"""Events on the wire: shape, JSON and size limit of the recorded events and of those sent to followers (API §4)."""
+"""Events on the wire: shape, JSON and size limit of recorded events and of events sent to followers (API §4)."""
 
 from datetime import datetime
 from typing import Annotated
@@ -18,7 +18,7 @@ from toolwright.wire.result import attachment_to_json, error_object
 from toolwright.wire.run import usage_json
 from toolwright.wire.shape import Absent, JsonObject, Shape, wire_name
 
-MAX_PAYLOAD = 8 * 1024  # bytes; of a larger payload only the ids are kept, by which it can be fetched
+MAX_PAYLOAD = 8 * 1024  # bytes; of a larger payload only the ids are kept, with which it can be fetched
 
 _KEPT_FIELDS = frozenset(
     {
@@ -104,7 +104,7 @@ def _step_payload(number: int, usage: Usage) -> JSONObject:
 
 
 def compacted_event(row: Compaction, measure: Measure, before: int, after: int) -> EventDraft:
-    """Return the event `context.compacted`, with the token counts before and after, and the call that it is within."""
+    """Return the event `context.compacted`, with the token counts before and after, and the call it occurred in."""
     payload: JSONObject = {
         "number": row.number,
         "cause": row.cause,

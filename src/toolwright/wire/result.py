@@ -98,7 +98,7 @@ def reference_from_json(written: JSONObject) -> AttachmentRef:
 def model_text(result: ToolResult) -> str:
     """Return the text for the model: a success as its text, or as JSON; an error as `{"error", "error_code"?, …}`.
 
-    Control and tag characters are left out, and the stack never appears.
+    Control and tag characters are removed. The stack is never included.
     """
     if result.status == "error":
         return readable(error_object(result))
@@ -140,12 +140,12 @@ def mcp_result(result: ToolResult) -> JSONObject:
 
 
 def s3_result(result: ToolResult) -> JSON:
-    """Render S3's form: the result itself, such as `{success, args}` of an internal tool, or `{"error": text}`."""
+    """Render S3's form: the result itself, such as `{success, args}` for an internal tool, or `{"error": text}`."""
     return clean_json(error_object(result) if result.status == "error" else result.result)
 
 
 def s3_pending(call_id: str) -> JSONObject:
-    """Render S3's answer for a call whose result is submitted later."""
+    """Render S3's answer to a call whose result is submitted later."""
     return {"status": "pending", "pendingToolCallId": call_id}
 
 

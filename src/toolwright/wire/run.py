@@ -1,4 +1,4 @@
-"""Runs and their steps on the wire: their shapes, and their JSON (API §3)."""
+"""Runs and their steps on the wire: shapes and JSON (API §3)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class Usage(Shape, title="UsageShape"):
 
 
 def usage_json(usage: UsageRow) -> JSONObject:
-    """Tokens read and written."""
+    """Render numbers of tokens read and written."""
     return {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
@@ -67,8 +67,9 @@ _Usage = Annotated[UsageRow, PlainValidator(usage_from_json), documented_as(Usag
 class PromptContext(Shape):
     """Record of a request to a model.
 
-    `compaction` is the number of the one in force, or 0, `version` that of the rules. `tokens` is the estimate,
-    `counted` the provider's count, `budget` the maximum of the request. `hash` is that of its messages.
+    `compaction` is the number of the compaction in force, or 0. `version` is the version of the compaction rules.
+    `tokens` is our estimate, `counted` the provider's count, `budget` the maximum of the request. `hash` is the hash of
+    its messages.
     """
 
     hash: str
@@ -113,8 +114,8 @@ class PromptParts(Shape):
 class StepEntry(Shape):
     """A message of a step, or one call of an answer.
 
-    `arguments` are those of a call. If they are not a JSON object, they are empty and `text` is the model's text.
-    `status` is that of a call's result.
+    `arguments` are a call's arguments. If they are not a JSON object, they are empty and `text` is the model's text.
+    `status` is the status of a call's result.
     """
 
     type: Annotated[
@@ -317,8 +318,8 @@ class SentPrompt(Shape, title="SentPromptShape"):
     """The request that a model answered with the message `message_id`.
 
     A step recorded by a version without such records has no `context` and no contents. `exact` is true if `messages`
-    match the hash of those sent. `changing` is the end of the system text, which changes from step to step. The system
-    text and the tools are only shown to services; for a person they are null.
+    match the hash of the sent messages. `changing` is the end of the system text, which changes from step to step. The
+    system text and the tools are only shown to services; for a person they are null.
     """
 
     step: Annotated[int, wire_name("stepNumber")]
@@ -342,7 +343,7 @@ def sent_prompt_json(
 ) -> JSONObject:
     """Render a sent prompt, with each message rendered by `message`.
 
-    The system text and the tools are only included if `include_contents`.
+    The system text and the tools are only included with `include_contents`.
     """
     fields: JSONObject = {"stepNumber": prompt.step, "messageId": prompt.message_id}
     if prompt.within is not None:

@@ -57,7 +57,7 @@ def _describe(schema: dict[str, Any], shape: type[BaseModel]) -> None:
         described.pop("default", None)
         kinds = [kind for kind in described.get("anyOf", [described]) if kind != {"type": "null"}]
         if len(kinds) == 1 and "$ref" in kinds[0]:
-            described.pop("title", None)  # what it refers to has one
+            described.pop("title", None)  # the referenced schema has one
         for name in names:
             written[name] = described | ({"title": name.title()} if "title" in described else {})
     schema["properties"] = written
@@ -90,7 +90,7 @@ def wire_name(name: str, *older: str) -> Any:  # the type of pydantic's Field()
 
 
 def documented_as(kind: Any) -> PlainSerializer:  # any type that pydantic supports
-    """Return the marker of a field that the OpenAPI document describes as `kind`, whatever the client reads it as."""
+    """Return the marker of a field that the OpenAPI document describes as `kind`, whatever type the client reads."""
     return PlainSerializer(_same, return_type=kind)
 
 
@@ -105,7 +105,7 @@ class _ReadAs:
     schema: CoreSchema
 
     def __get_pydantic_core_schema__(self, _: object, __: GetCoreSchemaHandler) -> CoreSchema:
-        return self.schema.copy()  # pydantic writes into it
+        return self.schema.copy()  # pydantic modifies it
 
 
 if TYPE_CHECKING:

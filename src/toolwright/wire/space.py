@@ -1,4 +1,4 @@
-"""Spaces, entities, members and messages on the wire: their shapes, and their JSON (API §3, §4)."""
+"""Spaces, entities, members and messages on the wire: shapes and JSON (API §3, §4)."""
 
 from collections.abc import Iterable
 from datetime import datetime

@@ -15,13 +15,12 @@ from toolwright.core.text import clean_text
 _encode = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
 ).encode
-_UNCLEAN = re.compile(
-    r"\\[bfu]|[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
-)  # in JSON
+# in JSON
+_UNCLEAN = re.compile(r"\\[bfu]|[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
 _LINE_END = re.compile("[\u2028\u2029]")
-_LINE_ENDS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # that JSON leaves as they are, and that end a line
+_LINE_ENDS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # line ends that JSON does not escape
 _LABEL = re.compile(r"(?:agent|inbox|plan|service|subagent|tool result|you)\b")
-_BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters that show nothing
+_BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters without a visible glyph
 
 
 def plain_line(text: str) -> str:
@@ -45,12 +44,12 @@ def _is_invisible(letter: str) -> bool:
 
 
 def is_title(name: str) -> bool:
-    """Return whether a name is one visible line without control characters, also those of text direction."""
+    """Return whether a name is a single visible line without control or text-direction characters."""
     return one_line(name) and name == clean_text(name) and bool(comparable_name(name))
 
 
 def is_misleading(name: str) -> bool:
-    """Return whether a name in front of a message can be misread: as an id, a new line or nothing visible."""
+    """Return whether a name in front of a message can be misread: as an id, a new line, or as empty."""
     comparable = comparable_name(name)
     if not comparable or comparable != unicodedata.normalize("NFC", speaker_name(name)).casefold():
         return True
@@ -86,9 +85,8 @@ def readable(value: JSON) -> str:
         text = to_json(value).decode()
     except PydanticSerializationError:  # a lone surrogate
         text = _encode(value)
-    if (
-        text.isascii() and "\\" not in text and "\x7f" not in text
-    ):  # JSON escapes the other control characters
+    # JSON escapes the other control characters
+    if text.isascii() and "\\" not in text and "\x7f" not in text:
         return text
     if _UNCLEAN.search(text) is not None:
         text = _encode(clean_json(value))

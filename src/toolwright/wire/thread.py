@@ -1,4 +1,4 @@
-"""Threads on the wire: their shapes, and their JSON (API §3)."""
+"""Threads on the wire: shapes and JSON (API §3)."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ from toolwright.wire.shape import Absent, Shape, wire_name
 class Thread(Shape, title="ThreadShape"):
     """A thread: `running` while a run is open in it, `terminated` permanently. `activeAgentId` is set by a handoff.
 
-    `agent` is the id of the thread's agent, `active_agent` that of the agent that answers since a handoff.
+    `agent` is the id of the thread's agent, `active_agent` the id of the agent that answers since a handoff.
     """
 
     id: str
@@ -31,7 +31,7 @@ class Thread(Shape, title="ThreadShape"):
 def thread_json(thread: ThreadRow) -> JSONObject:
     """Render a thread. `status` is `running` while a run is open in it, and `terminated` if no run can start in it.
 
-    `activeAgentId` is the agent that answers since a handoff, null without a handoff.
+    `activeAgentId` is the agent that answers since a handoff, or null without a handoff.
     """
     return {
         "id": thread.id,
@@ -61,11 +61,11 @@ def child_json(thread: ThreadRow) -> JSONObject:
 class Compaction(Shape, title="CompactionShape"):
     """The parts of a conversation that are omitted from then on, and the text sent in their place.
 
-    Messages at positions up to `cut` are omitted, except for those `kept` and pinned ones; `text` is sent in their
-    place. Its part `summary`, up to the position `covers`, was written by `model`, by the instruction of that
-    `version`; `omitted` messages are omitted without one. Long tool results at positions up to `cleared` are sent as
-    references, all up to `bare` without their beginning. `side` and `within` name another conversation than the
-    top-level one.
+    Messages at positions up to `cut` are omitted, except for `kept` and pinned messages; `text` is sent in their place.
+    Its part `summary`, up to the position `covers`, was written by `model`, by the instruction of that `version`;
+    `omitted` messages are omitted without a summary. Long tool results at positions up to `cleared` are sent as
+    references. References up to `bare` do not include the beginning of the result. `side` and `within` are set for a
+    conversation other than the top-level one.
     """
 
     number: int

@@ -1,1 +1,1 @@
-"""The composition root: the only layer that names adapters and reads settings."""
+"""The composition root: the only layer that imports adapters and reads settings."""

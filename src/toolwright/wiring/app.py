@@ -1,4 +1,4 @@
-"""App: what a program declares, and the door to its runtime."""
+"""App: the declarations of a program, and its runtime."""
 
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 Lifespan: TypeAlias = Callable[[Any], AbstractAsyncContextManager[object]]
-"""Gives the async context manager for a runtime of that app."""
+"""Returns the async context manager for a runtime of that app."""
 
 
 def checked_lifespan(lifespan: Lifespan | None) -> Lifespan | None:
-    """Return the lifespan.
+    """Validate and return the lifespan.
 
     Raises `DefinitionError` for an invalid one, such as a generator function without its decorator.
     """
@@ -62,19 +62,22 @@ def checked_lifespan(lifespan: Lifespan | None) -> Lifespan | None:
 class App:
     """An application: its agents, prompts and tools, and their common `env` (D5).
 
-    Handlers that are added to the `registry` later have no effect. `requests` is a folder of saved requests, JSON
-    files of `{"config", "schema", "context"}`, that tools can name as their delegates. With an `embedder`, this one
-    or the settings', agents also search the passages of their memory by meaning.
-    `mcp` are MCP servers by name, `{"files": {"command": "npx", "args": […]}, "github": {"url": "https://…"}}`: agents
-    without servers of their own have their tools. `lifespan` is a function of the app that returns an async context
-    manager, entered before each runtime starts and left when it has stopped; tools and dependencies read the value
-    that it yields as `state.lifespan`. `tool_uis` draw calls in the console, by tool name. `mcp_server` permits
-    tools to callers of `/mcp`: `{"people": …, "services": …}`, each `"all"`, `"read_only"`, `"none"` or a list of
-    tools' names; by default people may call the tools marked `read_only`, services all. Its `prompts` (True or
-    names) and `resources` (`{uri or name: text, bytes or path}`) are offered there as well. `context` and
-    `parallel` are the defaults of agents without their own: the length of requests to models, and the maximum
-    number of concurrent calls of `read_only` tools. Raises `DefinitionError` for a name that does not exist, also
-    of a handler or a delegate.
+    Handlers added to the `registry` later have no effect. `requests` is a folder of saved requests, JSON files of
+    `{"config", "schema", "context"}`, that tools can name as their delegates. With an `embedder`, either this one or
+    the one in the settings, agents also search the passages of their memory by meaning.
+
+    `mcp` are MCP servers by name, `{"files": {"command": "npx", "args": […]}, "github": {"url": "https://…"}}`. Their
+    tools are available to agents without servers of their own. `lifespan` is a function of the app that returns an
+    async context manager, entered before each runtime starts and left after it has stopped. Tools and dependencies read
+    the value that it yields as `state.lifespan`. `tool_uis` draw calls in the console, by tool name.
+
+    `mcp_server` permits tools to callers of `/mcp`: `{"people": …, "services": …}`, each `"all"`, `"read_only"`,
+    `"none"` or a list of tool names. By default people may call the tools marked `read_only`, services all. Its
+    `prompts` (True or names) and `resources` (`{uri or name: text, bytes or path}`) are also offered there.
+
+    `context` and `parallel` are the defaults of agents without their own: the length of requests to models, and the
+    maximum number of concurrent calls of `read_only` tools. Raises `DefinitionError` for an unknown name, including
+    names of handlers and delegates.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class App:
         parallel: int | None = None,
     ) -> None:
         check_kind("App: requests", requests, (str, Path, NoneType), "the path of a folder")
-        if requests == "":  # a path to where the process was started
+        if requests == "":  # would be the current directory
             raise DefinitionError("App: requests must be the path of a folder, not ''.")
         check_kind("App: the registry", registry, (Registry, NoneType), "a Registry")
         self.embedder = _checked(embedder)
@@ -125,7 +128,7 @@ class App:
             check_saved_requests(self.catalog)
 
     def _check_permitted(self) -> None:
-        """Refuse a permission for a tool or a prompt that is not there."""
+        """Raise an error if a permission names a tool or prompt that does not exist."""
         offered, prompts = self.mcp_server, self.catalog.prompts
         for name in sorted(offered.prompts or ()):
             if name not in prompts:
@@ -170,7 +173,7 @@ class App:
             yield yielded
 
     def completed(self, settings: Settings | None) -> Settings:
-        """Return the settings of its runtime: the given ones, with the model of `with_model` if they name none."""
+        """Return the settings of its runtime: the given ones, with the model of `with_model` if they have no model."""
         chosen = Settings() if settings is None else settings
         if self.model is None or chosen.model is not None:
             return chosen
@@ -187,9 +190,9 @@ class App:
     ) -> "AsyncGenerator[Runtime]":
         """Open a runtime: runs of the app execute in this process until the block ends.
 
-        On leaving, calls in progress have `grace` seconds to end; unfinished runs continue at the next start. A
-        journal in memory is lost, unless it is this `memory`. `motor` creates another scheduler of runs; every
-        process that executes runs of the journal must use the same kind.
+        At the end of the block, calls in progress have `grace` seconds to end; unfinished runs continue at the next
+        start. A journal in memory is lost, unless it is passed as `memory`. `motor` creates another scheduler of runs;
+        every process that executes runs of the journal must use the same kind of scheduler.
         """
         from toolwright.wiring.assembly import assemble  # noqa: PLC0415 - keeps the import light
         from toolwright.wiring.parts import open_parts, warn_without_work  # noqa: PLC0415 - the same
@@ -211,7 +214,7 @@ class App:
 
 
 def _checked(embedder: Embedder | None) -> Embedder | None:
-    """Return the embedder. Raises `DefinitionError` for an invalid one, such as a name, which is a setting."""
+    """Return the embedder. Raises `DefinitionError` for an invalid one, such as a name: names belong in settings."""
     if embedder is None:
         return None
     name = getattr(embedder, "name", None)

@@ -1,4 +1,4 @@
-"""Puts a runtime together from its parts."""
+"""Assembly of a runtime from its parts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shared:
-    """Parts that most of a runtime's nouns share."""
+    """Parts that most services of a runtime share."""
 
     parts: Parts
     services: Services
@@ -209,7 +209,7 @@ def assemble(
 
 
 def _unready(settings: Settings, motor: Motor) -> str | None:
-    """Return why this node of a cluster executes no runs at the moment, or None."""
+    """Return the reason why this node of a cluster currently executes no runs, or None."""
     if not settings.executes_in_cluster or motor.driving:
         return None
     return motor.unready if isinstance(motor, LeaseMotor) else NO_HEARTBEAT
@@ -223,7 +223,7 @@ def _pending(shared: _Shared, drainer: RunWorker) -> PendingCalls:
 
 
 def _toolkit_parts(shared: _Shared, equipment: BuiltinTools) -> ToolkitParts:
-    """Return the parts of the toolkits that are given to loops of others."""
+    """Return the parts of the toolkits for agent loops outside this runtime."""
     parts = shared.parts
     return ToolkitParts(
         store=parts.store,
@@ -247,7 +247,7 @@ def _toolkit_parts(shared: _Shared, equipment: BuiltinTools) -> ToolkitParts:
 def _semantics(parts: Parts) -> "Semantics | None":
     if parts.embedder is None:
         return None
-    module = import_module("toolwright.runtime.agents.semantics")  # by name: few apps have an embedder
+    module = import_module("toolwright.runtime.agents.semantics")  # lazily: few apps have an embedder
     semantics: Semantics = module.Semantics(parts.store, parts.embedder, parts.clock, parts.new_id)
     return semantics
 
@@ -314,7 +314,7 @@ def _drainer(
     offers: Offers,
     inline_wait: float,
 ) -> RunWorker:
-    """Return the worker of runs, with everything that it calls."""
+    """Return the worker of runs, with all its dependencies."""
     parts, settings, keeper, environment = shared.parts, shared.settings, shared.keeper, shared.environment
     store = parts.store
     subagents = Subagents(shared.services, shared.agents, shared.child_start, settings.max_subagent_depth)

@@ -1,4 +1,4 @@
-"""Apps as a command names them: `module:app`, or a configuration file of agents, people and spaces as JSON (API §2)."""
+"""Apps as named in a command: `module:app`, or a configuration file of agents, people and spaces as JSON (API §2)."""
 
 import hashlib
 import json
@@ -60,11 +60,11 @@ def find_app(target: str | None) -> App:
 
 
 def load_app(target: str) -> App:
-    """Return the app of `module:app`, or of `module` if it is called `app`; the current folder is searched first.
+    """Return the app of `module:app`, or of `module` if its name is `app`; the current folder is searched first.
 
-    `module:agent` is an app of that agent alone.
+    `module:agent` is an app with only that agent.
 
-    Raises `DefinitionError`, in one sentence, where there is no such module or app, or the module fails.
+    Raises `DefinitionError`, with a one-sentence message, if the module or app does not exist, or the module fails.
     """
     name, _, path = target.partition(":")
     if name.endswith(".py") or "/" in name:
@@ -88,12 +88,12 @@ def _module(name: str) -> ModuleType:
                 f"There is no module {name!r}, neither in this folder nor among the installed packages."
             ) from error
         raise _broken(name, error) from error
-    except (Exception, SystemExit) as error:  # a user's module may raise anything
+    except (Exception, SystemExit) as error:  # a user's module can raise anything
         raise _broken(name, error) from error
 
 
 def _broken(name: str, error: BaseException) -> DefinitionError:
-    """Return the error that a module raised, with the place in its own code."""
+    """Return the error for an exception raised by a module, with the position in its own code."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -160,7 +160,7 @@ class AgentEntry(Form):
 
 
 class EntityEntry(Form):
-    """A person, identified by the `externalId`."""
+    """A person, identified by `externalId`."""
 
     type: Literal["human"]
     external_id: Annotated[NonEmptyText, Field(max_length=LONGEST_EXTERNAL_ID)]
@@ -178,12 +178,12 @@ class SpaceEntry(Form):
 
     @property
     def key(self) -> str:
-        """The space's id: without one of its own it follows from the name, and is the same at every start."""
+        """The space's id. If none is given, it is derived from the name, and the same at every start."""
         return self.id or f"spc_{hashlib.sha256(self.name.encode()).hexdigest()[:20]}"
 
 
 class ConfigFile(Form):
-    """A whole file."""
+    """A complete configuration file."""
 
     agents: list[AgentEntry]
     entities: list[EntityEntry] = Field(default_factory=list[EntityEntry])
@@ -191,12 +191,12 @@ class ConfigFile(Form):
 
 
 def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
-    """Read the file. Raises `DefinitionError`, one line that names every fault by its path."""
+    """Read the file. Raises `DefinitionError`, whose one-line message names every error by its path."""
     try:
         content: object = json.loads(
             path.read_text(encoding="utf-8-sig"), parse_constant=_constant, object_pairs_hook=_once
         )
-        refuse_halves(cast("JSON", content))  # as it was parsed
+        refuse_halves(cast("JSON", content))  # unchanged since parsing
     except HalfCharacter as error:
         raise file_error(path, [_error_at(error.path, HALF)]) from None
     except OSError as error:
@@ -219,7 +219,7 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
 
 
 def file_error(path: Path, errors: Sequence[ErrorDetail]) -> DefinitionError:
-    """Return all errors as one line."""
+    """Return all errors as one error with a single-line message."""
     problems = "; ".join(f"{error['path']} {error['message']}".strip().rstrip(".") for error in errors)
     return DefinitionError(sentence(f"{path.name}: {' '.join(problems.split())}"))
 
@@ -240,14 +240,12 @@ def _agent_errors(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> l
 
 
 def _with_apis(file: ConfigFile, folder: Path) -> tuple[ConfigFile, list[ErrorDetail]]:
-    """Return the file with the tools of the OpenAPI documents that its agents name, and the errors of these."""
+    """Return the file with the tools of its agents' OpenAPI documents, and the errors of these documents."""
     agents: list[AgentEntry] = []
     errors: list[ErrorDetail] = []
     for number, entry in enumerate(file.agents):
         try:
-            config = cast(
-                "dict[str, JsonValue]", with_apis_of_file(entry.config, folder)
-            )  # an object, as it was
+            config = cast("dict[str, JsonValue]", with_apis_of_file(entry.config, folder))  # still an object
             agents.append(entry.model_copy(update={"config": config}))
         except InvalidConfiguration as error:
             place = f"agents.{number}.config"
@@ -287,7 +285,7 @@ def _error_at(path: tuple[int | str, ...], message: str) -> ErrorDetail:
     return {"path": ".".join(map(str, path)) or "The file", "message": message}
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:  # JSON as it is parsed
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:  # parsed JSON
     result = dict(pairs)
     if len(result) < len(pairs):
         raise ValueError("an object has a duplicate key")
@@ -301,8 +299,8 @@ def _constant(name: str) -> NoReturn:
 class ConfigApp(App):
     """An empty app whose runtimes first apply a configuration file.
 
-    Unchanged entries are not written again; entries of the journal that are not in the file are kept. It is a subclass,
-    since the server opens an app's runtime.
+    Unchanged entries are not written again; entries of the journal that are not in the file are kept. It is a subclass
+    because the server opens the runtime through the app.
     """
 
     def __init__(self, path: Path) -> None:
@@ -320,14 +318,14 @@ class ConfigApp(App):
         memory: MemoryJournal | None = None,
         motor: Callable[[Store, Clock], Motor] | None = None,
     ) -> AsyncGenerator[Runtime]:
-        """Run the app, with everything that the file names."""
+        """Open the runtime and apply the file to it."""
         async with super().runtime(settings, grace=grace, memory=memory, motor=motor) as runtime:
             await apply(self._config, runtime, self._path)
             yield runtime
 
 
 def _agents(config: ConfigFile) -> Iterator[Agent]:
-    """Yield the agents that the file declares. Errors in one are reported when the file is applied."""
+    """Yield the agents that the file declares. Their errors are reported when the file is applied."""
     for entry in config.agents:
         with suppress(DefinitionError):
             yield read_agent(

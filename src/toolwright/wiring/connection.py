@@ -1,4 +1,4 @@
-"""Connections of the server: bounded, refused in JSON, cut off where they are stuck or no request comes."""
+"""Connections of the server: limited in number, rejected with JSON errors, closed if stuck or idle."""
 
 import asyncio
 import logging
@@ -16,18 +16,19 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.web.answers import CUT, answer
 
 _AT_ONCE = struct.pack("ii", 1, 0)
-HEAD_GRACE = 30.0  # seconds in which the head of a request must have come
-WRITE_GRACE = 30.0  # seconds within which a reader must take what waits for it, or `LEAST_READ` of it
+HEAD_GRACE = 30.0  # seconds within which the head of a request must arrive
+WRITE_GRACE = 30.0  # seconds within which a client must read its pending data, or `LEAST_READ` of it
 LEAST_READ = 64 * 1024  # bytes
-LOG_EVERY = 1.0  # seconds between two lines of the log about the same flood
+LOG_EVERY = 1.0  # seconds between two log lines about the same flood
 log = logging.getLogger("toolwright.serve")
 
 
 class Connections:
-    """Bounds the open connections, in all and of one address, so that files are left for everything else.
+    """Limits the number of open connections, in total and per address, so that file descriptors remain for other uses.
 
-    Where a new connection would be one too many, the one is closed that has been idle for longest: of its own address
-    if that has its share, otherwise of the address with the most. Without an idle one the new connection is closed.
+    If a new connection would exceed the limit, the longest idle connection is closed: one of its own address if that
+    has used its share, otherwise one of the address with the most connections. If none is idle, the new connection is
+    closed.
     """
 
     def __init__(self, most: int, most_per_address: int) -> None:
@@ -38,7 +39,7 @@ class Connections:
         self._logged_at = -LOG_EVERY
 
     def add(self, connection: "Connection") -> bool:
-        """Count a new connection; False if it has to be closed."""
+        """Count a new connection. Returns False if it has to be closed."""
         connections = self._by_address.setdefault(connection.address, OrderedDict())
         crowded: OrderedDict[Connection, None] | None = None
         if len(connections) >= self._most_per_address:
@@ -53,13 +54,13 @@ class Connections:
         return True
 
     def use(self, connection: "Connection") -> None:
-        """Note that a request has come: the connection is now the last one to be closed."""
+        """Record that a request has arrived: the connection is now the last to be closed."""
         connections = self._by_address.get(connection.address)
         if connections is not None and connection in connections:
             connections.move_to_end(connection)
 
     def remove(self, connection: "Connection") -> None:
-        """Forget a connection that is closed, or has become a web socket."""
+        """Remove a connection that is closed, or has become a web socket."""
         connections = self._by_address.get(connection.address)
         if connections is None or connection not in connections:
             return
@@ -69,7 +70,7 @@ class Connections:
             del self._by_address[connection.address]
 
     def _close_idle(self, connections: "OrderedDict[Connection, None]") -> bool:
-        """Close the connection that has been idle for longest; False if all are in use."""
+        """Close the longest idle connection. Returns False if all are in use."""
         self._warn(len(connections), next(iter(connections), None))
         idle = next((each for each in connections if each.is_idle), None)
         if idle is None:
@@ -91,8 +92,9 @@ class Connections:
 
 
 class Connection(H11Protocol):
-    """uvicorn's own, with what it has no hooks for; of its two kinds the one that every installation has."""
+    """uvicorn's connection class, extended where it has no hooks. h11 is the always installed implementation."""
 
+    # as in uvicorn
     def __init__(
         self,
         *args: Any,
@@ -100,7 +102,7 @@ class Connection(H11Protocol):
         write_grace: float = WRITE_GRACE,
         head_grace: float = HEAD_GRACE,
         **kwargs: Any,
-    ) -> None:  # uvicorn's own
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._bounds = bounds
         self._head_grace = head_grace
@@ -112,7 +114,7 @@ class Connection(H11Protocol):
         self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Start waiting for a request of a new connection."""
+        """Start the timeout for the first request of a new connection."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         if not self._bounds.add(self):
@@ -173,7 +175,7 @@ class Connection(H11Protocol):
         await self._inner(scope, receive, send)
 
     def _cut(self) -> None:
-        """Discard unsent data, in the kernel too: it would stay there as long as the client does not read it."""
+        """Discard unsent data, also in the kernel, which would otherwise keep it until the client reads it."""
         connected = self.transport.get_extra_info("socket")
         if connected is not None:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
@@ -207,10 +209,10 @@ class Connection(H11Protocol):
 
 
 def _send_at_once(transport: asyncio.Transport) -> None:
-    """Disable Nagle's algorithm, so that small responses are sent at once.
+    """Disable Nagle's algorithm, so that small responses are sent immediately.
 
-    asyncio sets this only on sockets that say they are TCP; those that a listener was made for by
-    `socket.create_server` do not.
+    asyncio sets this only on sockets whose protocol is TCP; sockets accepted by a listener of `socket.create_server` do
+    not report it.
     """
     accepted = transport.get_extra_info("socket")
     if accepted is not None and accepted.family in (socket.AF_INET, socket.AF_INET6):

@@ -1,4 +1,4 @@
-"""The journal from outside: its revision, its migration, and whether a process drives it."""
+"""The journal from outside: its revision, its migration, and whether a process executes its runs."""
 
 import asyncio
 import shutil
@@ -35,10 +35,10 @@ _POSTGRES = "toolwright.adapters.store.postgres"
 
 
 async def revision(settings: Settings, *, locks: bool = False) -> str | None:
-    """Return the database's revision, or None if it has no tables yet, or is an SQLite file that is not there.
+    """Return the database's revision, or None if it has no tables yet, or its SQLite file does not exist.
 
     Raises `StoreError` if it cannot be read, if newer code has migrated it so that this code cannot use it, or if this
-    process `locks` it and reaches it through a connection pooler.
+    process `locks` it but reaches it through a connection pooler.
     """
     path = settings.sqlite_path
     revisions: tuple[str | None, str | None] = HEAD, None  # of a journal in memory
@@ -51,7 +51,7 @@ async def revision(settings: Settings, *, locks: bool = False) -> str | None:
 
 
 async def upgrade(settings: Settings) -> str:
-    """Bring the database to the newest revision and return it; an SQLite file is made if need be.
+    """Migrate the database to the newest revision and return the revision. Creates an SQLite file if needed.
 
     A database migrated by a newer version is unchanged.
     """
@@ -64,19 +64,19 @@ async def upgrade(settings: Settings) -> str:
 
 
 def remains_usable(revision: str) -> bool:
-    """Return whether processes of the version at that revision can use the database once it is upgraded."""
+    """Return whether processes of the version at that revision can use the database after the upgrade."""
     return revision >= LEAST
 
 
 def steps(revision: str | None) -> list[tuple[str, str]]:
-    """Return the migrations that a database at this revision needs, each with a sentence about what it brings."""
+    """Return the migrations that a database at this revision needs, each with a sentence that describes it."""
     return steps_after(revision)
 
 
 async def shrinkable(settings: Settings) -> str | None:
-    """Rewrite an SQLite file of an earlier version so that it shrinks; return what was done or is in the way.
+    """Rewrite an SQLite file of an earlier version so that it can shrink. Return what was done or what prevents it.
 
-    None if there is nothing to do. Raises `StoreError`.
+    Returns None if there is nothing to do. Raises `StoreError`.
     """
     path = settings.sqlite_path
     if path is None or await asyncio.to_thread(is_shrinkable, path):
@@ -97,7 +97,7 @@ async def shrinkable(settings: Settings) -> str | None:
 
 
 async def executors(settings: Settings) -> str | None:
-    """Return a clause that names the processes that execute the runs at the moment, or None if none does."""
+    """Return a clause that names the processes currently executing runs, or None if there are none."""
     path = settings.sqlite_path
     if _in_memory(settings) or (path is not None and not beside(path, "lock").exists()):
         return None
@@ -117,9 +117,9 @@ async def executors(settings: Settings) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The nodes of a database and how much waits, at the time `now` of the database's clock.
+    """The nodes of a database and its pending work, at the time `now` of the database's clock.
 
-    With `is_locked` a process without a cluster executes the runs.
+    `is_locked` is true if a process without a cluster executes the runs.
     """
 
     nodes: Sequence[Node] = ()
@@ -129,19 +129,19 @@ class Cluster:
 
     @property
     def living(self) -> list[Node]:
-        """Return the nodes that have had a heartbeat lately."""
+        """Return the nodes with a recent heartbeat."""
         return [node for node in self.nodes if node.is_alive(self.now)]
 
 
 async def cluster(settings: Settings) -> Cluster:
-    """Return the nodes of the cluster and how much waits, whatever files and keys this process has."""
+    """Return the nodes of the cluster and the pending work, regardless of this process's files and keys."""
     if not settings.database_url.startswith("postgres"):
         return Cluster(now=datetime.now(UTC))
     if await revision(settings) is None:
         return Cluster(now=datetime.now(UTC))  # an empty database stays empty
 
     def ignore(_: Sequence[Event]) -> None:
-        """Do nothing: no unit is committed."""
+        """Do nothing: no units are committed."""
 
     opening = _postgres("opening")
     store: Store = await opening.open_postgres(settings.database_url, ignore, is_node=True)
@@ -170,7 +170,7 @@ def _in_memory(settings: Settings) -> bool:
 
 def _postgres(part: str) -> Any:  # a module loaded by name has no static type
     try:
-        return import_module(f"{_POSTGRES}.{part}")  # by name: asyncpg is there only with the extra
+        return import_module(f"{_POSTGRES}.{part}")  # lazily: asyncpg is installed only with the extra
     except ImportError as error:
         raise missing_extra("A journal on Postgres", "postgres", error) from error
 

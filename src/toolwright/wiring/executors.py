@@ -33,7 +33,7 @@ def api_reader(settings: Settings) -> ReadApi:
 
 
 class HttpTools:
-    """The executor of everything that goes over HTTP, as the settings have it."""
+    """The executor of all calls over HTTP, configured by the settings."""
 
     def __init__(self, settings: Settings, telemetry: Telemetry | None = None) -> None:
         self._settings = settings
@@ -43,9 +43,8 @@ class HttpTools:
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
         """Return the result of the call's request."""
         if self._executor is None:
-            module = import_module(
-                "toolwright.adapters.executors.http"
-            )  # by name: an app may have no such tool
+            # lazily: an app may have no such tool
+            module = import_module("toolwright.adapters.executors.http")
             executor: HttpExecutor = module.HttpExecutor(
                 allow=self._settings.http_allow,
                 max_answer=self._settings.max_http_answer,
@@ -63,17 +62,17 @@ class HttpTools:
 
 
 class LazyMcp:
-    """The MCP servers of the runtime, and the executor of their tools, as the settings have them."""
+    """The MCP servers of the runtime, and the executor of their tools, configured by the settings."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._connections: Any = None  # made when the extra is loaded
+        self._connections: Any = None  # created when the extra is loaded
         self._executor: Executor | None = None
 
     async def _load(self) -> McpServers:
         if self._connections is not None:
             return self._connections
-        try:  # in a thread: the SDK takes some tenths of a second
+        try:  # in a thread: importing the SDK takes some tenths of a second
             servers = await asyncio.to_thread(import_module, "toolwright.adapters.mcp.servers")
             executor = await asyncio.to_thread(import_module, "toolwright.adapters.mcp.executor")
         except ModuleNotFoundError as error:
@@ -124,11 +123,11 @@ class LazyMcp:
     async def answer_task(
         self, target: McpTarget, task_id: str, answers: Mapping[str, JSON], session: str | None = None
     ) -> None:
-        """Hand in answers to the questions of a task."""
+        """Submit answers to the questions of a task."""
         await (await self._loaded()).answer_task(target, task_id, answers, session)
 
     async def cancel_task(self, target: McpTarget, task_id: str, session: str | None = None) -> None:
-        """Ask the server to stop a task."""
+        """Request the cancellation of a task."""
         await (await self._loaded()).cancel_task(target, task_id, session)
 
     async def aclose(self) -> None:
@@ -149,7 +148,7 @@ _PLACES = {"typescript": _DENO, "javascript": _DENO, "python": _MONTY}
 
 
 class CodeSandbox:
-    """The `Sandbox` port for all languages. `load` finds modules by their names."""
+    """The `Sandbox` port for all languages. `load` imports modules by name."""
 
     def __init__(
         self, limits: CodeLimits | None = None, load: Callable[[str], ModuleType] = import_module
@@ -159,7 +158,7 @@ class CodeSandbox:
         self._loaded: dict[str, Sandbox] = {}
 
     def start(self, source: str, options: CodeOptions) -> CodeHandle:
-        """Run the code. Raises `InvalidRequest`, or `MissingExtra` where the language's library is not installed."""
+        """Run the code. Raises `InvalidRequest`, or `MissingExtra` if the language's library is not installed."""
         options = read_options(options)
         module, name = _PLACES[options.language]
         if module not in self._loaded:
@@ -167,7 +166,7 @@ class CodeSandbox:
         return self._loaded[module].start(source, options)
 
     async def close(self) -> None:
-        """End all that runs."""
+        """End all running code."""
         for sandbox in self._loaded.values():
             await sandbox.close()
 

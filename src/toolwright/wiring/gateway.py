@@ -1,4 +1,4 @@
-"""An app served over HTTP."""
+"""HTTP server of an app."""
 
 import asyncio
 import ctypes
@@ -46,11 +46,11 @@ _LARGE = 1024 * 1024  # bytes
 
 
 def settle_memory() -> None:
-    """Take what was loaded at start-up out of the garbage collector's sight, and let it look less often.
+    """Exclude objects loaded at start-up from garbage collection, and collect less often.
 
-    A step of a run makes many short-lived values; with the default thresholds a third of its time went into
-    walking modules that never become garbage. For processes of our own (`serve`, `chat`), not for a program that
-    embeds a runtime: it is the program's decision there.
+    A step of a run creates many short-lived values; with the default thresholds a third of its time was spent
+    traversing modules that never become garbage. For our own processes (`serve`, `chat`), not for a program that embeds
+    a runtime, which decides for itself.
     """
     gc.collect()
     gc.freeze()
@@ -59,29 +59,31 @@ def settle_memory() -> None:
 
 
 def _give_back() -> None:
-    """Return freed large blocks to the system. glibc would keep those of up to 32 MB after the first
-    large body: a process stays as large as the largest bodies that it ever had at once.
+    """Configure glibc to return freed large blocks to the system.
+
+    By default it would keep blocks of up to 32 MB after the first large body: the process would stay as large as the
+    largest bodies it ever held at once.
     """
     if sys.platform == "linux":
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none, and gives back by itself
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none, and returns memory by itself
         if mallopt is not None:
             mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
-MOST_FILES = 65_536  # open files and sockets that `serve` asks the system for
+MOST_FILES = 65_536  # requested limit of open files and sockets
 MOST_CONNECTIONS = 10_000
 RESERVED_FILES = 256  # for the journal, files, models, tools and connections being accepted
-ACCEPTED_AT_ONCE = 100  # connections in one turn of the loop
+ACCEPTED_AT_ONCE = 100  # connections accepted per loop iteration
 KEEP_ALIVE_TIMEOUT = (
-    75  # seconds that an idle connection stays open: longer than clients and proxies keep theirs
+    75  # seconds that an idle connection stays open: longer than the usual timeout of clients and proxies
 )
-BACKLOG = 2048  # connections that wait to be accepted
+BACKLOG = 2048  # connections waiting to be accepted
 REQUEST_GRACE = 5  # seconds that requests in progress have to end when the server stops
 
 
 def raise_file_limit() -> None:
-    """Raise the soft limit of open files, as far as the hard one allows: each connection is a file."""
-    if resource is None:  # there is no such limit on Windows
+    """Raise the soft limit of open files as far as the hard limit allows: each connection is a file."""
+    if resource is None:  # Windows has no such limit
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
@@ -90,7 +92,7 @@ def raise_file_limit() -> None:
 
 
 def connections() -> Connections:
-    """Return the bounds of a server's connections: as many as files are left for, half of them of one address."""
+    """Return the connection limits of a server: as many as the open-file limit allows, half of them per address."""
     files = MOST_FILES
     if resource is not None:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -103,7 +105,7 @@ def gateway(app: App, settings: Settings) -> FastAPI:
     """Return the HTTP API of `toolwright serve` as an ASGI application, for a server of your choice.
 
     Its lifespan opens the runtime of the app. Open streams end on SIGINT and SIGTERM, even if the server waits for its
-    connections before it stops.
+    connections before stopping.
     """
     return open_gateway(lambda: app.runtime(settings), _options(app, settings))
 
@@ -120,9 +122,9 @@ async def serve(
 ) -> None:
     """Serve the app until SIGINT or SIGTERM, on `listener` or on a socket of `host` and `port` (0: any).
 
-    `ready` is called with the server's URL when it listens. In the end streams are closed at once, requests
-    have some seconds, and tool calls `grace` seconds. The process is taken to be the server's own: its garbage
-    collector is tuned (see `tuning`). Raises `CannotServe`, before the journal is opened.
+    `ready` is called with the server's URL when it listens. On shutdown, streams are closed immediately, requests have
+    a few seconds to end, and tool calls `grace` seconds. The server assumes that it owns the process: it tunes the
+    garbage collector (see `settle_memory`). Raises `CannotServe` before the journal is opened.
     """
     bound = listener or listen(host, port)
     with bound:
@@ -156,9 +158,9 @@ async def _watching_agents(runtime: Runtime, settings: Settings) -> AsyncGenerat
 
 
 class Server(uvicorn.Server):
-    """A uvicorn that ends open streams when it stops, and leaves with a normal end after a signal.
+    """A uvicorn server that ends open streams when it stops, and exits normally after a signal.
 
-    A subclass, since uvicorn has no hooks for either.
+    A subclass, because uvicorn has no hooks for this.
     """
 
     def __init__(
@@ -194,9 +196,9 @@ class Server(uvicorn.Server):
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then say so."""
+        """Listen, then report the URL."""
         await super().startup(sockets)
-        self._listener.listen(BACKLOG)  # uvicorn has made it as short as what is accepted at once
+        self._listener.listen(BACKLOG)  # uvicorn sets it to the number of connections accepted at once
         if self._ready is not None:
             self._ready(url_of(self._listener))
 
@@ -256,20 +258,20 @@ def _mcp(app: App) -> OpenPart:
 
 
 def _scripts(settings: Settings) -> frozenset[str] | None:
-    """Return any free port if every caller is on this machine, or the port that the operator has chosen."""
+    """Return the model script that agents configured over HTTP may use, or None for any if the server has no keys."""
     return frozenset({settings.model or ""}) if settings.keyed else None
 
 
 def _verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
     if settings.jwt_secret is None and settings.jwt_jwks_url is None:
         return None
-    people = import_module("toolwright.wiring.people")  # by name: its libraries take 7 MB
+    people = import_module("toolwright.wiring.people")  # lazily: its libraries take 7 MB
     verifier: TokenVerifier | None = people.verifier(settings, clock)
     return verifier
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there (0: on any port), as `serve` makes it. Raises `CannotServe`."""
+    """Return a socket that listens on the address (port 0: any port), as `serve` creates it. Raises `CannotServe`."""
     try:
         family, *_, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -1,4 +1,4 @@
-"""Models by name, each made once, without holding up the event loop; models of pydantic-ai's own; and the embedder."""
+"""Models by name, each created once, without blocking the event loop; pydantic-ai's model objects; and the embedder."""
 
 import asyncio
 import os
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from toolwright.web.options import OpenPart
 
 KEY, BASE_URL, OPENAI = "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1"
-"""Variables that the provider's own library reads for models, and where the provider is without the second."""
+"""Variables that the provider's library reads for models, and the default of the second."""
 
 
 class NamedModels:
-    """The `Models` port: importing a provider's library takes seconds, so it is done in a thread."""
+    """The `Models` port. Importing a provider's library takes seconds, so it happens in a thread."""
 
     def __init__(self) -> None:
         self._resolver = Resolver()
@@ -34,7 +34,7 @@ class NamedModels:
         if isinstance(model, str):
             return await self._cached_model(model)
         if hasattr(model, "respond"):
-            return cast("Model", model)  # it has our one method
+            return cast("Model", model)  # it has our only method
         return self._wrap(model)
 
     async def aclose(self) -> None:
@@ -57,7 +57,7 @@ class NamedModels:
 
 
 class OneModel:
-    """The `Models` port that gives the same model for every other."""
+    """The `Models` port that always returns the same model."""
 
     def __init__(self, model: object) -> None:
         self._model = model
@@ -72,12 +72,12 @@ class OneModel:
 
 
 def models_of(model: object | None) -> NamedModels | OneModel:
-    """Return the models of an app, by name, or the given one in place of all."""
+    """Return the models of an app by name, or the given model in place of all."""
     return NamedModels() if model is None else OneModel(model)
 
 
 def open_mcp() -> ModuleType:
-    """Return the module of the MCP server. Raises `MissingExtra` where the SDK is not installed."""
+    """Return the module of the MCP server. Raises `MissingExtra` if the SDK is not installed."""
     try:
         import_module("mcp")
     except ImportError as error:
@@ -86,7 +86,7 @@ def open_mcp() -> ModuleType:
 
 
 def open_console(tool_uis: Sequence[ToolUI]) -> "OpenPart":
-    """Return the console with these components of the app. Raises `MissingExtra` where NiceGUI is not installed."""
+    """Return the console with these components of the app. Raises `MissingExtra` if NiceGUI is not installed."""
     try:
         import_module("nicegui")
     except ImportError as error:
@@ -95,11 +95,11 @@ def open_console(tool_uis: Sequence[ToolUI]) -> "OpenPart":
 
 
 def open_embedder(name: str) -> "OpenAIEmbedder":
-    """Return the embedder `openai:MODEL`. Raises `ModelRefused` if there is no key for its provider."""
+    """Return the embedder `openai:MODEL`. Raises `ModelRefused` if its provider's key is not set."""
     key = os.environ.get(KEY, "").strip()
     if not key:
         raise ModelRefused(f"The embedder {name!r} has no key: set the environment variable {KEY}.")
-    module = import_module("toolwright.adapters.models.embeddings")  # by name: few apps have an embedder
+    module = import_module("toolwright.adapters.models.embeddings")  # lazily: few apps have an embedder
     base_url = os.environ.get(BASE_URL, "").strip() or OPENAI
     embedder: OpenAIEmbedder = module.OpenAIEmbedder(name.partition(":")[2], key=key, base_url=base_url)
     return embedder

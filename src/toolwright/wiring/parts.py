@@ -1,4 +1,4 @@
-"""Parts of a runtime: the adapters that the settings name, defaults where one cannot be opened, and MemoryJournal."""
+"""Parts of a runtime: the adapters selected by the settings, fallbacks if one cannot be opened, and MemoryJournal."""
 
 import asyncio
 import logging
@@ -66,14 +66,14 @@ class MemoryJournal:
         self.cipher = MemoryCipher()
 
 
-FILES = 1.0  # seconds in which the files must answer whether they are those of another node
+FILES = 1.0  # seconds in which the file store must answer whether it is shared with another node
 
 log = logging.getLogger("toolwright.serve")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Everything that a runtime is made of."""
+    """All parts of a runtime."""
 
     store: Store
     motor: Motor
@@ -89,8 +89,8 @@ class Parts:
     close: Sequence[Callable[[], Awaitable[None]]] = ()
     inline_executors: Mapping[Kind, InlineExecutor] = field(default_factory=lambda: INLINE_EXECUTORS)
     telemetry: Telemetry | None = None
-    outage: Outage | None = None  # that the motor tells of too; else one of the runtime's own
-    lifespan: object = None  # what the app's lifespan has yielded
+    outage: Outage | None = None  # shared with the scheduler; None creates one
+    lifespan: object = None  # value yielded by the app's lifespan
     read_api: ReadApi = field(default_factory=lambda: api_reader(Settings()))
     mcp: McpServers = field(default_factory=lambda: LazyMcp(Settings()))
     abort_grace: float = ABORT_GRACE  # seconds between the abort signal and the cancellation of a handler
@@ -107,8 +107,8 @@ async def open_parts(
 ) -> Parts:
     """Return the parts that the settings name: a journal, its lock, the embedded scheduler.
 
-    A given embedder is used, a `model` replaces all others, and a journal in `memory` is used for settings with an
-    in-memory journal. `overrides` are of dependencies, `lifespan` is the value that the app's lifespan yielded.
+    A given `embedder` takes precedence, a `model` overrides all models, and `memory` is used if the settings name an
+    in-memory journal. `overrides` replace dependencies, `lifespan` is the value yielded by the app's lifespan.
     `make_motor` creates another scheduler.
     """
     opened = None
@@ -126,7 +126,7 @@ async def open_parts(
             "that they share."
         )
     if settings.files_url is not None and settings.files_folder is not None:
-        await files.probe()  # a folder that was named must be usable; a bucket is not waited for
+        await files.probe()  # a configured folder must be usable; buckets are checked later
     store, lock = await open_journal(settings, bus.publish, memory)
     await _check_key(settings, store)
     cipher = cipher_of(settings) if memory is None or settings.encryption_keys else memory.cipher
@@ -138,7 +138,7 @@ async def open_parts(
         except ToolwrightError:
             await store.close()
             raise
-        if not settings.work or make_motor is not None:  # a node compares its clock with each heartbeat
+        if not settings.work or make_motor is not None:  # a node compares clocks at each heartbeat
             follows = asyncio.create_task(clock.follow(store.now), name="toolwright-cluster-clock")
     outage = Outage(clock)
     cluster = bus if isinstance(bus, ClusterBus) else None
@@ -185,10 +185,10 @@ async def open_parts(
 
 
 def _bus(settings: Settings) -> MemoryBus:
-    """Return the bus of one process, or that of a process in a cluster."""
+    """Return the bus of a single process, or of a process in a cluster."""
     if settings.cluster is None:
         return MemoryBus()
-    relay: Relay  # those are loaded by name, for they need extras
+    relay: Relay  # loaded lazily, because they need extras
     if settings.cluster == "postgres":
         notifications = import_module("toolwright.adapters.store.postgres.notifications")
         relay = notifications.PostgresRelay(settings.database_url)
@@ -197,7 +197,7 @@ def _bus(settings: Settings) -> MemoryBus:
     return ClusterBus(relay, works=settings.work)
 
 
-def _nats_relay(servers: str, database_url: str) -> Any:  # by name: it needs an extra
+def _nats_relay(servers: str, database_url: str) -> Any:  # lazily: it needs an extra
     try:
         nats = import_module("toolwright.adapters.bus.nats")
     except ImportError as error:
@@ -208,7 +208,7 @@ def _nats_relay(servers: str, database_url: str) -> Any:  # by name: it needs an
 
 
 async def broker_error(settings: Settings) -> str | None:
-    """Return why the cluster's NATS servers cannot be reached, or None if one answers or there are none."""
+    """Return the reason why the cluster's NATS servers are unreachable, or None if one answers or there are none."""
     if settings.cluster is None or settings.cluster == "postgres":
         return None
     try:
@@ -229,7 +229,7 @@ def _motor(
     marker: str,
     check: Callable[[str], Awaitable[object]],
 ) -> Motor:
-    """Return the embedded scheduler, or that of a cluster's node."""
+    """Return the embedded scheduler, or the scheduler of a cluster's node."""
     concurrency, tell = settings.concurrency, None if cluster is None else cluster.wake
     if not (settings.work and isinstance(clock, ClusterClock)):
         lock = lock if settings.work else NeverLock()
@@ -244,7 +244,7 @@ def _motor(
         alike=alike(settings),
         clock_moved=clock.moved,
         check=check,
-    )  # by name: it needs the extra
+    )  # lazily: it needs the extra
     motor = LeaseMotor(store, clock, leases, concurrency=concurrency, outage=outage, tell=tell)
     if cluster is not None:
         cluster.woken = motor.woken_elsewhere
@@ -252,18 +252,19 @@ def _motor(
 
 
 def needs_worker(settings: Settings) -> bool:
-    """Return whether only other processes execute the runs of this process, and can be looked for."""
+    """Return whether this process's runs are executed only by other processes, which can be looked up."""
     return not settings.work and settings.database_url.startswith("postgres")
 
 
 async def worker_warning(
     settings: Settings, store: Store, keys: Sequence[str], files: Files, clock: Clock
 ) -> str | None:
-    """Return a warning if no living process can execute the runs of this process as it has begun them.
+    """Return a warning if no living process can execute the runs of this process.
 
-    None executes any, or a node that has started since has another encryption key or other files. Raises `StoreError`.
+    Either none executes runs, or a node that started later has another encryption key or other files. Raises
+    `StoreError`.
     """
-    # Loaded by name: it needs the extra.
+    # Loaded lazily, because it needs the extra.
     lock = import_module("toolwright.adapters.store.postgres.lock")
     seen = await lock.look_for_executors(settings.database_url)
     if not (seen.nodes or seen.is_locked):
@@ -279,12 +280,12 @@ async def _living(store: Store, clock: Clock) -> list[Node]:
 
 
 def warn_without_work(settings: Settings) -> None:
-    """Log that this process executes no runs, and why."""
+    """Log that this process executes no runs, and the reason."""
     if not settings.work:
         log.warning(
             "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on this database do."
         )
-    elif settings.cluster is None:  # a node says by itself why it cannot join
+    elif settings.cluster is None:  # a node logs itself why it cannot join
         log.warning(
             "Another process executes the runs of this database. This one takes over when that one ends."
         )
@@ -310,7 +311,7 @@ def _cluster_clock(database_url: str) -> ClusterClock:
 
 
 def clock_of(settings: Settings) -> Clock:
-    """Return the clock that the settings' runtime and its gateway share."""
+    """Return the clock shared by the settings' runtime and its gateway."""
     return SystemClock() if settings.cluster is None else _cluster_clock(settings.database_url)
 
 
@@ -324,15 +325,15 @@ async def _check_nodes(
     *,
     known_digest: str = "",
 ) -> str:
-    """Return the digest of bytes by which a node shows its files: those of the living nodes, or new ones.
+    """Return the digest of the bytes with which a node proves that it shares the files: the living nodes' or a new one.
 
-    The bytes of the digest `known` are in this process's files. Raises `DefinitionError` if this process, which is the
-    node `own` if it has joined, cannot run beside the living nodes.
+    This process's file store is known to have the bytes of `known_digest`. `own_id` is this process's node if it has
+    joined. Raises `DefinitionError` if this process cannot run together with the living nodes.
     """
     living = [node for node in await _living(store, clock) if node.id != own_id]
     for reason in await node_errors(living, keys, files, known_digest):
         raise DefinitionError(reason)
-    if own_id or not settings.work:  # once
+    if own_id or not settings.work:  # logged once
         for note in node_notes(living, settings):
             log.warning("%s", note)
     marker = next((node.files for node in living if node.files), "")
@@ -348,9 +349,9 @@ async def _check_nodes(
 async def node_errors(
     living: Sequence[Node], keys: Sequence[str], files: Files, known_digest: str = ""
 ) -> list[str]:
-    """Return why a process with these keys and files cannot run beside the living nodes, a sentence for each reason.
+    """Return the reasons, as sentences, why a process with these keys and files cannot join the living nodes.
 
-    The files have the bytes of the digest `known`.
+    The files are known to have the bytes of `known_digest`.
     """
     errors: list[str] = []
     markers = [*{node.files for node in living} - {"", known_digest}]
@@ -383,7 +384,7 @@ async def node_errors(
 
 
 def alike(settings: Settings) -> str:
-    """Return the settings that all processes of a cluster should have alike, as a node shows them.
+    """Return the settings that must be the same in all processes of a cluster, as published by a node.
 
     The secret keys are represented by two bytes of a digest, which reveal nothing.
     """
@@ -412,14 +413,14 @@ def node_notes(living: Sequence[Node], settings: Settings) -> list[str]:
 
 
 async def _has_file(files: Files, digest: str) -> bool:
-    """Return whether those bytes are there, or cannot be looked for at the moment."""
+    """Return whether the bytes exist, or cannot be looked up at the moment."""
     try:
-        async with asyncio.timeout(FILES):  # a node must join before it would be taken for dead
+        async with asyncio.timeout(FILES):  # a node must join before it is considered dead
             await files.get(digest)
     except NotFound:
         return False
     except (StoreError, TimeoutError):
-        pass  # it is shown by `/ready` and the doctor
+        pass  # reported by `/ready` and the doctor
     return True
 
 
@@ -428,9 +429,7 @@ def file_store(settings: Settings) -> Files:
     folder = settings.files_folder
     if folder is None and not (settings.files_url or "").startswith("s3://"):
         return MemoryFiles()
-    objects = import_module(
-        "toolwright.adapters.files.objects"
-    )  # by name: it loads when files are configured
+    objects = import_module("toolwright.adapters.files.objects")  # lazily: loaded when files are configured
     opened: Files = objects.open_bucket(settings.files_url) if folder is None else objects.open_folder(folder)
     return opened
 
@@ -440,9 +439,7 @@ def cipher_of(settings: Settings) -> Cipher:
     path = settings.sqlite_path
     if path is None and settings.database_url.startswith("memory:") and not settings.encryption_keys:
         return MemoryCipher()
-    fernet = import_module(
-        "toolwright.adapters.cipher.fernet"
-    )  # by name: cryptography takes its time to load
+    fernet = import_module("toolwright.adapters.cipher.fernet")  # lazily: importing cryptography is slow
     file = key_file(settings)
     cipher: Cipher = (
         fernet.FernetCipher(settings.encryption_keys) if file is None else fernet.KeyFileCipher(file)
@@ -451,13 +448,13 @@ def cipher_of(settings: Settings) -> Cipher:
 
 
 def key_file(settings: Settings) -> Path | None:
-    """Return the path of the key of an SQLite journal for which none is configured; None for any other."""
+    """Return the path of the key file of an SQLite journal without configured keys, or None for any other journal."""
     path = settings.sqlite_path
     return None if path is None or settings.encryption_keys else beside(path, "key")
 
 
 def check_exists(database: Path) -> None:
-    """Raise `NotFound` if the database does not exist, for commands to which an empty one is of no use."""
+    """Raise `NotFound` if the database does not exist, for commands that need an existing one."""
     if not database.is_file():
         raise NotFound(f"There is no database {str(database)!r}: name it in TOOLWRIGHT_DATABASE_URL.")
 
@@ -472,7 +469,7 @@ async def open_journal(
         return memory.store, NoLock()
     if path is None and settings.database_url.startswith("memory:"):
         return MemoryStore(publish), NoLock()
-    opening = import_module("toolwright.adapters.store.opening")  # by name: SQLAlchemy takes its time to load
+    opening = import_module("toolwright.adapters.store.opening")  # lazily: importing SQLAlchemy is slow
     if path is not None:
         return await opening.open_sqlite(path, publish), FileLock(path)
     url = settings.database_url
@@ -483,7 +480,7 @@ async def open_journal(
         locks=settings.executes_alone,
         connections=settings.database_connections,
     )
-    locks = import_module("toolwright.adapters.store.postgres.lock")  # by name: it needs the extra
+    locks = import_module("toolwright.adapters.store.postgres.lock")  # lazily: it needs the extra
     return store, locks.PostgresLock(url)
 
 
@@ -491,9 +488,9 @@ PAGE, MOST_LOGGED = 500, 20  # agents
 
 
 async def warn_about_agents(runtime: Runtime, models: Models, default_model: str | None) -> None:
-    """Log why an agent could not run: it has no model, or one that cannot be made. No model is asked anything.
+    """Log why agents cannot run: they have no model, or one that cannot be created. Sends no requests to models.
 
-    It takes seconds where libraries of providers are loaded, which the first runs need not do then.
+    It takes seconds if providers' libraries have to be loaded; the first runs then start faster.
     """
     count = 0
     async for problem in _unusable(runtime, models, default_model):
@@ -513,7 +510,7 @@ async def _unusable(runtime: Runtime, models: Models, default_model: str | None)
             try:
                 model = (await runtime.agents.active(agent.id)).model or default_model
             except NotFound:
-                continue  # deleted meanwhile
+                continue  # deleted in the meantime
             except ToolwrightError as error:
                 yield f"The agent {agent.name!r} cannot run: {error.message}"
                 continue

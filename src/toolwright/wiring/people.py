@@ -1,4 +1,4 @@
-"""Verifiers of persons' tokens: loaded only where settings ask for them, for the libraries that they need."""
+"""Verifiers of people's tokens: loaded only if configured, because of the libraries that they need."""
 
 from toolwright.core.ports import Clock
 from toolwright.web.auth.access import TokenVerifier
@@ -13,7 +13,7 @@ from toolwright.wiring.settings import Settings
 
 
 def verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
-    """Return the verifier of tokens of a shared secret, or of an identity provider."""
+    """Return the verifier of tokens signed with a shared secret, or by an identity provider."""
     expected = ExpectedClaims(
         claim=settings.jwt_entity_claim, audience=settings.jwt_audience, issuer=settings.jwt_issuer
     )

@@ -1,4 +1,4 @@
-"""Saved requests (S1 `_delegate`): the JSON files of a folder, read when the app is made."""
+"""Saved requests (S1 `_delegate`): the JSON files of a folder, read when the app is created."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ _AT = datetime.fromtimestamp(0, UTC)  # of messages that are not shown
 
 
 def read_saved_requests(folder: Path) -> Mapping[str, RequestForm]:
-    """Return the requests of a folder tree, by their paths without `.json`: `summary`, `team/review`.
+    """Return the requests in a folder tree, by path without `.json`: `summary`, `team/review`.
 
     Raises `DefinitionError` naming the file that is invalid, too large or outside the folder.
     """
@@ -37,7 +37,7 @@ def read_saved_requests(folder: Path) -> Mapping[str, RequestForm]:
 
 
 def check_saved_requests(catalog: Catalog) -> None:
-    """Raise `DefinitionError` for a saved request that does not fit the app."""
+    """Raise `DefinitionError` if a saved request does not fit the app."""
     if ANONYMOUS in catalog.requests:
         raise DefinitionError(
             f"No saved request may be named {ANONYMOUS!r}, which is reserved for requests without a file."
@@ -55,7 +55,7 @@ def check_saved_requests(catalog: Catalog) -> None:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """Yield the files of the folder tree, without hidden ones, which belong to editors or the system."""
+    """Yield the files of the folder tree, except hidden ones, which belong to editors or the system."""
     count = 0
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]

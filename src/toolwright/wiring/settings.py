@@ -1,4 +1,4 @@
-"""Settings: from the environment (prefix `TOOLWRIGHT_`), or given in Python; and what each variable means."""
+"""Settings: from the environment (prefix `TOOLWRIGHT_`), or given in Python; and the meaning of each variable."""
 
 import base64
 import os
@@ -51,7 +51,7 @@ def file_variable(setting: str) -> str:
 
 
 def setting_errors(error: ValidationError, settings: Sequence[str]) -> str:
-    """Faults, a sentence for each setting; never with its value, which may be a secret."""
+    """Return the errors, one sentence per setting. Values are never included, because they can be secrets."""
     return " ".join(
         _sentence(each["loc"], each["type"], form_error(each), settings) for each in error.errors()
     )
@@ -85,27 +85,26 @@ def _nearest_name(name: str, known_names: Sequence[str], same: int = 0) -> str:
 
 MEMORY = "memory://"
 OUTAGE = timedelta(minutes=10)
-"""Time that a run waits for its model, unless `max_outage` is set."""
+"""Default time that a run waits for its model, unless `max_outage` is set."""
 SHORTEST_KEY = 16  # characters
-SHORTEST_SECRET = 32  # bytes: as many as HS256 mixes in (RFC 7518 §3.2)
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # of two letters or more: one is a drive of Windows
+SHORTEST_SECRET = 32  # bytes: the output size of HS256's hash (RFC 7518 §3.2)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two or more letters: a single one is a Windows drive
 _STORE = re.compile(r"s3://[^/]|file:///|memory://$")
 _NODE = re.compile(r"https?://[^/?#@\s]+/?")
 _EMBEDDER = re.compile(r"openai:[^\s\x00-\x1f]+")
-_ORIGIN = re.compile(
-    r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
-)  # as browsers send it
+# as browsers send it
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 Names = Annotated[tuple[str, ...], NoDecode]
 SECRETS = ("database_url", "encryption_keys", "secret_keys", "jwt_secret", "sentry_dsn")
 """Settings that hold a secret. Each can be read from a file, which `TOOLWRIGHT_<NAME>_FILE` names."""
-_LARGEST_SECRET = 64 * 1024  # bytes of such a file
+_LARGEST_SECRET = 64 * 1024  # maximum bytes of such a file
 
 
 class _SecretFiles(PydanticBaseSettingsSource):
-    """Settings source: values read from files, as Docker and Kubernetes mount secrets."""
+    """Settings source: values read from files, as mounted by Docker and Kubernetes for secrets."""
 
-    def __call__(self) -> dict[str, Any]:  # the values of settings, which are validated afterwards
-        """Read the files that the environment names, but for settings given in Python."""
+    def __call__(self) -> dict[str, Any]:  # the values are validated afterwards
+        """Read the files that the environment names, except for settings given in Python."""
         environment = {name.upper(): each for name, each in os.environ.items()}
         paths = {name: environment.get(file_variable(name), "").strip() for name in SECRETS}
         return {
@@ -115,19 +114,19 @@ class _SecretFiles(PydanticBaseSettingsSource):
         }
 
     def get_field_value(self, field: object, field_name: str) -> tuple[Any, str, bool]:
-        """Return no value: all files are read at once."""
+        """Return no value, because all files are read at once."""
         return None, field_name, False
 
 
 def _secret_in(path: Path, setting: str, environment: Mapping[str, str]) -> str:
     """Return the text of the file without the line breaks at its end; its lines are the items of a list.
 
-    Raises `DefinitionError` if the file cannot be read, or the variable of the setting is set too.
+    Raises `DefinitionError` if the file cannot be read, or if the setting's own variable is also set.
     """
     name = file_variable(setting)
     if environment.get(variable(setting), "").strip():
         raise DefinitionError(f"Set {variable(setting)} or {name}, not both.")
-    if path.exists() and not (path.is_file() or path.is_dir()):  # opening a FIFO would wait for its writer
+    if path.exists() and not (path.is_file() or path.is_dir()):  # opening a FIFO would block
         raise DefinitionError(f"{name}: {str(path)!r} is not a file.")
     try:
         with path.open("rb") as file:
@@ -143,11 +142,11 @@ def _secret_in(path: Path, setting: str, environment: Mapping[str, str]) -> str:
 
 
 def _by_name(cls: type[S]) -> type[S]:
-    """Refuse values without a name, which pydantic-settings takes for something else."""
+    """Reject positional arguments, which pydantic-settings would misinterpret."""
     signature = cls.__init__
 
     @wraps(signature)
-    def init(self: S, *values: object, **named: Any) -> None:  # whatever the caller gave
+    def init(self: S, *values: object, **named: Any) -> None:  # any input
         if values:
             raise DefinitionError(
                 "Settings must be given by name, as in tw.Settings(database_url='sqlite:///journal.db')."
@@ -170,58 +169,60 @@ class Settings(BaseSettings):
         database_url: The journal: `sqlite:///PATH`, `postgresql://…` or `memory://`. Default:
             `sqlite:///toolwright.db`.
         database_connections: Maximum number of connections to Postgres, 2 or more, half of them for reads. Default: 20.
-        cluster: How the processes that execute the runs of one Postgres database send each other messages: `postgres`
-            (by that database), or the URLs of NATS servers (`nats://…`). Default: None, one process executes all runs.
+        cluster: Message transport between the processes that execute the runs of one Postgres database: `postgres`
+            (through that database), or the URLs of NATS servers (`nats://…`). Default: None, one process executes all
+            runs.
         node_url: `http(s)://` address at which other processes of the cluster reach this one. Default: None.
         work: Whether the process executes runs. If False, it only serves requests. Default: True.
         files_url: The file store: a folder, `file:///PATH`, `s3://BUCKET/PREFIX` or `memory://`. Default: None, which
             is a folder next to an SQLite database, `toolwright.files` with Postgres, memory with `memory://`.
         encryption_keys: Fernet keys for secrets. The first encrypts, all decrypt. Default: none; an SQLite journal then
-            creates a key file, and one on Postgres rejects secrets.
+            creates a key file, and a Postgres journal rejects secrets.
         secret_keys: Keys of services, 16 characters or more: `KEY` with all rights, or `name(scope)=KEY` with the scope
             `metrics`, `read` or `all`. Default: none. Without any keys every caller on this machine has all rights, and
-            the server listens on no other address.
+            the server only listens on this machine.
         public_keys: Keys of applications that people use; people's tokens must be verifiable. Default: none.
-        jwt_secret: Secret that people's tokens are signed with (HS256), 32 bytes or more. Default: None.
-        jwt_jwks_url: `https://` URL of the public keys that people's tokens are signed with, instead of `jwt_secret`.
-            Default: None.
-        jwt_entity_claim: The claim that has a person's external id. Default: `sub`.
+        jwt_secret: Secret with which people's tokens are signed (HS256), 32 bytes or more. Default: None.
+        jwt_jwks_url: `https://` URL of the public keys that verify people's tokens, instead of `jwt_secret`. Default:
+            None.
+        jwt_entity_claim: The claim with a person's external id. Default: `sub`.
         jwt_audience: Required audience (`aud`) of tokens. Default: None, any.
         jwt_issuer: Required issuer (`iss`) of tokens. Default: None, any.
         cors_origins: Origins of web pages that may call the server, or `*` alone. Default: none.
-        model: Model of the prompts that name none, such as `openai:gpt-5`. Default: None.
+        model: Model of the prompts without their own, such as `openai:gpt-5`. Default: None.
         embedder: Model that embeds passages, so that agents also find them by meaning, such as
             `openai:text-embedding-3-small`. Default: None, search by keywords only.
         max_steps: Maximum number of model calls in a run, unless its side sets `max_steps`. Default: 50.
-        context_tokens: Maximum number of tokens of a request to a model, 1,000 or more. Default: None, what the model
-            takes.
+        context_tokens: Maximum number of tokens of a request to a model, 1,000 or more. Default: None, the model's
+            context window.
         summary_model: Model that writes the summaries of long conversations. Default: None, the agent's own.
-        max_outage: How long a run waits for an unavailable model; 0 fails at once. Default: None, which is 10 minutes,
-            or 0 with a journal in memory.
-        max_chain_depth: How often in a row agents may wake each other with messages. Default: 3.
-        max_subagent_depth: How deep agents may call agents that run in threads of their own. Default: 8.
+        max_outage: How long a run waits for an unavailable model; with 0 it fails immediately. Default: None, which is
+            10 minutes, or 0 with a journal in memory.
+        max_chain_depth: Maximum length of a chain of agents that wake each other with messages. Default: 3.
+        max_subagent_depth: Maximum depth of agents that call agents in child threads. Default: 8.
         max_body: Maximum size of a request's body in bytes. Default: 10 MiB, and 36 MiB for
             messages and agents.
         max_nesting: Maximum number of levels of objects and lists in a request's body, 4 to 64. Default: 64.
-        max_json_values: Maximum number of JSON values in a request's body and in the answer to an HTTP tool, 100 to
+        max_json_values: Maximum number of JSON values in a request's body and in the response to an HTTP tool, 100 to
             1,000,000. Default: 100,000.
         max_attachment: Maximum size of one file in bytes. Default: 25 MiB.
-        max_result_text: Maximum size in bytes of a result that a model is sent, 1,024 or more. A longer result is
-            stored whole in a file. Default: 256 KiB.
-        max_http_answer: Maximum size of the answer to an HTTP tool in bytes. Default: 1 MiB.
-        http_allow: Hosts, hosts with a port and networks (`10.1.0.0/16`) that HTTP tools and MCP servers configured
-            from outside may reach although they are private. Default: none.
-        docs: Whether `/docs` and `/openapi.json` are served: True to callers with a key, `open` to everyone, False not
-            at all. Default: True.
+        max_result_text: Maximum size in bytes of a result sent to a model, 1,024 or more. A longer result is stored
+            completely in a file. Default: 256 KiB.
+        max_http_answer: Maximum size of the response to an HTTP tool in bytes. Default: 1 MiB.
+        http_allow: Private hosts, hosts with a port and networks (`10.1.0.0/16`) that HTTP tools and MCP servers
+            configured from outside may reach. Default: none.
+        docs: Who may read `/docs` and `/openapi.json`: True for callers with a key, `open` for everyone, False for no
+            one. Default: True.
         mcp_server: Whether `/mcp` offers the app's tools to MCP hosts. Default: False.
         console: Whether the console is at `/console`. Default: False.
         concurrency: Maximum number of runs executed at once, 1 or more. Default: 1,000.
-        sentry_dsn: Where spans and exceptions of tools are sent. Default: None.
+        sentry_dsn: Sentry DSN to which spans and exceptions of tools are sent. Default: None.
         trace_content: Whether spans contain arguments and results of calls, redacted. Default: False.
         log: Minimum level of the commands' logs: `debug`, `info`, `warning` or `error`. Default: `warning`.
         log_format: Format of the logs: `text`, or `json` with one object per line. Default: `text`.
-        retain_events: How long events are kept; None (`forever` in the environment) without end. Default: 7 days.
-        retain_runs: How long a thread is kept after its last run has ended. Default: None, without end.
+        retain_events: How long events are kept; None (`forever` in the environment) means without a limit. Default: 7
+            days.
+        retain_runs: How long a thread is kept after its last run has ended. Default: None, without a limit.
     """
 
     model_config = SettingsConfigDict(
@@ -278,15 +279,15 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return where values come from, the first decides: Python, files of secrets, the environment."""
+        """Return the sources of values, by priority: Python, files of secrets, the environment."""
         if not any(name.upper().startswith(PREFIX) for name in os.environ):
-            return (init_settings,)  # to look for every setting takes a millisecond
+            return (init_settings,)  # looking up every setting takes a millisecond
         return init_settings, _SecretFiles(settings_cls), env_settings
 
     @model_validator(mode="wrap")
     @classmethod
     def _in_one_line(cls, values: Any, handler: ModelWrapValidatorHandler["Settings"]) -> "Settings":
-        """Validate the settings. Errors are raised as our own, so that no value is shown: it can be a secret."""
+        """Validate the settings. Errors are raised as ours, without values, because these can be secrets."""
         try:
             return handler(values)
         except ValidationError as error:
@@ -299,7 +300,7 @@ class Settings(BaseSettings):
 
     @property
     def executes_alone(self) -> bool:
-        """Return whether the process keeps all others from executing runs."""
+        """Return whether the process prevents all others from executing runs."""
         return self.cluster is None and self.work
 
     @field_validator("cluster", "work")
@@ -338,7 +339,7 @@ class Settings(BaseSettings):
         "secret_keys", "public_keys", "cors_origins", "encryption_keys", "http_allow", mode="before"
     )
     @classmethod
-    def _listed(cls, value: Any) -> Any:  # whatever the caller gave
+    def _listed(cls, value: Any) -> Any:  # any input
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
@@ -384,7 +385,7 @@ class Settings(BaseSettings):
         mode="before",
     )
     @classmethod
-    def _none_if_empty(cls, value: Any) -> Any:  # whatever the caller gave
+    def _none_if_empty(cls, value: Any) -> Any:  # any input
         """Convert an empty variable to None."""
         return None if isinstance(value, str) and not value.strip() else value
 
@@ -418,7 +419,7 @@ class Settings(BaseSettings):
     @classmethod
     def _complete(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         valid = info.data
-        if not {"jwt_secret", "jwt_jwks_url"} <= set(valid):  # one of them is invalid, which is said already
+        if not {"jwt_secret", "jwt_jwks_url"} <= set(valid):  # the invalid one is reported already
             return value
         verified = valid["jwt_secret"] is not None or valid["jwt_jwks_url"] is not None
         if value and not verified:
@@ -459,12 +460,12 @@ class Settings(BaseSettings):
 
     @field_validator("retain_events", "retain_runs", mode="before")
     @classmethod
-    def _duration(cls, value: Any) -> Any:  # whatever the caller gave
+    def _duration(cls, value: Any) -> Any:  # any input
         return read_duration(value) if isinstance(value, str) else value
 
     @field_validator("max_outage", mode="before")
     @classmethod
-    def _outage(cls, value: Any) -> Any:  # whatever the caller gave
+    def _outage(cls, value: Any) -> Any:  # any input
         if not isinstance(value, str):
             return value
         if value.strip() == "0":
@@ -474,8 +475,8 @@ class Settings(BaseSettings):
 
     @field_validator("log", "log_format", mode="before")
     @classmethod
-    def _lower(cls, value: Any) -> Any:  # whatever the caller gave
-        """Accept level names in upper case, as Python's logging has them."""
+    def _lower(cls, value: Any) -> Any:  # any input
+        """Accept level names in upper case, as in Python's logging."""
         return value.strip().lower() if isinstance(value, str) else value
 
     @field_validator("embedder")
@@ -502,7 +503,7 @@ class Settings(BaseSettings):
 
     @property
     def files_folder(self) -> Path | None:
-        """The folder of files, None where they lie elsewhere."""
+        """The folder of files, or None if they are stored elsewhere."""
         if self.files_url is None:
             path = self.sqlite_path
             if path is not None:
@@ -514,19 +515,19 @@ class Settings(BaseSettings):
 
     @property
     def longest_outage(self) -> timedelta:
-        """Return how long a run waits for an unavailable model; by default not at all with a journal in memory."""
+        """Return how long a run waits for an unavailable model. The default with a journal in memory is not to wait."""
         if self.max_outage is not None:
             return self.max_outage
         return timedelta(0) if self.database_url.startswith(MEMORY) else OUTAGE
 
     @property
     def keyed(self) -> bool:
-        """Return whether callers need a key: else all of this machine are services, and there are no others."""
+        """Return whether callers need a key. Otherwise all callers are services on this machine."""
         return bool(self.secret_keys or self.public_keys)
 
     @property
     def sqlite_path(self) -> Path | None:
-        """The file of an SQLite journal, None for any other."""
+        """The file of an SQLite journal, or None for any other journal."""
         if not self.database_url.startswith("sqlite:"):
             return None
         return Path(self.database_url.removeprefix("sqlite:///") or "toolwright.db")
@@ -540,7 +541,7 @@ def _is_fernet_key(key: str) -> bool:
 
 
 def _names_host(url: str) -> bool:
-    """Return whether the URL has a host, and no impossible port."""
+    """Return whether the URL has a host, and no invalid port."""
     try:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0
@@ -549,7 +550,7 @@ def _names_host(url: str) -> bool:
 
 
 def _has_ports(url: str) -> bool:
-    """Return whether the ports in a Postgres URL are possible; there can be several hosts, each with one."""
+    """Return whether the ports in a Postgres URL are valid; there can be several hosts, each with a port."""
     try:
         hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
         return all(urlsplit(f"//{host}").port != 0 for host in hosts)
@@ -577,7 +578,7 @@ def _is_safe(url: str) -> bool:
 
 _WRITTEN = re.compile(r"(\d{1,9})\s*([smhdw]?)", re.ASCII)
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
-_MOST = 100 * 365 * 86_400  # so that there is a date so long ago
+_MOST = 100 * 365 * 86_400  # so that a date that long ago can be represented
 FOREVER = "forever"
 
 

@@ -19,9 +19,9 @@ _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetryChoice:
-    """The telemetry that is asked for: names of OpenTelemetry's exporters, and Sentry's DSN.
+    """The requested telemetry: names of OpenTelemetry's exporters, and Sentry's DSN.
 
-    It is `implied` if only an endpoint is set, which the host may have done for all its programs.
+    It is `implied` if only an endpoint is set, which can be set for all programs of the host.
     """
 
     traces: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class TelemetryChoice:
 
     @classmethod
     def read(cls, settings: Settings, environment: Mapping[str, str]) -> "TelemetryChoice":
-        """Return the choice made by the settings and by OpenTelemetry's own variables."""
+        """Return the choice made in the settings and in OpenTelemetry's own variables."""
         if _is_true(environment.get("OTEL_SDK_DISABLED")):
             return cls(disabled=True)
         sentry_dsn = settings.sentry_dsn or environment.get("SENTRY_DSN") or None
@@ -51,7 +51,7 @@ class TelemetryChoice:
 
 
 def _exporters(signal: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of the signal's exporters: those that are listed, or `otlp` if there is an endpoint."""
+    """Return the names of the signal's exporters: the listed ones, or `otlp` if only an endpoint is set."""
     exporter = _exporter_names(signal, environment)
     if exporter:
         return tuple([name for name in exporter if name != _NONE])
@@ -76,16 +76,16 @@ def open_telemetry(
     environment: Mapping[str, str] | None = None,
     load: Callable[[str], ModuleType] = import_module,
 ) -> Telemetry | None:
-    """Return the telemetry that is wanted, or None if none is. `load` finds modules by their names.
+    """Return the requested telemetry, or None if none is requested. `load` imports modules by name.
 
-    Raises `MissingExtra`, or `DefinitionError` for an exporter that there is not. If only an endpoint is set and the
-    extra is missing, the log warns once.
+    Raises `MissingExtra`, or `DefinitionError` for an unknown exporter. If only an endpoint is set and the extra is
+    missing, a warning is logged once.
     """
     choice = TelemetryChoice.read(settings, os.environ if environment is None else environment)
     if choice.disabled or not (choice or _is_set_up()):
         return None
     try:
-        providers = load("toolwright.adapters.telemetry.telemetry")  # by name: it needs the extra
+        providers = load("toolwright.adapters.telemetry.telemetry")  # lazily: it needs the extra
         if not choice:
             used: Telemetry = providers.use_providers(content=choice.content)
             return used

@@ -1,8 +1,8 @@
-"""Upkeep of a journal by the command line: backups while it is served, and its threads and runs.
+"""Maintenance of a journal by the command line: backups while it is served, and its threads and runs.
 
-The copy is what a server with that file as its database looks for: the database, `<file>.files` and `<file>.key`.
-All is put together in the folder `<file>.partial` and moved from there, the database last. Files' bytes never change,
-so more of them than an older copy needs do it no harm: it is whole until the new database takes its place.
+A copy has the layout that a server expects for that database file: the database, `<file>.files` and `<file>.key`. It is
+assembled in the folder `<file>.partial` and moved from there, the database last. The bytes of a file never change, so
+additional ones do not harm an older copy: it stays complete until the new database replaces it.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _PARTS = ("-wal", "-shm", "-journal", ".lock", ".migrate.lock", ".key", ".files"
 
 @value
 class Backup:
-    """A finished backup: its size in bytes without files, how many files it has, and those that are damaged."""
+    """A finished backup: its size in bytes without files, the number of its files, and the damaged files."""
 
     size: int
     files: int
@@ -52,8 +52,8 @@ class Backup:
 async def back_up(settings: Settings, target: Path, *, force: bool) -> Backup:
     """Copy the settings' journal to `target`. An existing backup is replaced only with `force`.
 
-    Raises `InvalidRequest` for a journal that is no file, `AlreadyExists` for what is in the way, `StoreError` for what
-    cannot be read or written.
+    Raises `InvalidRequest` for a journal that is not a file, `AlreadyExists` if the target exists, `StoreError` if
+    something cannot be read or written.
     """
     source = _source(settings)
     _check_target(source, target, force=force)
@@ -78,7 +78,7 @@ def _source(settings: Settings) -> Path:
 
 
 def _check_not_in_use(settings: Settings, source: Path, target: Path) -> None:
-    """Refuse a target that SQLite, a server, or the file store takes for a part of the journal itself."""
+    """Reject a target that SQLite, a server, or the file store would treat as a part of the journal itself."""
     place, database = target.resolve(), source.resolve()
     folder = None if settings.files_folder is None else settings.files_folder.resolve()
     parts = {database.with_name(f"{database.name}{ending}") for ending in _PARTS} | {folder}
@@ -95,7 +95,7 @@ def _check_target(source: Path, target: Path, *, force: bool) -> None:
         raise InvalidRequest(f"The backup {str(target)!r} is a folder. Name a file.")
     if target.resolve() == source.resolve():
         raise InvalidRequest("The backup cannot be written to the database itself. Name another file.")
-    unfinished = beside(target, "partial").exists()  # what was moved before the end of its process is ours
+    unfinished = beside(target, "partial").exists()  # files moved by an interrupted backup are ours
     in_the_way = [each for each in (target, beside(target, "files"), beside(target, "key")) if each.exists()]
     if in_the_way and not force and (target.exists() or not unfinished):
         raise AlreadyExists(
@@ -126,7 +126,10 @@ def _partial(target: Path) -> Generator[Path]:
 
 
 async def _copy(settings: Settings, source: Path, target: Path, partial: Path) -> Backup:
-    """Return files come before the database and after it: what it names was there at one of these moments."""
+    """Copy the journal and return the backup.
+
+    Files are copied before the database and again after it: every file in the database existed at one of these times.
+    """
     files, placed = file_store(settings), beside(target, "files")
     folder = str(placed if placed.is_dir() else partial / "files")
     copies = _Copies(file_store(settings.model_copy(update={"files_url": folder})))
@@ -144,7 +147,7 @@ async def _copy(settings: Settings, source: Path, target: Path, partial: Path) -
 
 
 class _Copies:
-    """The files of a backup: added to those of an older one if it is there, which are not touched."""
+    """The files of a backup: added to the files of an older backup if there is one, which are not changed."""
 
     def __init__(self, copies: Files) -> None:
         self._copies = copies
@@ -152,7 +155,7 @@ class _Copies:
         self.damaged: set[str] = set()
 
     async def add(self, files: Files) -> None:
-        """Copy all files that are there now; those that are deleted meanwhile are not missed."""
+        """Copy all existing files. A file that is deleted in the meantime is skipped."""
         async for digest in files.digests():
             if digest in self.seen:
                 continue
@@ -162,7 +165,7 @@ class _Copies:
                 self.seen.add(digest)
 
     async def drop_others(self) -> None:
-        """Take away files of an older backup."""
+        """Delete the files of an older backup."""
         for digest in [each async for each in self._copies.digests()]:
             if digest not in self.seen:
                 await self._copies.remove(digest, SystemClock().now() + timedelta(days=1))
@@ -200,7 +203,7 @@ async def _place(target: Path, partial: Path, *, has_key: bool) -> None:
 def move_parts(target: Path, partial: Path, *, has_key: bool) -> None:
     """Move the parts of a backup from its folder to their places.
 
-    Until the database has taken its place, the key file has the keys of an older copy too.
+    Until the database is in place, the key file also has the keys of an older copy.
     """
     key = beside(target, "key")
     if target.exists():
@@ -228,7 +231,7 @@ def move_parts(target: Path, partial: Path, *, has_key: bool) -> None:
 async def delete_thread(settings: Settings, thread_id: str, *, cancel: bool) -> None:
     """Delete a thread of the settings' journal; see `Threads.delete`.
 
-    A run to be cancelled is ended by the process that executes it, which reads the request in the journal.
+    A run is cancelled by the process that executes it, which reads the request in the journal.
     """
     async with _opened(settings) as store:
         files = file_store(settings)
@@ -241,19 +244,19 @@ async def delete_thread(settings: Settings, thread_id: str, *, cancel: bool) -> 
 
 @asynccontextmanager
 async def opened_runtime(settings: Settings, app: App) -> AsyncGenerator[Runtime]:
-    """Yield the app over the settings' journal, without executing runs: other processes execute them.
+    """Yield the app's runtime on the settings' journal, without executing runs: other processes execute them.
 
     Its threads, runs and prompts can be read and changed.
     """
     async with _opened(settings) as store:
-        motor = ManualMotor(store, ManualClock())  # which is never triggered: no run is executed here
+        motor = ManualMotor(store, ManualClock())  # never triggered: no run is executed here
         parts = Parts(store=store, motor=motor, bus=MemoryBus())
         yield assemble(app.catalog, parts, settings)
 
 
 @asynccontextmanager
 async def _opened(settings: Settings) -> AsyncGenerator[Store]:
-    """Yield the journal, which must exist. Raises `InvalidRequest` for one in memory."""
+    """Yield the journal, which must exist. Raises `InvalidRequest` for a journal in memory."""
     if settings.database_url.startswith(MEMORY):
         raise InvalidRequest("A journal in memory belongs to one process: it cannot be reached from here.")
     if settings.sqlite_path is not None:

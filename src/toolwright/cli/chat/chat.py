@@ -63,7 +63,7 @@ class Conversation:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if watching in done:
                 return watching.result()  # raises the error that ended it
-            # Ctrl-C decides the exit code even if the input ends at the same moment.
+            # Ctrl-C determines the exit code even if the input ends at the same time.
             return INTERRUPTED if self._quit.is_set() else talking.result()
         finally:
             if self._cancelling is not None:
@@ -130,7 +130,7 @@ class Conversation:
                 settled.cancel()
 
     async def _ask_user(self, call_id: str, terminal: Terminal) -> None:
-        """Ask the terminal user for the input that the call waits for, if they can provide it."""
+        """Ask the terminal user for the input that the call waits for, if the user can provide it."""
         try:
             call = await self._runtime.calls.get(call_id)
             if call.awaits_approval:
@@ -152,7 +152,7 @@ class Conversation:
             self._view.show(event.type, await self._full_payload(event), event.at.astimezone(UTC))
             call_id = str(event.payload.get("toolCallId"))
             if event.type in ("tool.started", "tool.waiting"):
-                self._settled.pop(call_id, None)  # an approved call may wait again
+                self._settled.pop(call_id, None)  # an approved call can wait again
                 self._waiting_calls.put_nowait(call_id)
             elif event.type in ("tool.done", "tool.error", "tool.approved"):
                 self._settled.setdefault(call_id, asyncio.Event()).set()
@@ -162,7 +162,7 @@ class Conversation:
         return FAILED
 
     async def _full_payload(self, event: Event) -> JSONObject:
-        """Return the event's payload. A message that is too large for an event is fetched."""
+        """Return the event's payload. A message too large for an event is fetched."""
         message = event.payload.get("message")
         if not event.payload.get("truncated") or not isinstance(message, dict):
             return event.payload

@@ -212,7 +212,7 @@ class WaitingCalls:
                 return  # end of the input; or it has ended, or was answered elsewhere
 
     async def _result(self, line: str, call: Call, schema: JSONObject) -> JSON | ToolResult:
-        """Return the result that the line stands for. Raises `EOFError` at the end of the input."""
+        """Return the result typed in the line. Raises `EOFError` at the end of the input."""
         command, _, text = line.partition(" ")
         if command == DECLINE:
             return _declined(text)

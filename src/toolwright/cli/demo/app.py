@@ -75,7 +75,7 @@ async def _show(console: Console, client: Client, event: Event) -> bool:
 
 
 async def _answer(console: Console, client: Client, call: JSONObject) -> None:
-    """Answer the confirmation: as the terminal user does, or with yes if there is no terminal."""
+    """Answer the confirmation: with the terminal user's answer, or with yes if there is no terminal."""
     args = cast("JSONObject", call["args"])
     console.print("host ", style="bold cyan", end="")
     question = f"confirm_booking(hotel={args['hotel']!r}): shall I? [Y/n] "
@@ -98,7 +98,7 @@ async def _line() -> str:
 
 @contextmanager
 def _worker(url: str, key: str) -> Generator[None]:
-    """Run the external worker in a process of its own within the block."""
+    """Run the external worker in a separate process within the block."""
     command = [sys.executable, "-m", "toolwright.cli.demo.worker", url]
     with subprocess.Popen(command, env={**os.environ, KEY: key}) as process:  # noqa: S603 - our own module
         try:

@@ -61,7 +61,7 @@ class Caller:
         return str((await self._post(f"/api/threads/{thread_id}/messages", {"content": content}))["runId"])
 
     async def follow(self, thread_id: str) -> AsyncGenerator[ReceivedEvent]:
-        """Yield the thread's events. No event after the first one, `connected`, is missed."""
+        """Yield the thread's events. No event after the first event, `connected`, is missed."""
         with _translated_errors():
             async with self._http.stream("GET", f"/api/threads/{thread_id}/stream") as stream:
                 await _check(stream)
@@ -219,7 +219,7 @@ def _print_results(console: Console, folder: Path) -> None:
         f"  {name:<14} {description}" for name, description in files.items() if (folder / name).exists()
     ]
     command, pip = "toolwright", "pip"
-    if shutil.which(command) is None:  # not on the path: use those of this Python
+    if shutil.which(command) is None:  # not on the path: use the commands of this Python
         command, pip = f"{Path(sys.executable).parent / command}", f"{sys.executable} -m pip"
     lines += [
         "",

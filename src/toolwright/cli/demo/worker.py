@@ -1,4 +1,4 @@
-"""The demo's external worker, a process of its own: `python -m toolwright.cli.demo.worker URL`."""
+"""The demo's external worker, a separate process: `python -m toolwright.cli.demo.worker URL`."""
 
 import asyncio
 import os

@@ -164,7 +164,7 @@ async def follow(http: Http, path: str, after: int | None) -> AsyncGenerator[Eve
 
 
 async def signals(http: Http, path: str, after: int | None = None) -> AsyncGenerator[Event]:
-    """Yield the events, and `connected` after each connection: no event after it is missed.
+    """Yield the events, and a `connected` event after each connection: later events are not missed.
 
     The first connection is tried a few times. After it has succeeded, lost connections are re-opened without a limit.
     """
@@ -183,7 +183,7 @@ async def signals(http: Http, path: str, after: int | None = None) -> AsyncGener
                 raise
             loss = error
         log.info("The stream %s is resumed: %s", path, loss or "it has ended.")
-        # Without failures the server has ended the stream regularly: continue at once.
+        # Without failures the server ended the stream regularly: reconnect immediately.
         await http.pause(delay(loss, failures) if failures else 0.0)
         failures += 1
 

@@ -31,7 +31,7 @@ from toolwright.core.threads.call import ForbiddenMove
 log = logging.getLogger("toolwright.client")
 
 Token: TypeAlias = str | Callable[[], str | Awaitable[str]]
-"""A JWT, or a function that returns a fresh one and is called before every request."""
+"""A JWT, or a function that returns a fresh JWT and is called before every request."""
 
 
 class Identity:
@@ -164,8 +164,11 @@ def _as_list(value: JSON) -> list[JSON]:
 Pause: TypeAlias = Callable[[float], Awaitable[object]]
 Query: TypeAlias = Mapping[str, str | int | Sequence[str] | None]
 Repeat: TypeAlias = Literal["lost", "unsent"]
-"""Retry rule. `lost`: also if the answer was lost, because the request is idempotent. `unsent`: only if the server has
-certainly not processed the request."""
+"""Retry rule.
+
+`lost`: also if the answer was lost, because the request is idempotent. `unsent`: only if the server has certainly not
+processed the request.
+"""
 
 TRIES = 4
 LONGEST_PAUSE = 30.0  # seconds
@@ -338,7 +341,7 @@ class Http:
 
 
 def segment(text: str) -> str:
-    """Return an id as one segment of a path. Raises `InvalidRequest` if it cannot be one."""
+    """Return an id as one segment of a path. Raises `InvalidRequest` if that is impossible."""
     if not text:
         raise InvalidRequest("An id must be non-empty text.")
     try:

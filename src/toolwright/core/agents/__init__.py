@@ -1,1 +1,1 @@
-"""Agents and prompts: their definitions, their configuration, and which of them answers."""
+"""Agents and prompts: definitions, JSON configuration, activation, and the agent's state between runs."""

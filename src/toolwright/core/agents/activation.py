@@ -1,4 +1,4 @@
-"""Activation of agents: resolve names, and make tools of the prompts and agents that a prompt calls."""
+"""Activation of agents: resolve names, and build tools from the prompts and agents that a prompt calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
@@ -45,7 +45,7 @@ def check_prompt_tool(prompt: Prompt, callees: Sequence[Tool | AgentCall]) -> No
 
 
 def check_once(prompt: Prompt, children: Sequence[AgentCall]) -> None:
-    """Raise `DefinitionError` if a prompt calls an agent in two ways."""
+    """Raise `DefinitionError` if a prompt calls the same agent in two ways."""
     names = [each.config.name for each in children]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -143,7 +143,7 @@ class _Activation:
         self._model = model
 
     def side(self, name: SideName, side: Side) -> ActiveAgent:
-        """Return the agent through the prompt of one side."""
+        """Return the agent with the prompt of one side."""
         prompt = self._prompt_of(self._agent, name)
         active = self._with_form(self._through(prompt, name, side, ()), prompt)
         names = {*active.by_name, *reserved(self._agent.toolkits)} - {READ_RESULT}
@@ -163,7 +163,7 @@ class _Activation:
         return active
 
     def _with_form(self, active: ActiveAgent, prompt: Prompt) -> ActiveAgent:
-        """Return the side with the required form of its answers, if its prompt has an output."""
+        """Return the agent with the required form of its answers if its prompt declares an output."""
         if not isinstance(prompt.output, Output):
             return active
         if self._agent.type == "dual_ai":
@@ -234,7 +234,7 @@ class _Activation:
     def _callee(self, callee: Callee, prompt: Prompt) -> Tool | AgentCall:
         """Return the callee if it is a tool, otherwise a tool that calls the named agent or prompt.
 
-        Of a resumable agent only its call form is read here.
+        For a resumable agent, only its configuration as a call is read here.
         """
         if isinstance(callee, Tool):
             return callee
@@ -353,7 +353,7 @@ def _prompt_tool(prompt: Prompt, config: SubpromptConfig) -> Tool:
     )
 
 
-def _config(config_type: type[Any], callee: object, name: str) -> Any:  # one of the two configurations
+def _config(config_type: type[Any], callee: object, name: str) -> Any:  # one of two types
     if isinstance(callee, str):
         return config_type(name=name)
     if isinstance(callee, config_type):
@@ -380,7 +380,7 @@ def _all(voices: Iterable[ActiveAgent]) -> Iterable[ActiveAgent]:
 
 
 def _types(voices: Iterable[ActiveAgent]) -> EnvTypes:
-    """Return the types of values that are given as plain text, for the whole agent."""
+    """Return the declared types of variables that are set as plain text, for the whole agent."""
     through = list(_all(voices))
     relations = [relation.config for each in through for relation in each.relations]
     immediates = [config.immediate for config in relations if isinstance(config.immediate, Immediate)]
@@ -411,7 +411,7 @@ def _valued(active: ActiveAgent, types: EnvTypes, env: Env) -> ActiveAgent:
 
 
 def _hidden(active: ActiveAgent) -> Iterable[str]:
-    """Yield the names scoped to immediate children, except those that give a child its name or first message."""
+    """Yield the names scoped to immediate children, except those used for a child's name or first message."""
     for relation in active.relations:
         immediate = relation.config.immediate
         if isinstance(immediate, Immediate):

@@ -24,22 +24,23 @@ from toolwright.core.value import changed
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ActiveAgent:
-    """An agent ready to run with one of its prompts: that of a side, or that of a prompt tool.
+    """An agent ready to run with one of its prompts: the prompt of a side, or of a prompt tool.
 
-    `model` None means the model in the settings, `max_steps` None the limit in the settings. `sides` holds the agent
-    with the prompt of each side, `nested` with the prompt of each prompt tool, by the tool's name. `stops` is the rule
-    that ends the side's turn. `relations` are the agents that it can run in child threads.
+    `model` None means the model from the settings, `max_steps` None the limit from the settings. `sides` holds the
+    agent with the prompt of each side, `nested` with the prompt of each prompt tool, by the tool's name. `stops` are
+    the conditions that end the side's turn. `relations` are the agents that it can run in child threads.
 
-    `tenvs` are the prompt's and the agent's, merged. `needs` are those that the prompt's tools require; `secret_tenvs`
-    are the names of secrets among those that the whole agent requires. `variables` are required by the prompt, its
-    tools and its prompt tools. `env` are the default layers, which a thread's and its user's values override: app,
-    agent, prompt. `secrets` are the names and values of secrets in all layers of the whole agent. `tool_env` are the
-    values of single tools. `types` are the types of values that are given as plain text, as the whole agent declares
-    them. An agent that `has_relations` has a prompt with relations; one that `has_schema_tools` has schema tools.
-    `scoped` are the names that a side declares as scoped (D5). `hidden` are those whose values are passed to immediate
-    children and to no model (D6). `mcp` are the servers whose tools it has in addition to its own; `instructions` are
-    the texts of these servers for the model, by server name. `form` is the required form of its answers, or None.
-    `settings` are the model's. `parallel` is the number of read-only calls that can run at once.
+    `tenvs` are the tenvs of the prompt and the agent, merged. `needs` are the tenvs that the prompt's tools require.
+    `secret_tenvs` are the names of the secret tenvs that the whole agent requires. `variables` are required by the
+    prompt, its tools and its prompt tools. `env` are the default layers, which a thread's and its user's values
+    override: app, agent, prompt. `secrets` are the names and values of secrets in all layers of the whole agent.
+    `tool_env` are the values of single tools. `types` are the types that the whole agent declares for values set as
+    plain text. `has_relations` is true if a prompt of the agent has relations, `has_schema_tools` if one has schema
+    tools. `scoped` are the names that a side declares as scoped (D5). `hidden` are the names whose values are passed to
+    immediate children but never to a model (D6). `mcp` are the servers whose tools it has in addition to its own;
+    `instructions` are the servers' instructions for the model, by server name. `form` is the required form of its
+    answers, or None. `settings` are the model settings. `parallel` is the number of read-only calls that can run at
+    once.
     """
 
     agent: Agent
@@ -79,7 +80,7 @@ class ActiveAgent:
 
     @property
     def max_steps(self) -> int | None:
-        """The maximum number of the side's steps in one run, or None for the settings' limit."""
+        """The maximum number of the side's steps in one run, or None for the limit from the settings."""
         return self.stops.max_steps
 
     @property
@@ -103,14 +104,14 @@ class ActiveAgent:
 
     @property
     def below(self) -> Iterator["ActiveAgent"]:
-        """The agent through the prompts of this one's prompt tools, recursively."""
+        """The agent with the prompts of its prompt tools, recursively."""
         for each in self.nested.values():
             yield each
             yield from each.below
 
     @property
     def calls_agents(self) -> Iterator[Handoff | AgentCall]:
-        """The relations of this prompt to agents that it hands the thread over to, or runs as children."""
+        """The agents to which this prompt can hand the thread over, or which it can run as children."""
         yield from self.relations
         for tool in self.tools:
             if isinstance(tool.relation, Handoff):
@@ -118,14 +119,14 @@ class ActiveAgent:
 
     @property
     def delegates(self) -> Iterator[str | None]:
-        """The names of agents and requests that calls of this prompt's tools can be delegated to; None for any."""
+        """The names of agents and requests to which calls of this prompt's tools can be delegated; None means any."""
         for tool in self.tools:
             if tool.meta is not None:
                 yield from tool.meta.delegates
 
     @property
     def values_set(self) -> frozenset[str]:
-        """Return the names of the values set by the agent, its prompts and its tools, without those of the app."""
+        """Return the names of the values set by the agent, its prompts and its tools, excluding the app's values."""
         names: set[str] = set()
         for voice in self.voices:
             _, *own = voice.env
@@ -141,7 +142,7 @@ class ActiveAgent:
         return sides[self.side]
 
     def without_toolkits(self) -> "ActiveAgent":
-        """Return a copy without toolkits and without the prompt texts about them."""
+        """Return a copy without toolkits and without the parts of the system prompt that describe them."""
         bare = changed(self.agent, toolkits=())
         sides: dict[SideName, ActiveAgent] = {}
         for name, side in self.sides.items():
@@ -149,7 +150,7 @@ class ActiveAgent:
         return sides[self.side]
 
     def offering(self, tools: Sequence[Tool], executed_by: Sequence[Tool]) -> "ActiveAgent":
-        """Return a copy that offers `tools` to the model and executes their calls by those of `executed_by`."""
+        """Return a copy that offers `tools` to the model and executes their calls with the tools in `executed_by`."""
         return changed(self, tools=Toolset(tools), by_name={tool.name: tool for tool in executed_by})
 
 
@@ -160,7 +161,7 @@ Callees = Mapping[str, Tool | Prompt | Agent]
 def passed_secrets(
     relations: Iterable[AgentCall], callees: Callees, prompts: Mapping[str, Prompt]
 ) -> Iterator[str]:
-    """Yield the names that these relations pass on and that tools of their descendants declare as secret."""
+    """Yield the names that these relations pass on and that the descendants' tools declare as secret."""
     for relation in relations:
         child = callees.get(relation.config.name)
         if relation.config.pass_tenvs and isinstance(child, Agent):
@@ -201,7 +202,7 @@ def _name(callee: Callee) -> str:
         return callee
     if isinstance(callee, AgentTool | SubpromptConfig | SubagentToolConfig):
         return callee.name
-    return str(cast("Mapping[str, object]", callee).get("name"))  # a function is a tool by now
+    return str(cast("Mapping[str, object]", callee).get("name"))  # functions are tools here
 
 
 SideEnd: TypeAlias = Literal["end_turn", "stop_tool"]
@@ -225,7 +226,7 @@ def after_text(active: ActiveAgent, run: Run) -> tuple[Run, StopReason | None]:
 
 
 def after_calls(active: ActiveAgent, run: Run, calls: Sequence[CallSummary]) -> tuple[Run, StopReason | None]:
-    """Return the run and its stop reason once all calls of a step are answered."""
+    """Return the run after all calls of a step are answered, and its stop reason if it ends."""
     stops = active.stops
     if not stops.ending:
         return run, None
@@ -248,7 +249,7 @@ def after_calls(active: ActiveAgent, run: Run, calls: Sequence[CallSummary]) -> 
 def side_over(active: ActiveAgent, run: Run, reason: SideEnd) -> tuple[Run, StopReason | None]:
     """Return the run after a side's turn has ended, and its stop reason if the run ends too.
 
-    In an agent with two sides the other one is next, unless this was the last turn.
+    In an agent with two sides the other side is next, unless this was the last turn.
     """
     if active.agent.type == "ai_human":
         return run, reason
@@ -258,10 +259,10 @@ def side_over(active: ActiveAgent, run: Run, reason: SideEnd) -> tuple[Run, Stop
 
 
 def answer_in(arguments: str, property_: str | None) -> tuple[JSON, bool]:
-    """Return the answer of a call that ends a turn, which is that property of its arguments, and whether it has one."""
+    """Return the answer in a call that ends a turn (the value of that argument), and whether the call has it."""
     if property_ is None:
         return None, False
-    parsed = json.loads(arguments or "{}")  # of a call that went well, and so an object
+    parsed = json.loads(arguments or "{}")  # the call succeeded, so its arguments are an object
     return parsed.get(property_), property_ in parsed
 
 
@@ -270,5 +271,5 @@ def steps_of(speaker: str | None, messages: Sequence[Message], run: Run, side: S
     if speaker is None:
         return run.step_count
     own = [m for m in messages if m.run_id == run.id and m.role == "assistant" and m.by == speaker]
-    before_the_first = {0}  # no model has spoken then
+    before_the_first = {0}  # no model has answered then
     return len({m.step for m in own if side in (None, m.side)} - before_the_first)

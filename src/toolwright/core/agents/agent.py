@@ -1,4 +1,4 @@
-"""Agents and their sides: the definitions, without anything that runs."""
+"""Agents and their sides: the definitions, without execution."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ class Side:
 
     @property
     def ending(self) -> tuple[str, ...]:
-        """The names of the tools that end its turn or the session."""
+        """The names of the tools that end the side's turn or the session."""
         return tuple([n for n in (self.stop_tool, self.session_stop, self.session_fail) if n is not None])
 
 
@@ -103,7 +103,7 @@ _HINTS = {
         for name in ("variables", "reasoning", "tool_choice", "required_schema", "prompt")
     },
 }
-WRITE_PROMPT = " To write the prompt here, give instructions=."  # for who has written it where a name is read
+WRITE_PROMPT = " To write the prompt here, give instructions=."  # where a name is needed
 _OWN = ("instructions", "model", "tools", "output", "model_settings", "max_steps", "max_seconds")
 """The arguments of the short form, in the order of the fields."""
 
@@ -111,7 +111,7 @@ _OWN = ("instructions", "model", "tools", "output", "model_settings", "max_steps
 @refuse_fields(_HINTS)
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Agent:
-    """An agent, which answers in threads: one or two sides with their prompts, its values, memory and permissions.
+    """An agent: one or two sides with their prompts, variables, memory and permissions. It answers in threads.
 
     `tw.Agent("counter", instructions="…", model="openai:gpt-5", tools=[…])` is the short form: an agent whose `side_a`
     is a prompt of the same name. Raises `DefinitionError` if a field is invalid.
@@ -190,7 +190,7 @@ class Agent:
 
     def __post_init__(self, *own: object) -> None:
         check_name("An agent", self.name)
-        if self.key is None:  # one that is kept was looked at when it was configured
+        if self.key is None:  # a stored agent was validated when it was configured
             check_line("An agent", self.name)
         subject = f"Agent {self.name!r}"
         short_form = {name: each for name, each in zip(_OWN, own, strict=False) if each is not None}
@@ -219,14 +219,13 @@ class Agent:
         if self.mcp is not None:
             object.__setattr__(self, "mcp", tuple(declared_servers(self.mcp, subject)))
 
-    def as_tool(
-        self, description: str | None = None, **options: Any
-    ) -> AgentTool:  # fields of the configuration
+    # fields of `SubagentToolConfig`
+    def as_tool(self, description: str | None = None, **options: Any) -> AgentTool:
         """Return this agent as a tool for another agent's `tools=[…]`: a call runs it in a thread of its own.
 
-        The call's result is the agent's answer. (Its name in `tools` hands the conversation over instead: the agent
-        then answers the user itself.) `description` tells the model what to call it for; by default the agent's
-        `tool_description` or `description`. `options` are those of `tw.SubagentToolConfig`, such as `blocking=False`.
+        The call's result is the agent's answer. (An agent's name in `tools` hands the conversation over instead: the
+        agent then answers the user itself.) `description` tells the model when to call it; the default is the agent's
+        `tool_description` or `description`. `options` are fields of `tw.SubagentToolConfig`, such as `blocking=False`.
         Raises `DefinitionError`.
         """
         text = description or self.tool_description or self.description
@@ -257,7 +256,7 @@ class Agent:
         limits = {name: own.pop(name) for name in ("max_steps", "max_seconds") if name in own}
         try:
             prompt = Prompt(self.name, own.pop("instructions", ""), **own)
-        except DefinitionError as error:  # it would name a prompt that the user has not written
+        except DefinitionError as error:  # it would name a prompt that the user did not write
             as_prompt, as_agent = f"rompt {self.name!r}", f"gent {self.name!r}"
             message = error.message.replace(f"P{as_prompt}", f"A{as_agent}", 1)
             raise DefinitionError(message.replace(f"the p{as_prompt}", f"the a{as_agent}", 1)) from None
@@ -306,14 +305,12 @@ class Agent:
 
     @property
     def servers(self) -> tuple[McpServer | str, ...] | None:
-        """Return the MCP servers, the app's by name; None for all of the app's."""
+        """Return the MCP servers, with the app's servers by name; None means all servers of the app."""
         return cast("tuple[McpServer | str, ...] | None", self.mcp)
 
     @property
     def id(self) -> str:
-        """The agent's id. The id of an agent that the app declares is derived from its name: it is the same in
-        every process.
-        """
+        """The agent's id. For a declared agent it is derived from the name, so it is the same in every process."""
         return f"agt_{_digest(self.name) if self.key is None else self.key}"
 
     @property
@@ -338,24 +335,24 @@ class Agent:
 
 
 for _name in _OWN:
-    delattr(Agent, _name)  # the default of an argument: the prompt has the value
+    delattr(Agent, _name)  # the default of an argument; the prompt stores the value
 
 
 def entity_id_of(agent_id: str) -> str:
-    """Return the entity of the agent with that id."""
+    """Return the entity id of the agent with that id."""
     return f"ent_{agent_id.removeprefix('agt_')}"
 
 
 def home_thread_id_of(agent_id: str) -> str:
-    """Return the home thread of the agent with that id."""
+    """Return the home thread id of the agent with that id."""
     return f"thr_{agent_id.removeprefix('agt_')}"
 
 
 def keeper_of(agent_id: str, user_id: str | None) -> str:
     """Return the id under which the agent stores goals, memories, plans, blocks and passages for that user.
 
-    Without a user it is the agent's own id. No query for one id returns data of another. Slashes and colons of a user's
-    id are escaped, because they separate the agent's id from it, and this id from the rest of a timer's name.
+    Without a user it is the agent's own id. A query for one id never returns data of another. Slashes and colons in a
+    user's id are escaped, because they separate it from the agent's id and from the rest of a timer's name.
     """
     if user_id is None:
         return agent_id
@@ -372,7 +369,7 @@ class Reach:
     """The ids and limits of an agent's home tools in a thread.
 
     `keeper` is the id under which they store data. `person` is the person to whose spaces they are limited, or None.
-    `plans` is the id under which plans are stored: a person's plans are separate even if the memory is shared.
+    `plans` is the id under which plans are stored: each person's plans are separate even if the memory is shared.
     """
 
     keeper: str
@@ -381,7 +378,7 @@ class Reach:
 
 
 def reach_of(agent: Agent, person: str | None) -> Reach:
-    """Return the reach of the agent's home tools in a thread of the given person, or of no one."""
+    """Return the reach of the agent's home tools in a thread of the given person, or of no person."""
     if person is None or agent.home_tools == "all":
         return Reach(keeper=agent.id, plans=agent.id)
     own = keeper_of(agent.id, person)

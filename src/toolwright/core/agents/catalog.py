@@ -31,21 +31,23 @@ from toolwright.core.value import changed
 
 T = TypeVar("T")
 REQUESTS = Agent("composed requests", Prompt("composed requests"), key="requests", mcp=[])
-"""Id of the agent whose threads solve composed requests (S1). It is in no list."""
+"""Agent whose threads solve composed requests (S1). It is not in any list."""
 APP_TOOLS = Agent("app tools", Prompt("app tools"), key="app-tools", mcp=[])
-"""The agent of the threads in which hosts outside call the app's tools, one call a thread. It is in no list either, has
-no model, and answers nothing."""
+"""Agent whose threads execute calls of the app's tools by external hosts, one call per thread.
+
+It is not in any list, has no model, and never answers.
+"""
 RESERVED = {REQUESTS.id: "composed requests", APP_TOOLS.id: "calls of the app's tools"}
-"""Purposes of the agents that no app declares, by their ids."""
+"""Purposes of the built-in agents, by agent id."""
 
 
 class Catalog:
     """The app's agents and tools, by name or id. Raises `DefinitionError` for an unknown name.
 
-    `models` replace those of the prompts, by the agents' ids. `handlers` execute the schema tools of composed requests,
-    `requests` are saved ones, by name, from which delegates are built. `servers` are MCP servers. `configured` are the
-    agents of a configuration file: hosts can call their tools too. `context` is the context policy of agents without
-    one, `parallel` the number of calls that these agents can run at once.
+    `models` override the models of the prompts, by agent id. `handlers` execute the schema tools of composed requests,
+    `requests` are the saved requests, by name, from which delegates are built. `servers` are MCP servers. `configured`
+    are the agents of a configuration file: hosts can call their tools too. `context` is the context policy of agents
+    without one, `parallel` the number of calls that these agents can run at once.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Catalog:
         self._env = cast("Env", deep_copy({} if env is None else env))
         self._models = dict(models or {})
         self.handlers = dict(handlers or {})
-        self.requests: Mapping[str, Any] = dict(requests or {})  # as `core/requests` reads them
+        self.requests: Mapping[str, Any] = dict(requests or {})  # validated in `core/requests`
         self.tools = Toolset(tools)
         self.servers: Mapping[str, McpServer] = {each.name: each for each in servers}
         self._configured = tuple(configured)
@@ -104,7 +106,7 @@ class Catalog:
                 )
 
     def _check_tools(self, agents: Sequence[Agent]) -> None:
-        """Raise `DefinitionError` if two tools have the same name, which routes, commands and records refer to."""
+        """Raise `DefinitionError` if two tools have the same name: routes, commands and records refer to it."""
         first_places: dict[str, tuple[Tool, str]] = {}
         for tool, place in self._tools_by_location(agents):
             _check_meta(tool)
@@ -128,7 +130,7 @@ class Catalog:
                     yield tool, f"the tools of the agent {agent.name!r}"
 
     def _check_exposed(self) -> None:
-        """Raise `DefinitionError` if two tools, agents or prompts that can be called have the same name."""
+        """Raise `DefinitionError` if two callable tools, agents or prompts have the same name."""
         exposed = [each for each in [*self._prompts.values(), *self._agents.values()] if each.expose_as_tool]
         names = [*[tool.name for tool in self.tools], *[each.name for each in exposed]]
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -138,7 +140,7 @@ class Catalog:
             )
 
     def _check_immediate(self) -> None:
-        """Raise `DefinitionError` if agents start each other immediately, which would never end."""
+        """Raise `DefinitionError` if agents start each other immediately: the recursion would never end."""
         at_once = {
             agent_id: [
                 each.agent_id
@@ -177,7 +179,7 @@ class Catalog:
 
     @property
     def delegates(self) -> Sequence[str]:
-        """The names of everything that calls can be delegated to."""
+        """The names of all agents and requests to which calls can be delegated."""
         return [ANONYMOUS, *self.requests, *self._agents]
 
     def check_delegate(self, tool: Tool) -> None:
@@ -201,8 +203,8 @@ class Catalog:
     def app_tools(self) -> ActiveAgent:
         """Return the agent through which external hosts call the app's tools, prompts and agents. Built on first use.
 
-        Includes the tools that only one agent has, with that agent's values. Excludes latent tools, which have no
-        handler. Raises `DefinitionError` for a tool that cannot be called this way.
+        Tools that belong to only one agent are included, with that agent's values. Latent tools are excluded, because
+        they have no handler. Raises `DefinitionError` for a tool that cannot be called this way.
         """
         tools: dict[str, Callee] = {tool.name: tool for tool in self.tools}
         for each in [*self._prompts.values(), *self._agents.values()]:
@@ -228,14 +230,14 @@ class Catalog:
     def tenvs_set(self, agent: ActiveAgent) -> frozenset[str]:
         """Return the names of the tenvs that the app sets for any prompt that a thread of the agent can reach.
 
-        These are the tenvs of all prompts of the agent and of the agents that the thread can be handed over to, and
-        those of a child whose caller passes the name on.
+        These are the tenvs of all prompts of the agent and of the agents to which the thread can be handed over, and
+        the tenvs that a caller passes on to a child.
         """
         names: set[str] = set()
         visited: set[tuple[str, frozenset[str] | None]] = set()
         pending: list[tuple[ActiveAgent, frozenset[str] | None]] = [
             (agent, None)
-        ]  # None: any name gets there
+        ]  # None: any name can be passed
         while pending:
             active, names_passed = pending.pop()
             if (active.agent_id, names_passed) in visited:
@@ -265,7 +267,7 @@ class Catalog:
         return [*agents.values()]
 
     def _called(self, voice: ActiveAgent) -> Iterator[ActiveAgent]:
-        """Yield the agents that a prompt calls, also as delegates; all agents if a call may choose any delegate."""
+        """Yield the agents that a prompt calls, including delegates; all agents if a call can choose any delegate."""
         called = [self.find(each.agent_id) for each in voice.calls_agents]
         for name in voice.delegates:
             called += [*self._active.values()] if name is None else [self.find_named(name)]
@@ -318,7 +320,7 @@ class Catalog:
 
     @property
     def callees(self) -> Mapping[str, Tool | Prompt | Agent]:
-        """All that a prompt can call, by name: tools, and agents and prompts exposed as tools."""
+        """Everything that a prompt can call, by name: tools, and the agents and prompts exposed as tools."""
         exposed = [each for each in [*self._agents.values(), *self._prompts.values()] if each.expose_as_tool]
         called = [each for each in self._agents.values() if each.name in self._called_names]
         return {each.name: each for each in [*called, *exposed, *self.tools]}
@@ -341,7 +343,7 @@ def _called_agents(agents: Sequence[Agent], prompts: Sequence[Prompt]) -> list[A
 
 
 def _own_tools(prompt: Prompt | str) -> Sequence[Tool]:
-    """Return the tools that a prompt contains, without those that it only names."""
+    """Return the tools that a prompt contains, excluding those that it refers to by name."""
     return () if isinstance(prompt, str) else [each for each in prompt.tools if isinstance(each, Tool)]
 
 

@@ -52,7 +52,7 @@ from toolwright.core.tools.toolkits import CONFIGURED, configured, reserved, too
 from toolwright.core.value import changed, value
 
 ErrorDetail: TypeAlias = dict[str, str]
-MOST_STOPS = 100  # sequences at which a model stops
+MOST_STOPS = 100  # maximum number of stop sequences
 
 
 def _read_claims(value: object) -> str:
@@ -84,7 +84,7 @@ ModelChoice: TypeAlias = Annotated[
 
 
 class LoopForm(Form):
-    """Options of a run."""
+    """Options of an agent's runs."""
 
     max_steps: Annotated[int, Field(ge=1)] | None = None
     max_seconds: Annotated[float, Field(gt=0, le=1e9)] | None = None
@@ -93,7 +93,7 @@ class LoopForm(Form):
 
 
 class ModelSettingsForm(Form):
-    """Settings of the model, as far as its provider takes them."""
+    """Settings of the model, sent if the provider supports them."""
 
     temperature: Annotated[float, Field(ge=0, le=1e9)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -105,7 +105,7 @@ class ModelSettingsForm(Form):
 
 
 class ContextForm(Form):
-    """Limits of a request's length, and how older parts of a conversation are shortened."""
+    """Token limit of the requests, and how older parts of a conversation are shortened."""
 
     max_tokens: Annotated[int, Field(ge=LEAST_TOKENS, lt=2**31)] | None = None
     start_at: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_CONTEXT.start_at
@@ -117,7 +117,7 @@ class ContextForm(Form):
     @field_validator("keep")
     @classmethod
     def _keeps_less(cls, keep: float, info: ValidationInfo) -> float:
-        start_at = info.data.get("start_at")  # missing if it is invalid itself
+        start_at = info.data.get("start_at")  # missing if invalid
         if start_at is not None and keep >= start_at:
             raise ValueError(f"is {keep:g} and must be less than startAt ({start_at:g})")
         return keep
@@ -131,7 +131,7 @@ class ToolOptions(Form):
 
 
 class AppToolForm(Form):
-    """One of the app's tools, with values of its own."""
+    """One of the app's tools, with its own variables."""
 
     name: NonEmptyText
     env: EnvForm = Field(default_factory=dict[str, str | EnvVarForm])
@@ -145,7 +145,7 @@ def _effort(value: JsonValue) -> JsonValue:
 
 
 class AgentForm(Form):
-    """A whole configuration; `tools` are read one by one."""
+    """A complete configuration of an agent; the `tools` are read individually."""
 
     agent: SystemForm = Field(default_factory=SystemForm)
     model: ModelChoice | None = None
@@ -169,7 +169,7 @@ class AgentForm(Form):
 
 @value
 class Identity:
-    """Identity of a configured agent. `key` is the part from which its ids are derived, None for validation only."""
+    """Identity of a configured agent. Its ids are derived from `key`, which is None if the agent is only validated."""
 
     name: str
     description: str = ""
@@ -178,9 +178,9 @@ class Identity:
 
 
 def read_agent(config: JSON, identity: Identity, tools: Mapping[str, Tool], *, trusted: bool) -> Agent:
-    """Return the agent of a configuration; `tools` are the app's, by name.
+    """Return the agent of a configuration; `tools` are the app's tools by name.
 
-    `trusted` is true if the operator wrote it: its HTTP tools may then reach private addresses (D13).
+    `trusted` is true if the operator wrote the configuration: its HTTP tools can then reach private addresses (D13).
     Raises `InvalidConfiguration` with every invalid path.
     """
     try:
@@ -273,11 +273,11 @@ LENGTHS: Mapping[str, int] = {
     "userEnv.*": MAX_NAME,
     "openTo.*": MAX_NAME,
 }
-"""Most characters of a text, by its place in a configuration that somebody gives."""
+"""Maximum number of characters of a text, by its path in a new configuration."""
 
 
 def length_errors(config: JSON) -> list[ErrorDetail]:
-    """Return errors for texts that are too long for a new configuration. A stored one is still accepted."""
+    """Return errors for texts that are too long for a new configuration. Stored configurations remain valid."""
     errors = [
         _too_long(path, most)
         for places, most in LENGTHS.items()
@@ -297,7 +297,7 @@ def _too_long(path: str, most: int) -> ErrorDetail:
 
 
 def _at(value: JSON, places: Sequence[str], path: str = "") -> Iterator[tuple[str, JSON]]:
-    """Yield the values at these places, each with its path; `*` stands for each item of a list."""
+    """Yield the values at these paths, each with its path; `*` stands for each item of a list."""
     if not places:
         yield path.removeprefix("."), value
     elif places[0] == "*" and isinstance(value, list):
@@ -402,7 +402,7 @@ def _env(env: EnvForm) -> dict[str, str | JSONObject]:
 
 
 def invalid_value(errors: list[ErrorDetail]) -> InvalidConfiguration:
-    """Return the error of an invalid configuration. The message has its first error, the details have all of them."""
+    """Return the error of an invalid configuration. Its message is the first error, its details are all errors."""
     first = errors[0]
     where = f"{first['path']} " if first["path"] else ""
     return InvalidConfiguration(sentence(f"{where}{first['message']}"), [*errors])
@@ -418,8 +418,8 @@ def _error_detail(path: tuple[int | str, ...], message: str) -> ErrorDetail:
 class ConfiguredAgent:
     """One revision of an agent's configuration; `revision` counts 1, 2, 3 …
 
-    A run keeps the revision with which it began, so that an update takes effect at the next run. Values of `env` and
-    `tenvs` are not in `config` but in rows of their own, encrypted if they are secrets; `owner` is their owner.
+    A run keeps the revision with which it started, so an update takes effect at the next run. Values of `env` and
+    `tenvs` are not in `config` but in separate rows, encrypted if they are secrets; `owner` is the owner of these rows.
     """
 
     id: str

@@ -1,9 +1,9 @@
 """Memory of an agent: blocks in its prompt, archival passages, and their search by keyword.
 
-A query is split at white space into keywords. A passage matches if its content or one of its tags contains each of
-them, also inside another word. Case and the encoding of accents are ignored, and no character is a wildcard. Of the
-`CANDIDATES` newest matching passages those with the exact phrase are first, then those with more whole-word matches,
-then the newer ones. A journal finds the candidates with an index of `folded_passage`; they are ranked here.
+A query is split at whitespace into keywords. A passage matches if its content or one of its tags contains each keyword,
+also inside another word. Case and the encoding of accents are ignored, and there are no wildcards. The `CANDIDATES`
+newest matching passages are ranked: exact phrase first, then the number of whole-word matches, then newest. The journal
+finds the candidates with an index of `folded_passage`; they are ranked here.
 
 If an embedder also finds passages by meaning (`core.agents.vectors`), both rankings are merged by reciprocal rank
 fusion: a passage gets 1 / (60 + its rank) from each ranking that contains it.
@@ -21,16 +21,16 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.value import value
 
 MAX_BLOCK, MAX_PASSAGE = 16 * 1024, 64 * 1024
-"""Bytes of a block's content and of a passage's, in UTF-8."""
+"""Maximum size in bytes (UTF-8) of a block's content, and of a passage's content."""
 LONGEST_LABEL, LONGEST_TAG = 100, 100
-"""Characters of a label and of a tag."""
+"""Maximum numbers of characters of a label and of a tag."""
 MOST_BLOCKS, MOST_LINKED, MOST_TAGS = 20, 20, 20
-"""Blocks that an agent has, blocks of others that it reads, tags of a passage."""
+"""Maximum numbers of an agent's blocks, of linked blocks of other agents, and of a passage's tags."""
 
 
 @value
 class Block:
-    """A core memory block: a text under a label, which only its agent changes.
+    """A core memory block: a text under a label, which only its agent can change.
 
     `is_shared` is true if other agents are linked to it and read it too.
     """
@@ -63,7 +63,7 @@ class Vector:
 
 @value
 class PlacedVector:
-    """A passage's vector, or None, and its position, which increases with each later passage."""
+    """A passage's vector, or None, and its position, which is greater for later passages."""
 
     place: int
     id: str
@@ -72,7 +72,7 @@ class PlacedVector:
 
 
 def check_block(blocks: Iterable[Block], agent_id: str, label: str, content: str) -> None:
-    """Check that the agent, which reads these blocks, may write this block. Raises `InvalidRequest`."""
+    """Check that the agent, which reads these blocks, is allowed to write this block. Raises `InvalidRequest`."""
     check_label(label)
     _check_length("label", label, LONGEST_LABEL)
     _check_size("content", content, MAX_BLOCK)
@@ -133,13 +133,13 @@ def _check_size(where: str, text: str, most: int) -> None:
 
 
 CANDIDATES, MOST_FOUND = 100, 20
-"""Maximum numbers of matches that are ranked, newest first, and of passages in the result of a search."""
+"""Maximum numbers of candidates to rank (the newest), and of passages in a search result."""
 LONGEST_QUERY, MOST_QUERY_WORDS = 1_000, 16
-"""Characters and words of a query."""
+"""Maximum numbers of characters and of words of a query."""
 RANK_OFFSET = 60
-"""Added to a rank before it is inverted, as is usual: the first of one ranking does not outweigh two good ranks."""
+"""Constant added to a rank before inversion, so that one first place does not outweigh two good ranks."""
 
-_UNINDEXED = re.compile("[\x00\ud800-\udfff\ufffe\uffff]")  # what some index takes for no character
+_UNINDEXED = re.compile("[\x00\ud800-\udfff\ufffe\uffff]")  # characters that some full-text indexes ignore
 
 
 @value
@@ -164,7 +164,7 @@ def read_query(text: str) -> Query:
 
 
 def folded(text: str) -> str:
-    """Return the text normalized for comparison: without case, accents composed."""
+    """Return the text normalized for comparison: case folded, accents composed."""
     composed = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
     return _UNINDEXED.sub("\ufffd", composed)
 
@@ -181,7 +181,7 @@ def is_match(passage: Passage, query: Query) -> bool:
 
 
 def ranked(candidates: Sequence[Passage], query: Query, limit: int) -> list[Passage]:
-    """Return the first `limit` matches by rank. `matches` are sorted newest first."""
+    """Return the first `limit` matches by rank. `candidates` are sorted newest first."""
     phrase = " ".join(query.keywords)
     whole_words = [re.compile(rf"(?<!\w){re.escape(word)}(?!\w)") for word in dict.fromkeys(query.keywords)]
 
@@ -193,7 +193,7 @@ def ranked(candidates: Sequence[Passage], query: Query, limit: int) -> list[Pass
 
 
 def fused(*rankings: Sequence[Passage]) -> list[Passage]:
-    """Merge several rankings into one, best passage first. A tie goes to the earlier ranking."""
+    """Merge several rankings into one, best passage first. On a tie the earlier ranking is first."""
     passages: dict[str, Passage] = {}
     scores: dict[str, float] = {}
     for ranking in rankings:

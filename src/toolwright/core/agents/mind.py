@@ -22,7 +22,7 @@ _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_ID}}}")
 
 @value
 class Goal:
-    """A goal of an agent; `status` and `priority` are free text of the agent."""
+    """A goal of an agent; `status` and `priority` are free text set by the agent."""
 
     agent_id: str
     id: str
@@ -47,8 +47,8 @@ class Plan:
     """A scheduled instruction to the agent, due at `next_run_at`, repeatedly with `cron`.
 
     `timezone` is the IANA time zone of the fields of `cron`. A person's plan wakes the thread `thread_id`, in which it
-    was set; the agent's own, without one, its home thread. A `relative` plan was set by `runAfter`: it is due after
-    that duration, even if the clock is changed in the meantime.
+    was set. The agent's own plan has no `thread_id` and wakes its home thread. A `relative` plan was set by `runAfter`:
+    it is due after that duration, even if the clock is changed in the meantime.
     """
 
     agent_id: str
@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def timer(self) -> str:
-        """The name of its timer."""
+        """The name of the plan's timer."""
         return plan_timer(self.agent_id, self.id)
 
 
@@ -88,7 +88,7 @@ class GoalChange:
 
 @value
 class MemoryChange:
-    """A memory, new or in place of the one with that key."""
+    """A new memory, or a replacement of the memory with that key."""
 
     key: str
     value: str
@@ -123,7 +123,7 @@ def changed_goals(
     new_id: Callable[[int], str],
     now: datetime,
 ) -> dict[str, Goal]:
-    """Return new and changed goals, by id. `kept` are the stored goals, `new_id` returns the id of the nth change.
+    """Return new and changed goals, by id. `stored` are the stored goals, `new_id` returns the id of the nth change.
 
     Raises `InvalidRequest` with all invalid paths.
     """
@@ -137,7 +137,7 @@ def changed_goals(
             description="",
             status="active",
             priority="medium",
-            created_at=newest + timedelta(microseconds=n + 1),  # so that they keep their order
+            created_at=newest + timedelta(microseconds=n + 1),  # so that they stay in order
         )
         new[goal_id] = _goal(f"goals.{n}", change, was)
     _check_count("goals", MOST_GOALS, {**stored, **new})
@@ -170,7 +170,7 @@ def changed_plans(
     now: datetime,
     thread_id: str | None = None,
 ) -> dict[str, Plan]:
-    """Return new and changed plans, by id. `kept` are the stored plans, `new_id` returns the id of the nth change.
+    """Return new and changed plans, by id. `stored` are the stored plans, `new_id` returns the id of the nth change.
 
     They wake the thread `thread_id`, or the agent's home thread.
     Raises `InvalidRequest` with all invalid paths.
@@ -211,7 +211,7 @@ def _goal(where: str, change: GoalChange, was: Goal) -> Goal:
 
 
 def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -> Schedule:
-    """Return the plan's new schedule, or its old one if not changed. A cron's time zone can be changed alone."""
+    """Return the plan's new schedule, or its old one if not changed. The time zone of a cron can be changed alone."""
     if was is not None and not change.has_time and change.timezone is None:
         return Schedule(
             next_run_at=was.next_run_at, cron=was.cron, timezone=was.timezone, relative=was.relative
@@ -293,7 +293,7 @@ def _short(where: str, text: str, most: int = LONGEST_NAME) -> str:
 
 
 def _key(where: str, text: str) -> str:
-    """Return the key of a memory, as every journal can keep it."""
+    """Return a memory's key. Raises `InvalidRequest` if a journal could not store it."""
     key = _text(where, text, None, LONGEST_NAME)
     if unwritable(key):
         raise invalid_value(where, "must be text without NUL or lone surrogates")

@@ -82,14 +82,14 @@ _RULES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "presence_penalty": ("a number", _number(-1e9, 1e9)),
     "frequency_penalty": ("a number", _number(-1e9, 1e9)),
 }
-"""The valid values of each setting, as a message and as a rule."""
+"""The condition of each setting, as a message and as a predicate."""
 
 
-MOST_PARALLEL = 100  # calls of one answer that may run at once
+MOST_PARALLEL = 100  # maximum number of calls of one answer that run at once
 
 
 def check_parallel(subject: str, parallel: object) -> None:
-    """Raise `DefinitionError` unless the value is None or a number of calls that may run at once."""
+    """Raise `DefinitionError` unless the value is None or a valid number of concurrent calls."""
     if parallel is not None and not _whole_number(1, MOST_PARALLEL + 1)(parallel):
         raise DefinitionError(
             f"{subject}: parallel must be a number of calls from 1 to {MOST_PARALLEL}, not {brief_value(parallel)}."
@@ -97,7 +97,7 @@ def check_parallel(subject: str, parallel: object) -> None:
 
 
 LEAST_TOKENS = 1_000
-ANSWER_TOKENS = 16_384  # room for an answer where the settings of the model give none
+ANSWER_TOKENS = 16_384  # reserved for an answer if the model settings do not limit it
 MOST_INSTRUCTIONS = 20_000  # characters
 
 SummaryModel: TypeAlias = str | Model | object | None
@@ -120,10 +120,10 @@ class Context:
         max_tokens: Maximum number of tokens of a request: system text, tools and messages, 1,000 or more. Default:
             None, the model's context window less the room for its answer; if the window is unknown, no limit until the
             provider reports one.
-        start_at: Share (between 0 and 1) of the tokens from which on the conversation is shortened: old tool results
-            become references that the model can open with `read_result`, then older turns become a summary, or are
-            omitted with a note. The share is of the tokens that remain of `max_tokens` after the system text and the
-            tools. Default: 0.75.
+        start_at: Share of the tokens (between 0 and 1) at which the conversation is shortened: old tool results become
+            references that the model can open with `read_result`, then older turns become a summary, or are omitted
+            with a note. The share is of the tokens that remain of `max_tokens` after the system text and the tools.
+            Default: 0.75.
         keep: Share of the same tokens, less than `start_at`, up to which the newest messages are left unchanged.
             Default: 0.3.
         summarize: Whether older turns become a summary. If False, they are omitted with a note. Default: True.
@@ -162,9 +162,9 @@ class Context:
             raise DefinitionError(f"Context: instructions must have at most {MOST_INSTRUCTIONS} characters.")
 
     def budget(self, window: int | None, answer: int | None) -> int | None:
-        """Return the maximum number of tokens of a request, or None without a limit.
+        """Return the maximum number of tokens of a request, or None for no limit.
 
-        `window` is the number of tokens that the model takes, `answer` the maximum number of tokens of its answer.
+        `window` is the model's context window in tokens, `answer` the maximum number of tokens of its answer.
         """
         if self.max_tokens is not None or window is None:
             return self.max_tokens
@@ -180,8 +180,11 @@ Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
 Callee: TypeAlias = (
     Tool | Handler | str | AgentTool | SubpromptConfig | SubagentToolConfig | Mapping[str, JSON]
 )
-"""Callee of a prompt: a tool; a plain function, which becomes one; `agent.as_tool(…)`; the name of a tool, prompt or
-agent of the app (an agent's name hands the conversation over); or a `SubpromptConfig` or `SubagentToolConfig`."""
+"""Something that a prompt can call.
+
+A tool; a plain function, which is converted to a tool; `agent.as_tool(…)`; the name of a tool, prompt or agent of the
+app (an agent's name hands the conversation over); or a `SubpromptConfig` or `SubagentToolConfig`.
+"""
 
 EFFORTS = get_args(get_args(Reasoning)[0])
 
@@ -273,7 +276,7 @@ class Prompt:
         keep(self, "tools", "variables", "tenvs", "env")
 
     def _set_output(self, subject: str) -> None:
-        """Validate the declared output and store it in the form that validates answers."""
+        """Validate the declared output and store it as the form that validates answers."""
         if self.output is None:
             return
         if self.expose_as_tool:
@@ -283,7 +286,7 @@ class Prompt:
             object.__setattr__(self, "output", output)
 
     def parameters(self, *properties: str | None) -> JSONObject:
-        """Return the JSON Schema of its arguments as a tool: its own, or a message and these texts."""
+        """Return the JSON Schema of its arguments as a tool: its own schema, or a message and these text properties."""
         if self.required_schema is not None:
             return read_required(self.required_schema, self.name)[0]
         names = [name for name in properties if name is not None]
@@ -307,7 +310,7 @@ class Prompt:
 
 
 def keep(declared: object, *names: str) -> None:
-    """Replace these fields by copies, so that later changes of the given objects do not change the declaration."""
+    """Replace these fields by copies, so that later changes of the original objects do not change the declaration."""
     for name in names:
         object.__setattr__(declared, name, deep_copy(getattr(declared, name)))
 
@@ -320,7 +323,7 @@ def deep_copy(value: object) -> object:
 
 
 def check_values(subject: str, tenvs: object, env: object) -> None:
-    """Raise `DefinitionError` unless tenvs are a JSON object and env is text by name. No value is in the message."""
+    """Raise `DefinitionError` unless tenvs are a JSON object and env is text by name. Messages contain no values."""
     try:
         values = plain_names(tenvs)
         if not isinstance(values, dict):
@@ -338,7 +341,7 @@ def check_values(subject: str, tenvs: object, env: object) -> None:
 
 
 def check_exposed(subject: str, exposed: bool, description: object) -> None:
-    """Raise `DefinitionError` for an exposed tool without a description."""
+    """Raise `DefinitionError` if an exposed tool has no description."""
     check_kind(f"{subject}: tool_description", description, str, "text")
-    if exposed and not cast("str", description).strip():  # as just declared
+    if exposed and not cast("str", description).strip():  # its type was checked before
         raise DefinitionError(f"{subject} is exposed as a tool and needs a tool_description.")

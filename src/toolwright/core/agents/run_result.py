@@ -25,7 +25,7 @@ class RunResult:
     """
 
     status: RunStatus
-    output: Any = None  # an instance of whatever was declared
+    output: Any = None  # an instance of the declared type
     text: str = ""
     messages: tuple[Message, ...] = ()
     calls: tuple[Call, ...] = ()
@@ -84,7 +84,7 @@ class CallProgress:
 
 @dataclass(frozen=True, slots=True)
 class CallDone:
-    """A call has its result. A `CallStarted` precedes it."""
+    """A call has its result. It follows the call's `CallStarted`."""
 
     call_id: str
     name: str
@@ -93,7 +93,7 @@ class CallDone:
 
 @dataclass(frozen=True, slots=True)
 class CallWaiting:
-    """The run waits for the result of a call; `reason` is that of the run, as in `calls`, `child` or `approval`."""
+    """The run waits for the result of a call; `reason` is the run's reason, such as `calls`, `child` or `approval`."""
 
     call_id: str
     name: str
@@ -111,7 +111,7 @@ class StepDone:
 
 @dataclass(frozen=True, slots=True)
 class RunDone:
-    """The run has ended, also if it failed. This is the last event of a run."""
+    """The run has ended, successfully or not. This is the last event of a run."""
 
     result: RunResult
 

@@ -1,6 +1,6 @@
 """Schedules of plans: parse times and durations, and compute the next time of a cron schedule (S3 `set_plans`).
 
-All results are computed from a given timestamp and the time zone database.
+All results depend only on a given timestamp and the time zone database.
 """
 
 import re
@@ -44,9 +44,9 @@ _NICKNAMES = {
 
 @value
 class Schedule:
-    """The next run of a plan, in UTC. With `cron`, in `timezone` (UTC if None), it is repeated.
+    """The next run of a plan, in UTC. With `cron` it repeats, in `timezone` (UTC if None).
 
-    A `relative` schedule was given by `run_after`.
+    A `relative` schedule was set by `run_after`.
     """
 
     next_run_at: datetime
@@ -66,8 +66,9 @@ def read_schedule(
     """Parse a schedule, given by exactly one of `run_after`, `scheduled_at` and `cron`.
 
     `run_after` is a number of milliseconds, or text such as "5 hours" or "1h30m". `scheduled_at` is ISO 8601. Without
-    an offset it is read in `timezone`: a time that the clocks skip is moved by the gap, of a time that occurs twice the
-    first is used. `cron` has five fields, read in `timezone`, or is a name such as `@daily`. Raises `InvalidRequest`.
+    an offset it is a local time in `timezone`: a time skipped by a clock change is moved by the gap, and for a time
+    that occurs twice the first is used. `cron` has five fields, evaluated in `timezone`, or is a name such as `@daily`.
+    Raises `InvalidRequest`.
     """
     if timezone is not None:
         _zone(timezone)
@@ -86,10 +87,10 @@ def read_schedule(
 
 
 def read_duration(value: float | str) -> timedelta:
-    """Read a duration: milliseconds, or text with units, from a microsecond to ten years. Raises `InvalidRequest`."""
+    """Parse a duration: milliseconds, or text with units, from a microsecond to ten years. Raises `InvalidRequest`."""
     try:
         seconds = _seconds_of(value) if isinstance(value, str) else value / 1_000
-    except OverflowError:  # a whole number that no float can come near
+    except OverflowError:  # an integer too large for a float
         seconds = inf
     if not 0 < seconds <= FURTHEST.total_seconds() or not (duration := timedelta(seconds=seconds)):
         raise InvalidRequest(f"runAfter must be positive and at most ten years, not {_brief_repr(value)}.")
@@ -99,14 +100,13 @@ def read_duration(value: float | str) -> timedelta:
 def next_run(cron: str, timezone: str | None, after: datetime) -> datetime:
     """Return the first time of a cron schedule after a timestamp, in UTC.
 
-    Raises `InvalidRequest`, also if there is none.
-    A time that the clocks skip is replaced by the first one after the gap. Of an hour that occurs twice, a schedule
-    that names its hour uses the first.
+    Raises `InvalidRequest`, also if there is none. A time skipped by a clock change is replaced by the first one after
+    the gap. If an hour occurs twice, a schedule that names its hour uses the first.
     """
     fields = _fields(cron)
     try:
         times = CronSim(fields, after.astimezone(_zone(timezone)))
-        # What the clocks show twice is found by its first time, which may be over.
+        # A time that occurs twice is found by its first occurrence, which can be in the past.
         upcoming = next((at for at in (each.astimezone(UTC) for each in times) if at > after), None)
     except CronSimError as error:
         raise InvalidRequest(

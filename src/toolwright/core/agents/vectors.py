@@ -1,7 +1,7 @@
-"""Vectors of passages: the embedded text, the stored bytes, and the search for the nearest vectors.
+"""Vectors of passages: the embedded text, the stored bytes, and nearest-neighbor search.
 
-All vectors have length 1, so that the order of distances is that of the angles between them. Distances are computed
-with `math.dist`, the fastest way for plain floats in the standard library.
+All vectors have length 1, so that sorting by distance is the same as sorting by angle. Distances are computed with
+`math.dist`, the fastest way for plain floats in the standard library.
 """
 
 import math
@@ -14,20 +14,20 @@ from toolwright.core.agents.memory import Passage, PlacedVector, Vector
 from toolwright.core.value import value
 
 SCANNED, MOST_NEAR = 20_000, 20
-"""Newest passages of an agent that are compared with a query, and those of them that may be near it."""
+"""Maximum numbers of an agent's newest passages compared with a query, and of passages in the result."""
 MAX_EMBEDDED = 8_000
-"""Bytes in UTF-8 of what is embedded of a passage: no tokenizer makes more tokens of them, and models take 8,191."""
+"""Maximum bytes (UTF-8) of the text embedded: no tokenizer yields more tokens, and models accept 8,191."""
 MOST_NUMBERS = 8_192
-"""Maximum number of numbers in a vector. Models return up to 4,096."""
+"""Maximum number of dimensions of a vector. Models return up to 4,096."""
 LEAST_ALIKE = 0.1
-"""Cosine of the angle between a query's vector and the farthest that is near it: unrelated texts have less."""
+"""Minimum cosine similarity of a query and a passage: unrelated texts have less."""
 
 _FARTHEST = math.sqrt(2 * (1 - LEAST_ALIKE))
 
 
 @value
 class VectorMatch:
-    """A passage whose vector is near a query's: the distance of the two, 0 for the same direction."""
+    """A passage whose vector is near the query's, and their distance: 0 for the same direction."""
 
     id: str
     place: int
@@ -46,9 +46,9 @@ def shortened(text: str) -> str:
 
 
 def vector_of(embedder: str, numbers: Sequence[float]) -> Vector | None:
-    """Return the normalized vector, or None if the numbers have no direction.
+    """Return the normalized vector, or None if its length is zero or not finite.
 
-    Raises `ValueError` if they are too many.
+    Raises `ValueError` if there are too many numbers.
     """
     if len(numbers) > MOST_NUMBERS:
         raise ValueError(f"A vector must have at most {MOST_NUMBERS} numbers, not {len(numbers)}.")

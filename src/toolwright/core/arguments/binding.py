@@ -31,9 +31,9 @@ _SCALARS: dict[object, Callable[[object], bool]] = {
 class Builder:
     """Builder of a type's values from their JSON.
 
-    With `copies` the values share nothing with each other, even if pydantic considers a default immutable. Without
-    `extra` types reject unknown fields, as their schema does; otherwise a union would lose them. Without `classes` only
-    whole numbers change, into floats: a value that the schema has accepted needs no strict validation for that.
+    With `copies` the values share no objects, even if pydantic considers a default immutable. Without `extra` types
+    reject unknown fields, as their schema does; otherwise a union would lose the fields. Without `classes` the only
+    conversion is from integers to floats, which needs no strict validation once the schema has accepted the value.
     """
 
     adapter: TypeAdapter[object]
@@ -44,7 +44,7 @@ class Builder:
     def build(self, value: JSON) -> object:
         """Return the value, validated strictly from JSON. Raises pydantic's `ValidationError`.
 
-        From JSON pydantic accepts a string for an enum, and only a string for a string.
+        In JSON mode pydantic accepts a string for an enum, and only a string for a string.
         """
         if not self.classes:
             return self.adapter.validator.validate_python(value)
@@ -61,7 +61,7 @@ def is_plain_scalar(annotation: Any, value: object) -> bool:  # any annotation
 
 
 def is_shared(value: object) -> bool:
-    """Return whether pydantic would pass the same mutable object to every call: it only copies unhashable values."""
+    """Return whether pydantic would pass the same mutable object to every call. It copies only unhashable values."""
     if isinstance(value, _UNCHANGING):
         return False
     try:
@@ -72,7 +72,7 @@ def is_shared(value: object) -> bool:
 
 
 def fresh(adapter: TypeAdapter[object], value: object) -> Callable[[], object] | None:
-    """Return a factory of the default, or None if all calls can share the value.
+    """Return a factory for the default, or None if all calls can share the value.
 
     A value of another Python type, such as a string for an enum or a tuple for a list, is built from its JSON. Raises
     pydantic's `ValidationError` if the type rejects both.
@@ -93,7 +93,7 @@ def _from_python(adapter: TypeAdapter[object], value: object) -> object:
 
 
 def misfit_default(value: object, error: ValidationError) -> str:
-    """Return the end of an error message about a default that its type rejects; the parameter precedes it."""
+    """Return the end of an error message, after the parameter, about a default that its type rejects."""
     first = error.errors(include_url=False)[0]
     within = spell(place_in(plain(value), first["loc"]))
     if within:
@@ -122,7 +122,7 @@ class Argument:
     """One parameter: its name in JSON and in Python.
 
     `builder` builds a value that differs from its JSON (models, enums, dataclasses), `number` converts it to a float,
-    and `default` creates a default that the function itself does not have.
+    and `default` creates a default that the function's own signature cannot provide.
     """
 
     key: str
@@ -142,8 +142,8 @@ class Argument:
 class Binding:
     """Converts validated arguments into keyword arguments, without coercion.
 
-    `state` names the parameter for the `ThreadState`, `dependencies` the parameters for values of dependencies; a
-    handler with some of these has them injected. `model` is the parameter and builder of `args=Model`.
+    `state` is the parameter for the `ThreadState`, `dependencies` are the parameters for values of dependencies.
+    `model` is the parameter and builder of `args=Model`.
     """
 
     __slots__ = ("_as_is", "_changed", "_model", "dependencies", "injects", "state")
@@ -164,7 +164,7 @@ class Binding:
         self._as_is = not self._changed and model is None and not self.injects
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:
-        """Return the keyword arguments. Raises `InvalidArguments` if a validator of the user's rejects a value."""
+        """Return the keyword arguments. Raises `InvalidArguments` if a user-defined validator rejects a value."""
         if self._as_is:
             return arguments  # type: ignore[return-value]  # the values of JSON are objects
         if self._model is not None:
@@ -188,23 +188,23 @@ class Binding:
 def _build_default(key: str, default: Callable[[], object]) -> object:
     try:
         return default()
-    except (Exception, SystemExit) as error:  # a default factory of the user's own may raise anything
+    except (Exception, SystemExit) as error:  # a user-defined default factory can raise anything
         raise InvalidArguments([FieldError((key,), f"has no default: {error_text(error)}")]) from error
 
 
 def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
-    """Return an instance of a type of the user's. Raises `InvalidArguments` for values that the type rejects."""
+    """Return an instance of a user-defined type. Raises `InvalidArguments` for values that the type rejects."""
     try:
         return builder.build(value)
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         raise InvalidArguments([_value_error(detail, value, path) for detail in details]) from error
-    except (Exception, SystemExit) as error:  # a validator of the user's model may raise anything
+    except (Exception, SystemExit) as error:  # a validator of the user's model can raise anything
         raise InvalidArguments([FieldError(path, error_text(error))]) from error
 
 
 def complete(builder: Builder, fields: Mapping[str, str], arguments: JSONObject) -> JSONObject:
-    """Return the arguments as the model has them: validated, with its defaults. Fields that are None are left out.
+    """Return the arguments as validated by the model, with its defaults. Fields that are None are omitted.
 
     `fields` are the names of the model's fields by their names in JSON. Raises `InvalidArguments`.
     """

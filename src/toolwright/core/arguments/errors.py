@@ -13,7 +13,7 @@ from toolwright.core.text import brief, quantity
 Kind = jsonschema_rs.ValidationErrorKind
 Branch: TypeAlias = list[jsonschema_rs.ValidationError]
 MAX_FAULTS = 100
-MAX_EXAMINED = 10_000  # faults that are looked at
+MAX_EXAMINED = 10_000  # maximum number of errors that are examined
 _MAX_SHOWN = 300
 _TYPES = {
     "string": "a string",
@@ -51,14 +51,14 @@ def invalid_text(errors: Sequence[FieldError]) -> str:
 
 
 def join_errors(errors: Sequence[FieldError]) -> str:
-    """Return the errors in one line, without duplicates, and the number of further ones."""
+    """Return the errors on one line, without duplicates, and the number of omitted errors."""
     texts = list(dict.fromkeys(brief(str(error)) for error in errors[:MAX_EXAMINED]))
     more = f"; and {len(texts) - MAX_FAULTS} more" if len(texts) > MAX_FAULTS else ""
     return f"{'; '.join(texts[:MAX_FAULTS])}{more}"
 
 
 def field_errors(errors: Iterable[jsonschema_rs.ValidationError]) -> list[FieldError]:
-    """Return our errors for a validator's errors."""
+    """Convert a validator's errors to ours."""
     return [field_error for error in errors for field_error in _field_errors(error)]
 
 
@@ -79,7 +79,7 @@ def _field_errors(error: jsonschema_rs.ValidationError) -> Iterator[FieldError]:
 
 
 def _best_branch(error: jsonschema_rs.ValidationError, branches: list[Branch]) -> Iterator[FieldError]:
-    """Yield the errors of the branch that was most likely meant, or all types if none came close."""
+    """Yield the errors of the branch that was most likely meant, or all types if no branch is close."""
     path = tuple(error.instance_path)
     branches = _flat(branches, path)
     close = [branch for branch in branches if branch and not any(_misses(each, path) for each in branch)]
@@ -112,7 +112,7 @@ def _distance(branch: Branch) -> tuple[int, int]:
 
 
 def _shared_errors(branches: list[tuple[FieldError, ...]], depth: int) -> str:
-    """Return the errors of several branches that are equally close, with paths from the union on."""
+    """Return the errors of several branches that are equally close, with paths relative to the union."""
     texts = [
         f"({'; '.join(str(FieldError(error.path[depth:], error.text)) for error in branch)})"
         for branch in branches[:_MOST_WAYS]
@@ -122,7 +122,7 @@ def _shared_errors(branches: list[tuple[FieldError, ...]], depth: int) -> str:
 
 
 def _flat(branches: list[Branch], path: Path) -> list[Branch]:
-    """Return the branches, with those that only consist of alternatives flattened."""
+    """Return the branches, flattening branches that only consist of alternatives."""
     flat: list[Branch] = []
     for branch in branches:
         match [error.kind for error in branch if tuple(error.instance_path) == path]:
@@ -139,7 +139,7 @@ def _alternatives(branches: list[Branch], path: Path) -> str:
 
 
 def _misses(error: jsonschema_rs.ValidationError, path: Path) -> bool:
-    """Return whether the value has another type, or another constant, than this branch requires."""
+    """Return whether the value's type or constant differs from what this branch requires."""
     return tuple(error.instance_path) == path and error.kind.name in ("type", "const", "enum")
 
 
@@ -224,11 +224,11 @@ def type_name(value: JSON) -> str:
             return "an object"
 
 
-def _instance(error: jsonschema_rs.ValidationError) -> Any:  # the library itself types it so
+def _instance(error: jsonschema_rs.ValidationError) -> Any:  # the library's own type
     return error.instance
 
 
-def _listed(options: list[Any]) -> str:  # JSON of the library's own wider type
+def _listed(options: list[Any]) -> str:  # JSON, typed more widely by the library
     texts = [_brief_constant(option) for option in options]
     joined = ", ".join(texts)
     if len(joined) > _MAX_SHOWN:
@@ -236,5 +236,5 @@ def _listed(options: list[Any]) -> str:  # JSON of the library's own wider type
     return f"one of {joined}" if len(texts) > 1 else joined
 
 
-def _brief_constant(value: Any) -> str:  # JSON of the library's own wider type
+def _brief_constant(value: Any) -> str:  # JSON, typed more widely by the library
     return brief(dumps_unescaped(value), _MAX_SHOWN)

@@ -12,17 +12,17 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path
 
 _ROOT = "json://toolwright.invalid/schema"
-"""The base URI of the schema's own references. Its host and path allow resolving a relative `$id`."""
+"""Base URI of the schema's own references. Its host and path allow resolving a relative `$id`."""
 
 Subschema: TypeAlias = tuple[JSON, str]
-"""A schema within the whole one, and the pointer to it (`#/properties/a`)."""
+"""A subschema, and the pointer to it (`#/properties/a`)."""
 
 
 class Numbers:
     """Converts the numbers of a validated value into the form that the schema requires.
 
-    The schema has accepted the value, so a position of type `integer` holds a whole number. Of several alternatives the
-    first one that accepts the value unchanged applies, otherwise the first that accepts it.
+    The schema has accepted the value, so a position of type `integer` holds a whole number. If there are several
+    alternatives, the first one that accepts the value unchanged applies, or the first that accepts it if none does.
     """
 
     def __init__(self, schema: JSONObject) -> None:
@@ -52,7 +52,7 @@ class Numbers:
         return (place, reference) if isinstance(place, dict) else None
 
     def accepts(self, pointer: str, value: JSON) -> bool:
-        """Return whether the schema at that place accepts the value."""
+        """Return whether the schema at that position accepts the value."""
         validator = self._validators.get(pointer)
         if validator is None:
             self._registry = self._registry or jsonschema_rs.Registry([(_ROOT, self._root)])
@@ -73,7 +73,7 @@ class _Normalization:
         self._numbers = numbers
         self._done: dict[
             tuple[int, str], tuple[JSON, JSON]
-        ] = {}  # the parts are kept, so that their ids stay theirs
+        ] = {}  # the parts are kept, so that their ids are not reused
 
     def at(self, value: JSON, place: Subschema, path: Path) -> JSON:
         """Return the value as the schema at this position requires it; the same object if nothing changes."""
@@ -83,13 +83,13 @@ class _Normalization:
         key = (id(value), pointer)
         if key in self._done:
             return self._done[key][1]
-        self._done[key] = (value, value)  # a reference to itself asks for nothing more
+        self._done[key] = (value, value)  # ends the recursion of a self-reference
         normal = self._by_own_keywords(self._elsewhere(value, schema, pointer, path), schema, pointer, path)
         self._done[key] = (value, normal)
         return normal
 
     def _elsewhere(self, value: JSON, schema: JSONObject, pointer: str, path: Path) -> JSON:
-        """Normalize by the schemas that this one refers to."""
+        """Normalize by the schemas to which this one refers."""
         target = self._numbers.resolve(schema.get("$ref"))
         if target is not None:
             value = self.at(value, target, path)
@@ -201,13 +201,13 @@ def _item(schema: JSONObject, pointer: str, index: int) -> Subschema:
 NumberCheck: TypeAlias = Callable[[JSON], bool]
 
 _LEVELS = 6
-"""Levels of a value whose places no schema tells apart; a deeper one is looked at in Python."""
+"""Levels of a value that are checked where the schema does not constrain it; deeper values are checked in Python."""
 
 _DEEPEST = 32
-"""Levels of a schema that are followed: with those above far less than `MAX_NESTING`."""
+"""Levels of a schema that are followed; together with `_LEVELS` far less than `MAX_NESTING`."""
 
 _MOST_PARTS = 2_000
-"""Parts of a schema that are looked at, those that it refers to each time; the rare larger one has no check."""
+"""Maximum number of schema parts examined, counting a referenced part each time; a larger schema has no check."""
 
 _OWN = frozenset(
     {"type", "enum", "const", "properties", "additionalProperties", "items", "prefixItems", "allOf"}
@@ -217,10 +217,10 @@ _ELSEWHERE = ("$ref", "anyOf", "oneOf")
 _ANYTHING: JSONObject = {}
 _OTHERS: list[JSON] = ["null", "string", "boolean", "array", "object"]
 _FINITE: JSONObject = {"type": ["number", *_OTHERS], "minimum": -(2**63), "maximum": 2**63 - 1}
-"""Numbers that are compared with whole ones of 64 bits, at a tenth of what others cost; infinity has no type."""
+"""Numbers compared with 64-bit integers, ten times faster than with others; infinity has no type."""
 _WHOLE: JSONObject = {"type": ["integer", *_OTHERS]}
 _SCALARS: dict[JSON, JSONObject] = {
-    "string": _ANYTHING,  # the schema has accepted the value: it is no number
+    "string": _ANYTHING,  # not a number, because the schema has accepted the value
     "boolean": _ANYTHING,
     "null": _ANYTHING,
     "integer": _WHOLE,
@@ -242,7 +242,7 @@ def compile_number_check(schema: JSONObject, numbers: Numbers) -> NumberCheck:
         return _never
     levels = {**_levels(_ANY_FLOAT, _FINITE), **_levels(_NO_FLOAT, {**_FINITE, **_WHOLE})}
     check: JSONObject = {"allOf": [place], "definitions": levels}
-    # Of the drafts this one alone takes `3.0` for no integer.
+    # The only draft in which `3.0` is not an integer.
     return jsonschema_rs.Draft4Validator(check).is_valid
 
 
@@ -274,7 +274,7 @@ class _Compiler:
         """Return the check of one position, at that depth."""
         self._count()
         if schema is False:
-            return _ANYTHING  # nothing is accepted here
+            return _ANYTHING  # no value is accepted here
         if not isinstance(schema, dict) or level >= _DEEPEST:
             return self._any(schema)
         kind = schema.get("type")
@@ -291,7 +291,7 @@ class _Compiler:
         return self._any(schema) if scalar is None else scalar
 
     def _referred(self, schema: JSONObject, level: int) -> JSONObject:
-        """Return the check of a position that only contains a reference, perhaps with null; otherwise of any JSON."""
+        """Return the check of a position with only a reference, possibly with null; otherwise a check of any JSON."""
         names = [name for name in _ELSEWHERE if name in schema]
         if len(names) > 1 or not _OWN.isdisjoint(schema):
             return self._any(schema)
@@ -318,7 +318,7 @@ class _Compiler:
         return {"$ref": f"#/definitions/{name}-{_LEVELS}"}
 
     def _has_integers(self, schema: JSON) -> bool:
-        """Return whether an integer is required anywhere within the schema, or in a schema that it refers to."""
+        """Return whether an integer is required anywhere in the schema, or in a schema to which it refers."""
         visited: set[int] = set()
         parts = [schema]
         while parts:

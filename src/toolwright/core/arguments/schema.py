@@ -9,8 +9,8 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path, spell
 from toolwright.core.text import brief, sentence
 
-_MOST_WHY = 500  # characters of a reason
-_MOST_PLACE = 200  # characters of a path, or of a name
+_MOST_WHY = 500  # maximum characters of a reason
+_MOST_PLACE = 200  # maximum characters of a path, or of a name
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema"})
 
 
@@ -25,9 +25,9 @@ class InvalidSchema(Exception):
 
 
 def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
-    """Return a validator that fetches nothing. Raises `DefinitionError` for an invalid schema.
+    """Return a validator that never fetches references. Raises `DefinitionError` for an invalid schema.
 
-    `name` is the tool's name for the error message, which has the path. Formats are validated too.
+    `name` is the tool's name for the error message, which contains the path. Formats are validated too.
     """
     try:
         return _compiled(schema, formats=True)
@@ -41,7 +41,7 @@ def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
 def compile_promise(schema: JSONObject) -> jsonschema_rs.Validator:
     """Return a validator of results for a third-party schema, such as an MCP server's. Raises `InvalidSchema`.
 
-    `format` in it is an annotation.
+    Its `format` keywords are annotations only.
     """
     return _compiled(schema, formats=False)
 
@@ -56,7 +56,7 @@ def _compiled(schema: JSONObject, *, formats: bool) -> jsonschema_rs.Validator:
 
 
 def _referring(schema: JSON, why: str) -> Path:
-    """Return the path of the first reference, or dialect, that an error names; empty if none."""
+    """Return the path of the first reference or dialect that an error names, or an empty path."""
     waiting: list[tuple[JSON, Path]] = [(schema, ())]
     while waiting:
         part, path = waiting.pop()

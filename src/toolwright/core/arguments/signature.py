@@ -103,8 +103,8 @@ def read_signature(
 ) -> Signature:
     """Read a handler's signature; raises `DefinitionError` naming the tool `name` and the invalid path.
 
-    With `args` the handler gets an instance of that model in its one other parameter. `scope` holds the names
-    of the place of definition, for annotations that are text.
+    With `args` the handler gets an instance of that model in its only other parameter. `scope` holds the names at the
+    definition, for string annotations.
     """
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
         raise DefinitionError(
@@ -162,10 +162,10 @@ class _Parameters:
         """Raise `DefinitionError` if the docstring describes an argument that the function does not have."""
         parameters = {*self.others, *self.dependencies, *self._bound}
         parameters.update([] if self.state is None else [self.state])
-        parameters.update(self._inspect(self._own).parameters)  # also those that a partial has given by place
+        parameters.update(self._inspect(self._own).parameters)  # including those bound by a partial
         described = parameter_descriptions(self.doc)
         wrong = next((name for name in described if name not in parameters), None)
-        if wrong is None or takes_model:  # whose fields may be told of there
+        if wrong is None or takes_model:  # the docstring can describe the model's fields
             return
         names = list(self.others)
         close = get_close_matches(wrong, [name for name in names if name not in described], n=1)
@@ -262,7 +262,7 @@ def _builder(adapter: TypeAdapter[object], reader: TypeReader) -> Builder:
 def _default(
     reader: TypeReader, key: str, annotation: Annotation, field: FieldInfo, parameter: inspect.Parameter
 ) -> Callable[[], object] | None:
-    """Return a factory of a call's default, or None if there is none or all calls can share the function's own."""
+    """Return a factory for a call's default, or None if there is none or all calls can share the function's own."""
     if field.is_required():
         return None
     if field.default_factory is not None:
@@ -276,7 +276,7 @@ def _default(
 
 def _field(hint: Annotation, parameter: inspect.Parameter) -> FieldInfo:
     """Return pydantic's `Field` of a parameter, from `Annotated` or its default."""
-    kind = typing.cast("type[typing.Any]", hint)  # pydantic takes any annotation here
+    kind = typing.cast("type[typing.Any]", hint)  # pydantic accepts any annotation here
     if parameter.default is parameter.empty:
         return FieldInfo.from_annotation(kind)
     return FieldInfo.from_annotated_attribute(kind, parameter.default)
@@ -307,9 +307,7 @@ def _assemble(
     object_schema: JSONObject = {"type": "object", "properties": schemas, "required": required}
     if not required:
         del object_schema["required"]
-    return typing.cast(
-        "JSONObject", closed(with_definitions(object_schema, definitions))
-    )  # an object stays an object
+    return typing.cast("JSONObject", closed(with_definitions(object_schema, definitions)))  # stays an object
 
 
 def _json_schemas(
@@ -361,8 +359,8 @@ def read_required(model: type[BaseModel], name: str) -> tuple[JSONObject, Comple
 
 
 def _waits(handler: Handler) -> bool:
-    """Return whether a call can wait. Only a coroutine without an `await` in its own code cannot."""
+    """Return whether a call can wait. A coroutine function without an `await` in its own code cannot."""
     function = handler.__func__ if isinstance(handler, types.MethodType) else handler
     if not isinstance(function, types.FunctionType) or not function.__code__.co_flags & inspect.CO_COROUTINE:
         return True
-    return not _YIELDS.isdisjoint(function.__code__.co_code[::2])  # each second byte is an instruction
+    return not _YIELDS.isdisjoint(function.__code__.co_code[::2])  # every second byte is an opcode

@@ -35,7 +35,7 @@ def adapter_of(annotation: Any, what: str) -> TypeAdapter[object]:  # any annota
     """Return the adapter of a type. Raises `DefinitionError`, whose message begins with `what`."""
     try:
         with warnings.catch_warnings():
-            # Only a model's field has an alias in pydantic's eyes; here it names the parameter in JSON.
+            # Pydantic supports aliases only for a model's fields; here the alias is the parameter's name in JSON.
             warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
             return TypeAdapter[object](annotation)
     except (
@@ -57,7 +57,7 @@ def confused(members: tuple[Any, ...]) -> bool:  # any annotations
 
 
 def exactly(member: Any) -> Any:  # any annotation
-    """Return the member of a union; a literal is changed so that it does not confuse booleans and numbers."""
+    """Return the member of a union; a literal is changed so that it distinguishes booleans from numbers."""
     bare = _bare(member)
     if get_origin(bare) is not Literal:
         return member
@@ -86,7 +86,7 @@ def _bare(member: Any) -> Any:  # any annotation
     return get_args(member)[0] if get_origin(member) is Annotated else member
 
 
-Annotation: TypeAlias = Any  # Python has no static type for what may stand as an annotation
+Annotation: TypeAlias = Any  # Python has no static type for annotations
 """A type annotation."""
 
 ALLOWED = (
@@ -104,9 +104,9 @@ _TypedDict = typing_extensions.TypedDict
 class TypeReader:
     """Reads the annotations of one tool's parameters and rejects types that a schema cannot express.
 
-    `read` returns the annotation for pydantic. Afterwards `builds` is true if a value of the types read so far differs
-    from its JSON, so that pydantic has to build it for the handler; `classes` if it differs in more than its floats;
-    `shares` if built values would share a default; `extra` if one of the types accepts unknown fields.
+    `read` returns the annotation for pydantic, and sets flags for the types read so far. `builds`: a value differs from
+    its JSON, so pydantic has to build it for the handler. `classes`: it differs in more than its floats. `shares`:
+    built values would share a default. `extra`: one of the types accepts unknown fields.
     """
 
     def __init__(self, tool: str) -> None:
@@ -138,7 +138,7 @@ class TypeReader:
         return self._simple(annotation, origin, path)
 
     def read_model(self, model: type[BaseModel]) -> None:
-        """Check the fields of `args=Model`, whose names are the arguments' own."""
+        """Check the fields of `args=Model`, whose names are the argument names."""
         self._structure(model, "", self._model)
 
     def _simple(self, annotation: Annotation, origin: object, path: str) -> Annotation:
@@ -173,7 +173,7 @@ class TypeReader:
     def _union(self, members: tuple[object, ...], path: str) -> Annotation:
         types = [self.read(member, path) for member in members]
         others = [member for member in members if member is not type(None)]
-        self.classes |= len(others) > 1  # one has to be chosen
+        self.classes |= len(others) > 1  # a union has to be resolved
         if confused(members):
             if self._open:
                 raise self._definition_error(
@@ -223,7 +223,7 @@ class TypeReader:
     def _structure(
         self, annotation: Annotation, path: str, read: typing.Callable[[Annotation, str], Annotation]
     ) -> Annotation:
-        """Return a type with fields, which can be recursive."""
+        """Return a type with fields; it can be recursive."""
         if annotation in self._open:
             return self._known.get(annotation, annotation)
         if annotation in self._known:
@@ -270,7 +270,7 @@ class TypeReader:
         return annotation
 
     def _typed_dict(self, annotation: Annotation, path: str) -> Annotation:
-        """Return the same TypedDict, of the class that pydantic accepts before Python 3.12 too."""
+        """Return the same TypedDict, as the class that pydantic also accepts before Python 3.12."""
         if get_origin(annotation) is not None:
             raise self._definition_error(
                 path, f"has the generic TypedDict {annotation!r}; write out a TypedDict of its own"
@@ -294,7 +294,7 @@ class TypeReader:
             ) from error
 
     def _ends(self, annotation: Annotation, enclosing: tuple[object, ...]) -> bool:
-        """Return whether there is a finite value of this type."""
+        """Return whether the type has a finite value."""
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin is Annotated or origin in _QUALIFIERS:
             return self._ends(arguments[0], enclosing)
@@ -319,14 +319,14 @@ class TypeReader:
             ) from error
 
     def _field_default(self, annotation: Annotation | None, value: object, path: str) -> None:
-        """Default of a field, validated after its type is complete; None if pydantic validates it."""
+        """Record a field's default, which is validated after its type is complete; None if pydantic validates it."""
         self.default(value, path)
         self.shares |= is_shared(value)
         if annotation is not None and not is_plain_scalar(annotation, value):
             self._defaults.append((annotation, value, path))
 
     def check_defaults(self) -> None:
-        """Raise `DefinitionError` for defaults of fields read so far that their own types reject."""
+        """Raise `DefinitionError` for field defaults read so far that their own types reject."""
         for annotation, value, path in self._defaults:
             self.check_default(annotation, value, path)
         self._defaults.clear()
@@ -371,7 +371,7 @@ def noted(annotation: Annotation) -> str | None:
 
 
 def model_fields(annotation: Annotation) -> dict[str, FieldInfo]:
-    """Return the fields of a model, its forward references resolved."""
+    """Return the fields of a model, with forward references resolved."""
     model: type[BaseModel] = annotation
     model.model_rebuild(raise_errors=False)
     return model.model_fields
@@ -425,7 +425,7 @@ def _qualified(annotation: Annotation, required: bool) -> Annotation:
 
 
 def _rebuilt(annotation: Annotation, fields: dict[str, Annotation]) -> Annotation:
-    make = typing.cast("typing.Callable[..., type]", _TypedDict)  # its functional form takes run-time fields
+    make = typing.cast("typing.Callable[..., type]", _TypedDict)  # the functional form takes run-time fields
     again = make(name_of(annotation), fields)
     again.__doc__ = annotation.__doc__
     again.__module__ = getattr(annotation, "__module__", __name__)

@@ -1,4 +1,4 @@
-"""Validator of arguments: parses a model's text, however large, and validates it by the tool's schema (D3)."""
+"""Validator of arguments: parses a model's text, of any size, and validates it by the tool's schema (D3)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -17,7 +17,7 @@ from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING, MOST_ERRORS
 from toolwright.core.plain import Path, has_more_values, plain
 
 EXACT = 1_000
-"""Number of JSON values up to which all errors of arguments are reported."""
+"""Maximum number of JSON values for which all errors of arguments are reported."""
 
 _TOO_FEW = (Kind.Required, Kind.MinItems, Kind.MinProperties, Kind.Contains)
 
@@ -25,7 +25,7 @@ _TOO_FEW = (Kind.Required, Kind.MinItems, Kind.MinProperties, Kind.Contains)
 def validation_errors(validator: jsonschema_rs.Validator, arguments: JSON) -> list[FieldError]:
     """Return the validation errors of arguments or of a result.
 
-    Of large ones only some are returned, in the first items.
+    For large values only errors in the first items are returned.
     """
     if not has_more_values(arguments, EXACT):
         return field_errors(validator.iter_errors(arguments))
@@ -49,37 +49,37 @@ def _first_items(value: JSON) -> JSON:
 
 
 def _is_missing_by_cut(error: jsonschema_rs.ValidationError, original: JSON, cut: JSON) -> bool:
-    """Return whether something is missing only because the value was cut."""
+    """Return whether a missing field is an artifact of cutting the value."""
     return isinstance(error.kind, _TOO_FEW) and _size(original, error.instance_path) > _size(
         cut, error.instance_path
     )
 
 
-def _size(value: Any, path: Iterable[str | int]) -> int:  # JSON, walked by a path of its own
+def _size(value: Any, path: Iterable[str | int]) -> int:  # JSON, traversed by a path of its own
     for step in path:
         value = value[step]
     return len(value)
 
 
 _LARGEST = 10**308
-"""Integers up to this one fit into a float."""
+"""Largest integer that fits into a float."""
 
 RawArguments = str | bytes | Mapping[str, object]
-"""Arguments as they come: JSON text, or an object that was read from it before."""
+"""Arguments as received: JSON text, or an object parsed from it."""
 
 Complete = Callable[[JSONObject], JSONObject]
-"""Arguments that the schema accepts, with the defaults of the declared model; raises `InvalidArguments`."""
+"""Returns arguments that the schema accepts, with the defaults of the declared model. Raises `InvalidArguments`."""
 
 Resolve = Callable[[JSONObject], JSONObject]
-"""Arguments with their references replaced by what is there; raises `InvalidArguments` where nothing is."""
+"""Replaces references in arguments by their values. Raises `InvalidArguments` for a reference without a value."""
 
 
 class ArgumentValidator:
     """Validates the arguments of one tool by its schema, which is compiled at the first call.
 
-    Nothing is coerced: `"10"`, `true` and `1` are no integer, no boolean and no string. `3.0` is the
-    integer 3. With `takes_nothing` any object is accepted and counts as empty. Arguments that the schema accepts go
-    through `complete`.
+    Nothing is coerced: `"10"` is not an integer, `1` is not a boolean or a string. `3.0` is the integer 3. With
+    `takes_nothing` any object is accepted and counts as empty. Arguments that the schema accepts are passed to
+    `complete`.
     """
 
     __slots__ = (
@@ -103,22 +103,22 @@ class ArgumentValidator:
         self._numbers = Numbers(schema)
         self._validator: jsonschema_rs.Validator | None = None
         self._accepts: Callable[[JSONObject], bool] = self._compile_and_validate
-        self._has_usual_numbers: NumberCheck | None = None  # from the second call on
+        self._has_usual_numbers: NumberCheck | None = None  # set at the second call
 
     def compile(self) -> jsonschema_rs.Validator:
-        """Return the compiled schema. Raises `DefinitionError` if it is not a valid one."""
+        """Return the compiled schema. Raises `DefinitionError` if it is invalid."""
         if self._validator is None:
             self._validator = compile_schema(self.schema, self._name)
             self._accepts = self._validator.is_valid
         return self._validator
 
     def read(self, raw: RawArguments, resolve: Resolve | None = None) -> JSONObject:
-        """Return arguments ready for the handler, after `resolve` if they may hold references.
+        """Return arguments ready for the handler, after `resolve` if they can contain references.
 
         Raises `InvalidArguments`, whose text names every invalid path.
         """
         text = raw if type(raw) is str or isinstance(raw, bytes) else _written(raw)
-        if len(text) > MAX_JSON_VALUES:  # a shorter one cannot hold more
+        if len(text) > MAX_JSON_VALUES:  # shorter text cannot contain more
             _count(text)
         try:
             arguments: JSON = from_json(text, allow_inf_nan=False)
@@ -137,7 +137,7 @@ class ArgumentValidator:
         return exact if self._complete is None else self._complete(exact)
 
     def _read_exactly(self, arguments: JSONObject) -> JSONObject:
-        """Validate with the slow reader, which has the path of every number; for unusual or invalid arguments."""
+        """Validate with the slow parser, which knows the path of every number; for unusual or invalid arguments."""
         special = _inspect_object(arguments)
         if self._takes_nothing:
             return {}
@@ -192,7 +192,7 @@ def _inspect(value: JSON, path: Path, depth: int) -> bool:
 
 
 def _written(raw: object) -> str:
-    """Serialize an object given by Python code, which is not changed. Raises if a value is not JSON."""
+    """Serialize an object given by Python code, without changing it. Raises if a value is not JSON."""
     if not isinstance(raw, Mapping):
         raise InvalidArguments([FieldError((), f"must be JSON text or an object, not {type(raw).__name__}")])
     try:

@@ -36,7 +36,7 @@ def read_hints(function: Function, what: str, scope: Mapping[str, object]) -> di
 
 
 def innermost(function: Function) -> Function:
-    """Return the function whose annotations apply: that of a partial, a method, a class or a callable object."""
+    """Return the function whose annotations apply: the function behind a partial, method, class or callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     if inspect.isroutine(function):
@@ -66,7 +66,7 @@ Form: TypeAlias = Literal["plain", "async", "generator", "async generator"]
 
 
 def _missing() -> None:
-    """Stand in for the function of a `Depends()` without one."""
+    """Placeholder for the function of a `Depends()` without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class Depends:
 
     The parameter is not part of the tool's schema. `fn` can be sync (it runs in a thread), async, or a generator of
     either kind that yields one value and cleans up after its `yield`. It can take a `ThreadState` and further
-    dependencies. Each run in this process has one value, which is cleaned up when the run ends or waits; with
-    `cached=False` each call has one. Raises `DefinitionError` without a function.
+    dependencies. The value is shared by the calls of a run in this process, and cleaned up when the run ends or waits.
+    With `cached=False` each call has its own value. Raises `DefinitionError` without a function.
     """
 
     fn: Function = _missing
@@ -99,7 +99,7 @@ class Depends:
 class Dependency:
     """A dependency function.
 
-    `state` names its parameters for a `ThreadState`, `below` maps the others to dependencies.
+    `state` names its parameters for a `ThreadState`, `below` maps its other parameters to dependencies.
     """
 
     fn: Function
@@ -220,8 +220,8 @@ def _form(fn: Function) -> Form:
 
 
 def generator_function(fn: Function) -> Function:
-    """Return the generator function: the one under `@contextmanager`, or the function itself."""
-    wrapped: Any = getattr(fn, "__wrapped__", None)  # whatever a decorator has put there
+    """Return the generator function: the function under `@contextmanager`, or the function itself."""
+    wrapped: Any = getattr(fn, "__wrapped__", None)  # set by a decorator
     by_contextlib = getattr(fn, "__globals__", None) is vars(contextlib)
     return wrapped if by_contextlib and callable(wrapped) else fn
 

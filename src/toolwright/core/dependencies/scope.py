@@ -1,4 +1,4 @@
-"""Scope of open dependencies: each value is opened once and cleaned up at the end, the newest first."""
+"""Scope of open dependencies: each value is opened once and cleaned up at the end, newest first."""
 
 import asyncio
 import threading
@@ -27,8 +27,8 @@ from toolwright.core.value import changed
 Opening: TypeAlias = AbstractAsyncContextManager[Any]
 """A context manager that opens a value and cleans it up. The same task enters and exits it."""
 
-CLEAN_UP = 10.0  # seconds that a clean-up may take
-HURRY = 2.0  # seconds that all of them may take together once who waits is cancelled: less than `GRACE`
+CLEAN_UP = 10.0  # maximum seconds of one clean-up
+HURRY = 2.0  # maximum seconds of all of them once the caller is cancelled: less than `GRACE`
 
 log = logger("toolwright.dependencies")
 
@@ -56,7 +56,7 @@ class OpenedValue:
             if task is not None and task.cancelling():
                 self.opened.cancel()
                 raise
-            self._failed(error)  # the function has raised it itself: that is an error like any other
+            self._failed(error)  # raised by the function itself: handled like any other error
         except BaseException as error:  # noqa: BLE001 - raised to the callers that wait for the value, or logged
             self._failed(error)
 
@@ -144,14 +144,14 @@ class Scope:
             del self._values[key]
 
     async def close(self) -> None:
-        """Clean up, last opened first. Errors are logged, and clean-ups that take too long.
+        """Clean up, last opened first. Logs errors, and clean-ups that take too long.
 
         If the caller is cancelled, the clean-ups get little more time; then the cancellation is raised.
         """
         self._closed = True
         if not self._opening and not self._open:
             return
-        # In a task of its own, so that a cancelled caller can give the clean-ups some more time.
+        # In a separate task, so that a cancelled caller can give the clean-ups some more time.
         work = asyncio.create_task(self._clean_up(), name="the clean-up of dependencies")
         cancelled: asyncio.CancelledError | None = None
         loop = asyncio.get_running_loop()
@@ -201,7 +201,7 @@ _NOTHING = object()
 
 @dataclass(frozen=True, slots=True)
 class ValueScopes:
-    """The scopes that a value can belong to: the run's, and the call's or that of the value that requires it."""
+    """The scopes that a value can belong to: the run's, and that of the call or of the value that requires it."""
 
     run: Scope
     own: Scope
@@ -221,7 +221,7 @@ class Opener:
     ) -> AsyncGenerator[dict[str, object]]:
         """Yield the values of a call's parameters.
 
-        Values with the scope of the call are cleaned up at its end; outside a run that applies to all values.
+        Values with the scope of the call are cleaned up at its end. Outside a run, all values have that scope.
         """
         own = Scope()
         scopes = ValueScopes(state.dependencies if isinstance(state, Scoped) else own, own)
@@ -268,7 +268,7 @@ class Opener:
             value = dependency.fn(**keywords)
         else:
             value = _or_raise(*await self._in_thread(dependency.fn, keywords))
-        return cast("object", await value) if isawaitable(value) else value  # whatever it yields
+        return cast("object", await value) if isawaitable(value) else value  # the value itself
 
     @asynccontextmanager
     async def _generator(self, dependency: Dependency, keywords: dict[str, object]) -> AsyncGenerator[object]:
@@ -276,7 +276,7 @@ class Opener:
         steps, context = _Steps(dependency, keywords), copy_context()
         try:
             value = _or_raise(*await self._in_thread(lambda: context.run(steps.open), {}))
-        except BaseException:  # the caller is cancelled: the thread goes on, and cleans up after itself
+        except BaseException:  # the caller is cancelled: the thread continues, and cleans up after itself
             steps.abandon()
             raise
         try:
@@ -288,7 +288,7 @@ class Opener:
 
 
 class _Steps:
-    """The steps of a sync generator, executed in threads. One that is abandoned while it opens is closed there."""
+    """The steps of a sync generator, executed in threads. A value abandoned while it opens is closed there."""
 
     def __init__(self, dependency: Dependency, keywords: dict[str, object]) -> None:
         self._name = dependency.name

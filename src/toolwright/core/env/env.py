@@ -15,10 +15,12 @@ from toolwright.core.value import value
 EnvType: TypeAlias = Literal["text", "secret"]
 EnvKind: TypeAlias = Literal["env", "tenv"]
 EnvInput: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
-"""Env as users write it: text, or `{"value": …, "type": "text"}`. Text has the declared type, or is a secret. None
-deletes."""
+"""Env as written by users: text, or `{"value": …, "type": "text"}`; None deletes the variable.
 
-MOST_NAMES = 1_000  # at once
+Text without a type has the declared type, or is a secret.
+"""
+
+MOST_NAMES = 1_000  # in one request
 LONGEST_NAME = 200  # characters
 LONGEST_VALUE = 64 * 1024  # characters
 
@@ -68,9 +70,9 @@ def always_secret(_: str) -> EnvType:
 def read_env(
     env: object, path: str = "env", type_of: Callable[[str], EnvType] = always_secret
 ) -> dict[str, EnvVar | None]:
-    """Validate a caller's env; `type_of` returns the type of a plain text.
+    """Validate a caller's env; `type_of` returns the type of a value without one.
 
-    Raises `InvalidRequest`, whose message has no value.
+    Raises `InvalidRequest`; its message contains no values.
     """
     if env is None:
         return {}
@@ -93,7 +95,7 @@ def stored_only(variables: Mapping[str, EnvVar | None], path: str = "env") -> di
 
 
 def name_error(name: object) -> str | None:
-    """Return the reason why a name is invalid, to follow "the name", or None if it is valid."""
+    """Return the reason why a name is invalid, as text to follow "the name", or None if it is valid."""
     if isinstance(name, str) and name.strip() and len(name) <= LONGEST_NAME and name.isprintable():
         return None
     return f"{brief(repr(name), 60)}: a name is printable, of 1 to {LONGEST_NAME} characters"
@@ -114,7 +116,7 @@ def _read(raw: object, path: str, type_of: Callable[[], EnvType]) -> EnvVar | No
         return EnvVar(value=_value(raw, path), type=type_of())
     if not isinstance(raw, Mapping):
         raise _invalid_value(path, "must be text, or an object with value and type")
-    parts = cast("Mapping[str, object]", raw)  # keys of other types are found to be unknown
+    parts = cast("Mapping[str, object]", raw)  # other keys are reported as unknown
     if "value" not in parts or not set(parts) <= {"value", "type"}:
         raise _invalid_value(path, "must have a value, and may have a type")
     kind = parts["type"] if "type" in parts else type_of()
@@ -149,7 +151,7 @@ class ShownNames:
     related: tuple[str, ...]
 
     def has(self, name: str, among: Collection[str]) -> bool:
-        """Return whether it is one of the names, or one of them with a suffix that all related names have too."""
+        """Return whether it is one of the names, or one with a suffix that all related names also have."""
         ends = [name[len(each) :] for each in self.names if name.startswith(each)]
         return any(
             not end
@@ -160,9 +162,9 @@ class ShownNames:
 
 @value
 class EnvTypes:
-    """The types of names where an agent is active.
+    """The types of variables for an active agent.
 
-    They are the types that its variables declare, `text` for flags and for names shown to models, otherwise `secret`.
+    These are the types that its variables declare, `text` for flags and for names shown to models, otherwise `secret`.
     """
 
     declared: Mapping[str, EnvType]
@@ -170,20 +172,20 @@ class EnvTypes:
     shown: tuple[ShownNames, ...] = ()
 
     def type_of(self, name: str, among: Collection[str] = ()) -> EnvType:
-        """Return the type of a value that is given without one, together with values of the names `among`."""
+        """Return the type of a value without a type, set together with values of the names `among`."""
         if name in self.flags or any(each.has(name, among) for each in self.shown):
             return "text"
         return self.declared.get(name, "secret")
 
     def hides(self, name: str, among: Collection[str] = ()) -> bool:
-        """Return whether the name is declared as a secret, although models are shown its value."""
+        """Return whether the name is declared as a secret although its value is shown to models."""
         return self.declared.get(name) == "secret" and self.type_of(name, among) == "secret"
 
     def read(self, env: object, path: str = "env") -> dict[str, EnvVar | None]:
         """Validate a caller's env and return it.
 
-        Raises `InvalidRequest`, also for a secret that models are shown or that is a flag, and for a declared secret
-        given as text.
+        Raises `InvalidRequest`, also for a secret that is shown to models or used as a flag, and for text that is
+        declared as a secret.
         """
         names = cast("Mapping[str, object]", env) if isinstance(env, Mapping) else ()
         variables = read_env(cast("object", env), path, lambda name: self.type_of(name, names))
@@ -196,7 +198,7 @@ class EnvTypes:
         return stored_only(self.read(env, path), path)
 
     def check(self, name: str, var: EnvVar | None, among: Collection[str] = (), path: str = "env") -> None:
-        """Raise `InvalidRequest` for a secret that models are shown or that is a flag, and for text declared secret."""
+        """Raise `InvalidRequest` for a secret that is a flag or shown to models, and for text declared as a secret."""
         if var is None:
             return
         if var.type == "secret" and any(name in each.names for each in self.shown):
@@ -208,19 +210,19 @@ class EnvTypes:
 
 
 SECRETS = EnvTypes(declared={})
-"""Types if no agent is known: all values are secrets unless they have a type."""
+"""Types if no agent is known: values without a type are secrets."""
 
 
 class Secret:
-    """Marks a tenv as a secret: `Annotated[str, tw.Secret]`. It is kept encrypted and never shown (D4, D6)."""
+    """Marks a tenv as a secret: `Annotated[str, tw.Secret]`. It is stored encrypted and never shown (D4, D6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A named value that is read from the env when it is needed (S0 §3, D5).
 
-    A run waits while a `required` variable is missing. A variable of the type `secret` is stored encrypted and
-    never shown. A `scoped` one is not inherited from parents of the thread whose agent declares it; that thread's
+    A run waits while a `required` variable is missing. A variable of the type `secret` is stored encrypted and never
+    shown. A `scoped` variable is not inherited from parents of the thread whose agent declares it; that thread's
     children inherit it. Raises `DefinitionError` if it is invalid.
     """
 
@@ -246,11 +248,11 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class NamedVariable(Variable):
-    """An undeclared variable named in the URL or a header of an HTTP tool: a secret unless a value says text."""
+    """An undeclared variable named in the URL or a header of an HTTP tool: a secret unless its value has type text."""
 
 
 def declared_variables(subject: str, variables: Sequence[Variable]) -> None:
-    """Raise `DefinitionError` unless these are variables with different names."""
+    """Raise `DefinitionError` unless all items are variables with different names."""
     check_list(f"{subject}: variables", variables, Variable, "variables")
     names = [each.name for each in variables]
     duplicate = next((name for name in names if names.count(name) > 1), None)
@@ -259,7 +261,7 @@ def declared_variables(subject: str, variables: Sequence[Variable]) -> None:
 
 
 def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
-    """Return one variable of each name with the strictest options: secret, required or scoped if one of them is."""
+    """Return one variable per name with the strictest options: secret, required or scoped if any of them is."""
     by_name: dict[str, Variable] = {}
     for each in variables:
         previous = by_name.get(each.name, each)
@@ -282,9 +284,8 @@ RequestKind: TypeAlias = Literal["run", "child"]
 class VariablesRequest:
     """A request for missing variables, in the thread `thread_id`.
 
-    A request of the kind `run` belongs to the thread's own suspended run. One of the kind `child` belongs to the
-    parent:
-    `child` is the thread that starts once the values are set, and `expires_at` its deadline.
+    A request of the kind `run` belongs to the thread's own suspended run. A request of the kind `child` belongs to the
+    parent: `child` is the thread that starts once the values are set, and `expires_at` is its deadline.
     """
 
     id: str
@@ -300,8 +301,8 @@ class VariablesRequest:
 class Tenvs:
     """A thread's tenvs as attributes: `state.tenvs.vector_store_id`.
 
-    Those of the calling tool's model are built by it, with None or their default if they are optional and missing. They
-    are an instance of that model, with its properties and methods. All others are the JSON that was given.
+    Tenvs that the calling tool's model declares are built by that model; a missing optional tenv is None or its
+    default. They form an instance of the model, with its properties and methods. All other tenvs are the original JSON.
     """
 
     __slots__ = ("_built", "_model", "_values")
@@ -311,7 +312,7 @@ class Tenvs:
         self._built: dict[str, object] = {}
         self._model: object = None
 
-    def __getattr__(self, name: str) -> Any:  # whatever the tool's model makes of it
+    def __getattr__(self, name: str) -> Any:  # of the type in the tool's model
         if name in self._built:
             return self._built[name]
         try:

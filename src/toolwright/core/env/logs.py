@@ -1,6 +1,6 @@
 """Loggers that redact secrets and add the current run and call.
 
-Records logged while a thread is served are redacted like its stored data (D6).
+Records logged while a thread is processed are redacted like its stored data (D6).
 """
 
 import json
@@ -18,7 +18,7 @@ from toolwright.core.text import error_text, escaped, sentence, spelled_out
 
 
 class _Secrets:
-    """The secrets of a block: the current ones, and after its end those at its end.
+    """The secrets of a block: the current secrets, and after its end those known at its end.
 
     Work that the block has started, such as a timer, has a copy of the context and can log later.
     """
@@ -49,13 +49,13 @@ _SECRETS: ContextVar[_Secrets | None] = ContextVar("toolwright_secrets", default
 _FORMATTER = logging.Formatter()
 
 
-MOST_TOLD = 10_000  # different things that are logged once a process
+MOST_TOLD = 10_000  # distinct messages that are logged once per process
 _told: set[tuple[object, ...]] = set()
 T = TypeVar("T")
 
 
 def is_first(*what: object) -> bool:
-    """Return whether the process calls this for the first time, for warnings that are logged once."""
+    """Return whether this is the process's first call with these values, for warnings that are logged once."""
     if what in _told or len(_told) >= MOST_TOLD:
         return False
     _told.add(what)
@@ -108,7 +108,7 @@ _FILTER = WithoutSecrets()
 def logger(name: str) -> logging.Logger:
     """Return a logger that redacts the secrets of the current thread."""
     named_logger = logging.getLogger(name)
-    named_logger.addFilter(_FILTER)  # once: the same filter is not added again
+    named_logger.addFilter(_FILTER)  # idempotent: the same filter is not added again
     return named_logger
 
 
@@ -133,7 +133,7 @@ def internal_errors(doing: str, *expected: type[Exception]) -> Generator[None]:
 
 
 def log_ids() -> dict[str, str]:
-    """Return the ids of the current run, thread, call and trace, as far as they are set."""
+    """Return the ids of the current run, thread, call and trace that are set."""
     run, call_id = _PLACE.get(), CALL_ID.get()
     if run is None:
         return {}
@@ -163,9 +163,9 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: `time` (ISO 8601), `level`, `logger`, `message`, the ids of `log_ids`, `exception`.
+    """One JSON object per line: `time` (ISO 8601), `level`, `logger`, `message`, the ids of `log_ids`, `exception`.
 
-    What ends lines, steers terminals or changes the direction of text is written as JSON's escapes.
+    Characters that end lines, control terminals or change the text direction are written as JSON escapes.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -1,9 +1,9 @@
 """Redaction: secrets, in each form they can take, are removed before text or JSON is recorded, shown or sent (D6).
 
-A secret of 8 characters or more is found anywhere: literally, within a JSON string in every JSON spelling, also of JSON
-within JSON, percent- and form-encoded, as Python spells it, misread as Latin-1 or encoded in it, and from 12 characters
-in base64 at every alignment. A shorter one counts only as a whole word. If a text was cut by `brief`, the beginning of
-a secret is treated as the secret.
+A secret of 8 or more characters is found anywhere: literally, in a JSON string with any escapes (also in JSON within
+JSON), percent- and form-encoded, in Python's `repr`, decoded or encoded as Latin-1, and from 12 characters on in base64
+at every alignment. A shorter secret is found only as a whole word. If a text was cut by `brief`, the beginning of a
+secret is treated as the secret.
 """
 
 import base64
@@ -22,14 +22,14 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.text import CUT
 from toolwright.core.value import changed
 
-ENCODED = 12  # characters from which its base64 is looked for
-_LOST, _LEGIBLE = "\ufffd", 4  # characters that must be left of a text for it to be worth a search
+ENCODED = 12  # minimum characters of a secret to search for in base64
+_LOST, _LEGIBLE = "\ufffd", 4  # minimum characters of a text that are legible for it to be searched
 
 
 def encodings(value: str) -> Iterator[str]:
     """Yield all forms of a secret that are searched literally.
 
-    Other JSON spellings are decoded first (`json_escapes`).
+    JSON escapes are decoded before the search (`layers`).
     """
     for text in (value, *_misread(value)):
         yield text
@@ -57,7 +57,7 @@ def _as_bytes(value: str) -> Iterator[bytes]:
 
 
 def _misread(value: str) -> Iterator[str]:
-    """Yield spellings of a text by services that read UTF-8 as Latin-1, or that replace letters outside of ASCII."""
+    """Yield the text as garbled by services that read UTF-8 as Latin-1, or that replace non-ASCII letters."""
     for sent in () if value.isascii() else _as_bytes(value):
         for encoding in ("latin-1", "utf-8", "ascii"):
             text = sent.decode(encoding, "replace")
@@ -66,22 +66,22 @@ def _misread(value: str) -> Iterator[str]:
 
 
 def _base64_forms(value: bytes) -> Iterator[str]:
-    """Yield spellings of a secret within longer base64, where it can begin at any of three alignments."""
+    """Yield the forms of a secret within longer base64, in which it can begin at any of three alignments."""
     for before in range(3):
         text = base64.b64encode(bytes(before) + value).decode()
         first = (0, 2, 3)[before]  # the first characters depend on the text before the secret
-        last = (before + len(value)) * 8 // 6  # and the last ones on the text after it
+        last = (before + len(value)) * 8 // 6  # and the last ones on the text after the secret
         core = text[first:last]
         yield core
         yield core.replace("+", "-").replace("/", "_")
 
 
 _LAYERS = 4  # JSON within JSON within JSON, and one more
-_LONGEST = 6  # characters of an escape; one of two halves has a backslash in its middle
-_SLACK = 64  # characters, so that what was cut through is not among those that matter
+_LONGEST = 6  # characters of an escape; a surrogate pair has a backslash in its middle
+_SLACK = 64  # characters, so that an escape that was cut is outside the relevant part
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HIGH, _LOW = "[dD][89abAB][0-9a-fA-F]{2}", "[dD][c-fC-F][0-9a-fA-F]{2}"
-_BEGUN = "(?:u[0-9a-fA-F]{0,3})?"  # of an escape, what is there before it is whole
+_BEGUN = "(?:u[0-9a-fA-F]{0,3})?"  # of an escape, the part that precedes its completion
 _PART = "|".join(re.escape(CUT[:length]) for length in range(len(CUT) - 1, 0, -1))
 _ESCAPE = re.compile(
     r"\\(?:"
@@ -95,7 +95,7 @@ _ESCAPE = re.compile(
 
 
 class Unescaped:
-    """A text with one layer of escapes decoded. An incomplete escape at its end is left out.
+    """A text with one layer of escapes decoded. An incomplete escape at its end is omitted.
 
     `whole` is the position in the original text at which that escape begins, or the end of the text.
     """
@@ -120,15 +120,15 @@ class Unescaped:
         self.text = "".join(parts)
 
     def place(self, inner: int) -> int:
-        """Return the index in the original text."""
+        """Return the position in the original text."""
         last = bisect_right(self._inner, inner) - 1
         return min(self._outer[last] + inner - self._inner[last], self.whole)
 
 
 def layers(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
-    """Yield the text with one layer of escapes decoded, with two, and so on.
+    """Yield the text with one layer of escapes decoded, then with two, and so on.
 
-    Each comes with a function that maps its positions to those of the original text.
+    Each is returned with a function that maps its positions to positions in the original text.
     """
     decoded: list[Unescaped] = []
 
@@ -169,7 +169,7 @@ _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
 def clean_strings(text: str, clean: Callable[[JSON], JSON]) -> str | None:
     """Return the JSON text of an object or list with all strings and numbers cleaned, or None for other text.
 
-    `clean` cleans each of them. If two keys become equal, the whole is cleaned again, with distinct keys.
+    `clean` is called for each of them. If two keys become equal, the whole value is cleaned again, with distinct keys.
     """
     if text.lstrip()[:1] not in ("{", "["):
         return None
@@ -177,7 +177,7 @@ def clean_strings(text: str, clean: Callable[[JSON], JSON]) -> str | None:
         value = _read(text)
         cleaned_text = _SCALAR.sub(lambda match: _scalar(match[0], clean), text)
         cleaned = clean(value)
-        # Replacing texts in place keeps the formatting. It goes wrong if keys become equal.
+        # Replacing texts in place keeps the formatting, but fails if keys become equal.
         return cleaned_text if _read(cleaned_text) == cleaned else dumps_unescaped(cleaned)
     except (ValueError, RecursionError, InvalidJSON):
         return None
@@ -197,12 +197,12 @@ def _refuse(constant: str) -> JSON:
     raise ValueError(f"{constant} is not JSON")
 
 
-_SEED = 8  # characters by which a beginning is looked for
-_TRIES = 16  # places where it may turn out to be none, before every character is counted
+_SEED = 8  # characters used to search for the beginning of a secret
+_TRIES = 16  # failed attempts after which every character is compared
 
 
 def open_end(text: str, secret: str) -> int:
-    """Return the length of the longest suffix of the text that is a proper prefix of the word."""
+    """Return the length of the longest suffix of the text that is a proper prefix of the secret."""
     tail = text[max(0, len(text) - len(secret) + 1) :]
     place = tail.find(secret[:_SEED])
     for _ in range(_TRIES):
@@ -225,7 +225,7 @@ def _short_end(tail: str, secret: str) -> int:
 def _counted(tail: str, secret: str) -> int:
     """Return `open_end` by comparing characters, in linear time (Knuth, Morris and Pratt)."""
     both = [*secret, None, *tail]
-    ends = [0]  # for every place, how many characters before it are the first ones again
+    ends = [0]  # for each position, the length of the prefix that ends there
     for each in both[1:]:
         length = ends[-1]
         while length and both[length] != each:
@@ -234,13 +234,13 @@ def _counted(tail: str, secret: str) -> int:
     return ends[-1]
 
 
-LONG = 8  # characters from which a secret is found within other text
-_SPELLED = 12  # characters by which JSON within JSON may spell one
+LONG = 8  # characters from which on a secret is found within other text
+_SPELLED = 12  # maximum characters with which JSON within JSON can escape one character
 _WORD = re.compile(r"\w")
-_RESPELLED = re.compile('["\\\\\x00-\x1f]')  # what no JSON can hold as it is
+_RESPELLED = re.compile('["\\\\\x00-\x1f]')  # characters that JSON must escape
 
 Hit: TypeAlias = tuple[int, int, str]
-"""Beginning and end of a secret in a text, and its name."""
+"""Start and end of a secret in a text, and its name."""
 
 
 class Redactor:
@@ -258,7 +258,7 @@ class Redactor:
                 continue
             for form in encodings(value):
                 self._long.setdefault(form, name)
-        least = LONG + len(CUT)  # the beginning of a long one, where a text was cut
+        least = LONG + len(CUT)  # the beginning of a long secret where a text was cut
         self._shortest = min(
             [*map(len, self._short), *[min(len(form), least) for form in self._long]], default=0
         )
@@ -269,7 +269,7 @@ class Redactor:
         return bool(self.secrets)
 
     def with_secrets(self, secrets: Iterable[tuple[str, str]]) -> "Redactor":
-        """Return a redactor that knows these secrets too, or the same one if it knows them already."""
+        """Return a redactor that also knows these secrets, or the same one if it knows them already."""
         more = self.secrets.union(secrets)
         return self if more == self.secrets else Redactor(more)
 
@@ -279,7 +279,7 @@ class Redactor:
         return _without(text, hits) if hits else text
 
     def document(self, text: str) -> str:
-        """Return the text without secrets. A JSON object or list stays one, with its numbers and literals."""
+        """Return the text without secrets. A JSON object or list stays valid JSON, with its numbers and literals."""
         hits = self._hits(text) if self.secrets else None
         if not hits:
             return text
@@ -300,7 +300,7 @@ class Redactor:
     def so_far(self, text: str) -> tuple[str, int]:
         """Return the part of a growing text that can be shown without secrets, and the number of characters held back.
 
-        The returned part is a prefix of all later ones, however the text continues.
+        The returned part is a prefix of all later ones, regardless of how the text continues.
         """
         cut = self._open_start(text, 0)
         pieces: list[str] = []
@@ -308,14 +308,14 @@ class Redactor:
         for start, end, name in self._hits(text):
             if start >= cut:
                 break
-            if end > cut:  # what begins within a secret that is whole begins no other
+            if end > cut:  # a complete secret ends there, so the part before it starts no other
                 cut = self._open_start(text, end)
             pieces += (text[done:start], f"[redacted:{name}]")
             done = end
         return "".join((*pieces, text[done:cut])), len(text) - cut
 
     def _hits(self, text: str) -> list[Hit]:
-        """Return the positions of secrets in the text, in order, without those within another."""
+        """Return the positions of secrets in the text, in order, excluding secrets within another one."""
         hits = self._as_they_are(text)
         if "\\" not in text or not (self._respelled or "\\u" in text or "\\/" in text):
             return hits
@@ -331,7 +331,7 @@ class Redactor:
         return [(*hit.span(), names[hit[0]]) for hit in pattern.finditer(text)]
 
     def _search(self, text: str) -> tuple[re.Pattern[str], dict[str, str]] | None:
-        """Return a pattern of the forms in the text and their owners, or None if there are none."""
+        """Return a pattern of the forms in the text, and the secret of each form, or None if there are none."""
         if len(text) < self._shortest:
             return None
         hits = {form: name for form, name in self._long.items() if form in text}
@@ -372,11 +372,11 @@ class Redactor:
             return value if all(map(_same, items, value)) else items
         if value is None or isinstance(value, bool) or not self._long:
             return value
-        name = self._long.get(repr(value))  # a long number can be a secret; a short one is left alone
+        name = self._long.get(repr(value))  # a long number can be a secret; a short number is not redacted
         return value if name is None else f"[redacted:{name}]"
 
     def object(self, value: JSONObject) -> JSONObject:
-        """Return the object without secrets. If two keys become equal, the later one is numbered."""
+        """Return the object without secrets. If two keys become equal, the later key is numbered."""
         items = {name: self.json(item) for name, item in value.items()}
         keys = {name: self.text(name) for name in value}
         if all(_same(items[name], item) and keys[name] == name for name, item in value.items()):
@@ -405,7 +405,7 @@ class Redactor:
         )
 
     def _open_start(self, text: str, since: int) -> int:
-        """Return the earliest position, from `since` on, from which the text could be the start of a secret."""
+        """Return the earliest position, not before `since`, from which the text could be the start of a secret."""
         tail = text[since:]
         place = len(tail) - self._open_end(tail)
         if "\\" in tail:
@@ -415,7 +415,7 @@ class Redactor:
         return since + place
 
     def _open_end(self, text: str) -> int:
-        """Return the number of characters at the end of a text that could start a secret, or one that was cut."""
+        """Return the number of characters at the end of a text that could start a secret, or a secret that was cut."""
         longest = max([open_end(text, form) for form in (*self._long, *self._short)], default=0)
         longest = max([longest, *[len(form) for form in self._short if text.endswith(form)]])
         for prefix_length in range(1, len(CUT)):
@@ -439,7 +439,7 @@ def _without(text: str, hits: Iterable[Hit]) -> str:
 
 
 def _apart(hits: Iterable[Hit]) -> list[Hit]:
-    """Return the hits in order, without overlaps: the longest of those with the same start."""
+    """Return the hits in order, without overlaps: the longest of the hits with the same start."""
     apart: list[Hit] = []
     done = 0
     for hit in sorted(hits, key=lambda hit: (hit[0], -hit[1])):
@@ -456,7 +456,7 @@ def _same(new: object, old: object) -> bool:
 def _alternatives(
     hits: Mapping[str, str], short_forms: Mapping[str, str], prefixes: Mapping[str, str]
 ) -> Iterator[str]:
-    """Return regular expressions of the forms, the longest first, so that no part of a longer form remains."""
+    """Yield regular expressions of the forms, longest first, so that no part of a longer form remains."""
     for form in sorted({*hits, *short_forms, *prefixes}, key=len, reverse=True):
         escaped = re.escape(form)
         if form in hits:

@@ -28,7 +28,7 @@ class KnownFiles(Protocol):
     """The files of a thread, read by folded path, because a thread can have very many."""
 
     async def at(self, folded: str) -> File | None:
-        """Return the file at that path."""
+        """Return the file at that path, or None."""
         ...
 
     async def all(self) -> Sequence[File]:
@@ -70,7 +70,7 @@ class FileDrafts:
         return tuple(self._changes.values())
 
     async def free_path(self, name: str) -> str:
-        """Return a path for a new file of that name. A path that this call has deleted is not free yet."""
+        """Return an unused path for a new file of that name. A path that this call has deleted still counts as used."""
         return await free_path(safe_name(name), self._existing_paths)
 
     async def _existing_paths(self, folded: Sequence[str]) -> Set[str]:
@@ -104,7 +104,7 @@ class FileDrafts:
         self._changes[fold(file.path)] = FileChange(path=file.path, file=file)
 
     def add(self, file: File) -> None:
-        """Write a new file at a path without one."""
+        """Write a new file at an unused path."""
         self._changes[fold(file.path)] = FileChange(path=file.path, file=file, new=True)
 
     async def rename_existing(self) -> None:
@@ -158,7 +158,7 @@ def written_file(
     new_id: Callable[[str], str],
     at: datetime,
 ) -> File:
-    """Return the row of a file that a program writes. A missing MIME type is derived from its name."""
+    """Return the row of a file written by a program. A missing MIME type is derived from its name."""
     full_path = checked_path(path)
     if not isinstance(mime_type, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise InvalidRequest(f"A MIME type must be text, not {brief_value(mime_type)}.")
@@ -176,7 +176,7 @@ def written_file(
 
 
 def as_bytes(content: object, limit: int) -> bytes:
-    """Return the content of a file as bytes. Raises `TooLarge` beyond `limit` bytes, `InvalidRequest`."""
+    """Return a file's content as bytes. Raises `TooLarge` beyond `limit` bytes, `InvalidRequest` for other types."""
     if isinstance(content, str):
         try:
             content = content.encode()

@@ -11,11 +11,11 @@ from toolwright.core.results.content import AttachmentRef
 from toolwright.core.text import brief
 from toolwright.core.value import value
 
-_LOOKED_AT = 4_096  # characters of a name from outside
-_TRIED = 16  # numbers at once
-_DOUBLED = 40  # times
+_LOOKED_AT = 4_096  # maximum characters examined of an external name
+_TRIED = 16  # numbers tried at once
+_DOUBLED = 40  # maximum number of doublings
 ATTACHMENTS = "/attachments/"
-LONGEST_NAME = 200  # bytes of one segment in UTF-8: what every file system takes
+LONGEST_NAME = 200  # bytes of one segment in UTF-8, accepted by every file system
 LONGEST_PATH = 1024  # bytes
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9]|conin\$|conout\$)(\..*)?")
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f<>:"|?*/\\]')
@@ -61,7 +61,7 @@ class File:
 
 @value
 class FileChange:
-    """A change of a file: `new` (its path must be free), `written` (replaces an existing file), or `deleted`."""
+    """A change of a file: `new` (its path must be unused), `written` (replaces an existing file), or `deleted`."""
 
     path: str
     file: File | None = None
@@ -74,14 +74,14 @@ class FileChange:
 
 
 def fold(path: str) -> str:
-    """Return the normalized, case-folded path, by which paths are compared."""
+    """Return the path normalized and case-folded, for comparing paths."""
     folded = unicodedata.normalize("NFKC", path).casefold()
     return unicodedata.normalize("NFKC", folded)
 
 
 def safe_name(name: str) -> str:
     """Return a name as one path segment that is valid on every system, or `file` if nothing remains."""
-    name = name[-_LOOKED_AT:]  # its last segment and its extension are what counts
+    name = name[-_LOOKED_AT:]  # keeps the last segment and the extension
     text = _UNSAFE.sub("_", _last_segment(unicodedata.normalize("NFC", _visible(name))))
     text = text.strip(" .\t\u3000\u00a0").strip().strip(" .") or "file"
     if _RESERVED.fullmatch(text):
@@ -92,10 +92,10 @@ def safe_name(name: str) -> str:
 async def free_path(
     name: str, existing_of: Callable[[Sequence[str]], Awaitable[Container[str]]], folder: str = ATTACHMENTS
 ) -> str:
-    """Return a free path for a new file: `chart.png`, or `chart-2.png` if the first exists.
+    """Return an unused path for a new file: `chart.png`, or `chart-2.png` if the first exists.
 
-    `taken` returns which of some folded paths exist. It is called only a few times, however many files share the name:
-    the first numbers are tried in turn, then growing ones, then those between a taken and a free one.
+    `existing_of` returns which of some folded paths exist. It is called only a few times, even if many files share the
+    name: the first numbers are tried in turn, then growing ones, then numbers between a used and an unused one.
     """
 
     async def free(numbers: Sequence[int]) -> int | None:
@@ -130,7 +130,7 @@ def _numbered(name: str, number: int, folder: str) -> str:
 
 
 def checked_path(path: object) -> str:
-    """Return a path from a program, made absolute. Raises `InvalidRequest` if it is not plain and safe."""
+    """Return a path given by a program, made absolute. Raises `InvalidRequest` if it is not plain and safe."""
     if not isinstance(path, str):
         raise _invalid_value(path, "a path must be text")
     full_path = unicodedata.normalize("NFC", path if path.startswith("/") else f"/{path}")

@@ -1,1 +1,1 @@
-"""The journal: units of commit, and the port of the store that commits and reads it."""
+"""The journal: units of work, and the port of the store that commits and reads them."""

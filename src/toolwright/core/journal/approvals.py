@@ -1,4 +1,4 @@
-"""Units of approvals: approve or refuse a call that waits for one."""
+"""Units of work for approvals: approve or refuse a call that waits for one."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from toolwright.core.value import value
 
 @value
 class Approve(Unit):
-    """Approve a call that waits for an approval, before it expires, by one compare-and-set. Its run continues with it.
+    """Approve a call that waits for an approval, before it expires, by one compare-and-set. Its run then continues.
 
     `arguments` replace the call's own.
     """

@@ -1,4 +1,4 @@
-"""Effects of a unit of work on other threads of a thread tree, and on a thread's data besides its messages."""
+"""Effects of a unit of work on other threads of a thread tree, and on a thread's data other than its messages."""
 
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from toolwright.core.value import value
 
 @value
 class ChildEffect:
-    """Base of effects on other threads of a thread tree, and on a thread's data besides its messages."""
+    """Base of effects on other threads of a thread tree, and on a thread's data other than its messages."""
 
     thread_id: str
 
@@ -24,7 +24,7 @@ class ChildEffect:
 class Spawn(ChildEffect):
     """Create a child thread with a message, its files and values, and wake it. Idempotent.
 
-    `told` is the event for the parent's subscribers, if no call of the parent reports it.
+    `told` is the event for the parent's subscribers, if no call of the parent reports the child.
     """
 
     thread: Thread
@@ -55,10 +55,9 @@ class Speak(ChildEffect):
 class Report(ChildEffect):
     """End a child's session with `state`, and notify its parent.
 
-    `report` is the call that waits for it: it is settled with `result`, or with the event `late` if its run has
-    continued.
-    If it is None, `notice` is delivered to the parent's inbox, if given. If the parent is no longer to be notified,
-    `report` has changed in the meantime.
+    `report` is the call that waits for the end. It is settled with `result`, or with the event `late` if its run has
+    continued. If `report` is None, `notice` is delivered to the parent's inbox, if given. If the parent must no longer
+    be notified, the stored `report` has changed in the meantime.
     """
 
     parent: Thread
@@ -87,7 +86,7 @@ class Notify(ChildEffect):
 
 @value
 class Close(ChildEffect):
-    """Terminate the thread: it accepts no more messages, and all runs in it and its descendants are to be stopped.
+    """Terminate the thread: it accepts no more messages, and all runs in it and its descendants are stopped.
 
     Its own calls that still accept a late result are cancelled.
     """
@@ -113,7 +112,7 @@ class Terminate(ChildEffect):
 
 @value
 class HandOff(ChildEffect):
-    """Make another agent the one that answers in the thread."""
+    """Make another agent answer in the thread."""
 
     agent: str
 
@@ -127,7 +126,7 @@ class Activated(ChildEffect):
 
 @value
 class BackOff(ChildEffect):
-    """Record the consecutive failures of the thread's model. No request is sent before `until`; None means at once."""
+    """Record the consecutive failures of the thread's model. No request is sent before `until`; None means no delay."""
 
     faults: int
     until: datetime | None

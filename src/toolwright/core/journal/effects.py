@@ -1,7 +1,7 @@
 """Effects of a unit of work outside its thread: spaces, other inboxes, timers, agent state, memory, thread trees, MCP.
 
 A call's effects are values that are committed with its result (JOURNAL, "What a call may do to the database"). Units
-from outside a run carry the same values, so that each row is written in only one way.
+from outside a run use the same values, so each kind of row is written by one piece of code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,11 +37,11 @@ from toolwright.core.threads.inbox import Delivery
 from toolwright.core.value import value
 
 MindKind: TypeAlias = Literal["goals", "memories", "plans", "blocks", "links"]
-"""Kinds of rows that an agent keeps; `links` are those to blocks of others, which it reads."""
+"""Kinds of rows in an agent's mind; `links` are its links to blocks of other agents."""
 
 
 def link_key(agent_id: str, label: str) -> str:
-    """Return the key of a link, unique for its reader."""
+    """Return the key of a link, unique per reader."""
     return f"{agent_id}/{label}"
 
 
@@ -49,8 +49,8 @@ def link_key(agent_id: str, label: str) -> str:
 class CheckMind:
     """Check the rows of one kind in an agent's mind that this unit changes. Conflict: `mind`, if the check fails.
 
-    `keys` are the rows that the unit writes. With these there are at most `most` rows. If `seen` is given, these rows
-    are still stored under their keys; the check is executed before the effects that write them.
+    `keys` are the rows that the unit writes; including them there must be at most `most` rows. If `seen` is given,
+    these rows must still be stored under their keys. The check is executed before the effects that write the rows.
     """
 
     agent_id: str
@@ -202,8 +202,8 @@ class SetVector:
 class Compact:
     """Shorten a conversation as sent to a model. Conflict: `compaction`, if that number exists.
 
-    `cut` is the position in the thread up to which messages need no longer be read, or None to leave it unchanged. With
-    `told` a worker that executes a run of the thread re-reads it.
+    `cut` is the position in the thread up to which messages no longer need to be read, or None to leave it unchanged.
+    With `told`, a worker that executes a run of the thread re-reads the compaction.
     """
 
     compaction: Compaction
@@ -213,17 +213,17 @@ class Compact:
 
 @value
 class KeepTexts:
-    """Store texts that were sent to a model. Existing ones with the same thread and digest are kept."""
+    """Store texts that were sent to a model. Existing texts with the same thread and digest are kept."""
 
     texts: tuple[SentText, ...]
 
 
 @value
 class Pin:
-    """Set whether a message of a thread's own conversation is left out of no request.
+    """Set whether a message of a thread's top-level conversation is included in every request.
 
-    A worker that executes a run of the thread re-reads the pinned messages. Conflict: `message`, if there is no such
-    message, if its run was skipped, or if `most` others are pinned already.
+    A worker that executes a run of the thread re-reads the pinned messages. Conflict: `message`, if the message does
+    not exist, if its run was skipped, or if `most` others are pinned already.
     """
 
     thread_id: str
@@ -233,7 +233,7 @@ class Pin:
 
 
 ContextEffect: TypeAlias = Compact | KeepTexts | Pin
-"""Effects on the requests that the models of a thread are sent."""
+"""Effects on the requests sent to the models of a thread."""
 
 
 MemoryEffect: TypeAlias = (
@@ -271,8 +271,8 @@ class Announce(SpaceEffect):
 class Post(SpaceEffect):
     """Post a message at the next position of the space; its events get that `seq`.
 
-    `revision` is the revision of the membership for which `deliveries` were built, or None if it does not matter. With
-    `joining` its author becomes a member if it is not one yet.
+    `revision` is the membership revision for which `deliveries` were built, or None if it does not matter. With
+    `joining` the author becomes a member, unless already one.
     """
 
     message: SpaceMessage
@@ -285,7 +285,7 @@ class Post(SpaceEffect):
 class Edit(SpaceEffect):
     """Update a message's content and metadata. Conflict: `message`, if it does not exist.
 
-    With `if_there` nothing happens instead: the message of a call can be deleted while the call runs.
+    With `if_there` a missing message is ignored: the message of a call can be deleted while the call runs.
     """
 
     message: SpaceMessage
@@ -431,7 +431,7 @@ Effect: TypeAlias = (
 
 MAY_FIND_NOTHING = frozenset[type](
     {
-        # What they would take away is gone already, which is what was wanted.
+        # The row to delete may be gone already, which is the intended result.
         *(
             Unreact,
             DropTimer,
@@ -443,13 +443,13 @@ MAY_FIND_NOTHING = frozenset[type](
             DropMcpTask,
             CloseRequest,
         ),
-        # They follow the state of something else, which may have changed in the meantime.
+        # They follow the state of other rows, which can have changed in the meantime.
         *(SetVector, HoldMcpTool, UnholdMcpTool),
-        # Of these there may be any number, also none: followers, children in progress, and plans.
+        # They affect any number of rows, including none: followers, children in progress, and plans.
         *(Announce, CancelChildren, MovePlans),
     }
 )
-"""Effects that do nothing if there is no row for them. Every other one that needs a row fails a guard without it."""
+"""Effects that do nothing if their row does not exist. All other effects that need a row fail with a conflict."""
 
 
 def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:

@@ -1,4 +1,4 @@
-"""Effects of a unit on tasks of MCP servers and on definitions of their tools; and calls on behalf of a server."""
+"""Effects of a unit of work on tasks of MCP servers and definitions of their tools; and calls on behalf of a server."""
 
 from datetime import datetime
 from typing import TypeAlias
@@ -45,7 +45,7 @@ class McpToolEffect:
 class HoldMcpTool(McpToolEffect):
     """Hold a tool back because its definition has changed: `held` is the digest to be accepted.
 
-    No effect if the tool is not recorded, has this digest, or is held back with it already.
+    No effect if the tool is not recorded, has this digest, or is already held back with it.
     """
 
     held: str
@@ -68,9 +68,9 @@ class UnholdMcpTool(McpToolEffect):
 class AddNestedCall:
     """Create a waiting call from outside any run, as a child of another call of its thread.
 
-    That call is its `parent_id`; the thread's subscribers receive the `events`. Conflict: `call`, if a call with this
-    id exists, or if the parent does not exist, belongs to another thread or has ended; `thread`, if the thread does not
-    exist.
+    The other call is its `parent_id`. The thread's subscribers receive the `events`. Conflict: `call`, if a call with
+    this id exists, or if the parent does not exist, belongs to another thread or has ended; `thread`, if the thread
+    does not exist.
     """
 
     call: Call

@@ -1,4 +1,4 @@
-"""Outages of the journal in the log: one line at the beginning, one at the end, and a few in between."""
+"""Outages of the journal in the log: one line at the start, one at the end, and a few in between."""
 
 import math
 
@@ -8,7 +8,7 @@ from toolwright.core.errors import StoreError
 from toolwright.core.ports import Clock
 from toolwright.core.text import quantity
 
-SELDOM = 300.0  # seconds between two lines about an outage that lasts
+SELDOM = 300.0  # seconds between two log lines about a continuing outage
 FLAPPING = 60.0  # seconds after a log line within which no other outage is logged, unless it lasts longer
 UNSEEN = 2 * backoff.LONGEST  # seconds without a failure after which an outage counts as ended
 
@@ -16,7 +16,7 @@ log = logger("toolwright.journal")
 
 
 class Outage:
-    """Record of an outage of the journal. Callers that retry report each failure, and their first success after it."""
+    """Record of an outage of the journal. Callers that retry report each failure, and the first success after it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -26,7 +26,7 @@ class Outage:
 
     @property
     def lasts(self) -> bool:
-        """Return whether the journal has failed and not answered since."""
+        """Return whether the journal has failed and has not answered since."""
         return self._since is not None
 
     def failed(self, error: StoreError) -> None:

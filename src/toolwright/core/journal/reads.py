@@ -42,7 +42,7 @@ class AgentReads(Protocol):
         ...
 
     async def keepers_in_use(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
-        """Return those ids of `keepers_of_agent` that still have data."""
+        """Return the ids of `keepers_of_agent` that still have data."""
         ...
 
     async def keepers_of_user(self, user_id: str, *, limit: int = 1_000) -> Sequence[str]:
@@ -90,7 +90,7 @@ class AgentReads(Protocol):
     async def unembedded(self, embedder: str, *, after: int, limit: int) -> Sequence[tuple[int, Passage]]:
         """Return passages of all agents without a vector of the embedder.
 
-        Each comes with its position; they follow `after` in that order.
+        Each is returned with its position, in the order of positions, starting after `after`.
         """
         ...
 
@@ -111,7 +111,7 @@ class ChildReads(Protocol):
         ...
 
     async def awaited(self, thread_id: str, call_id: str) -> bool:
-        """Return whether a child in progress is to settle that call with its end."""
+        """Return whether a child in progress will settle that call when it ends."""
         ...
 
     async def nested(self, call_id: str) -> Sequence[Call]:
@@ -119,7 +119,7 @@ class ChildReads(Protocol):
         ...
 
     async def within(self, call_id: str) -> Sequence[Message]:
-        """Return messages within this call of a prompt tool, in order."""
+        """Return the messages within this call of a prompt tool, in order."""
         ...
 
     async def request(self, request_id: str) -> VariablesRequest | None:
@@ -135,7 +135,7 @@ class ChildReads(Protocol):
         ...
 
     async def requested_variables(self) -> Sequence[str]:
-        """Return the names of the variables that suspended runs wait for."""
+        """Return the names of the variables for which suspended runs wait."""
         ...
 
     async def waiting_threads(self, name: str) -> Sequence[str]:
@@ -168,7 +168,7 @@ class McpReads(Protocol):
 
 
 class RetentionReads(Protocol):
-    """Reads of deletable threads and of the remains of deleted ones. Raises `StoreError` if the journal fails."""
+    """Reads of deletable threads and of the remains of deleted threads. Raises `StoreError` if the journal fails."""
 
     async def open_runs(self, thread_id: str) -> Sequence[tuple[str, str]]:
         """Return the thread and its descendants that are in progress, each with its open run."""
@@ -195,7 +195,7 @@ class FrontEndReads(Protocol):
     async def front_ends(
         self, *, entity_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[FrontEnd]:
-        """Return client registrations, oldest first; only those of an entity if given."""
+        """Return client registrations, oldest first; with `entity_id` only that entity's."""
         ...
 
     async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
@@ -217,8 +217,8 @@ class Depths:
     """Numbers of pending calls, unread inbox events and open runs.
 
     `oldest_event` is when the oldest unread event arrived. `connections` are the database connections in use in this
-    process and their limit, or None for a journal without a limit. `oldest_wake` is when the oldest wake-up is due that
-    no node of a cluster has taken.
+    process and their limit, or None for a journal without a limit. `oldest_wake` is the due time of the oldest wake-up
+    that no node of a cluster has claimed.
     """
 
     pending_calls: int
@@ -243,9 +243,9 @@ class OfferReads(Protocol):
         names: Sequence[str] | None = None,
         limit: int = 100,
     ) -> Sequence[Offer]:
-        """Return calls available at `at`, ordered by the time of their start, then by id.
+        """Return calls available at `at`, ordered by start time, then by id.
 
-        They follow `after` in that order and started before `before`; with `names` only those tools' calls.
+        They follow `after` in that order and started before `before`. With `names`, only calls of these tools.
         """
         ...
 
@@ -262,7 +262,7 @@ class SpaceReads(Protocol):
     async def spaces(
         self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[Space]:
-        """Return spaces, oldest first; with `seen_by` only that entity's spaces and public ones."""
+        """Return spaces, oldest first; with `seen_by` only that entity's spaces and public spaces."""
         ...
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
@@ -286,7 +286,7 @@ class SpaceReads(Protocol):
     async def messages(
         self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[SpaceMessage]:
-        """Return messages in order: the first after `after`, or the last before `before`, or the last of all."""
+        """Return messages in order: the first after `after`, the last before `before`, or the last ones."""
         ...
 
     async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
@@ -304,5 +304,5 @@ class SpaceReads(Protocol):
         ...
 
     async def caused(self, run_id: str, author: str) -> bool:
-        """Return whether the run reads messages of that entity, or was to read them."""
+        """Return whether the run has read messages of that entity, or was expected to read them."""
         ...

@@ -1,8 +1,8 @@
 """Units of work that delete threads, sweep their rows in batches and track the contents of their files.
 
-A deleted thread and its descendants disappear at once: their rows are deleted, so every unit of work that would write
-to them fails a precondition. Their other rows are unreachable until they are swept, in batches small enough that no
-writer waits for long. The same holds for the messages of a deleted space and the passages of a deleted agent.
+A deleted thread and its descendants disappear immediately: their thread rows are deleted, so every unit of work that
+would write to them fails a precondition. Their other rows are unreachable and are swept later, in batches small enough
+that no writer waits long. The same applies to the messages of a deleted space and the passages of a deleted agent.
 """
 
 from datetime import datetime
@@ -15,8 +15,8 @@ from toolwright.core.value import value
 class Prune(Unit):
     """Delete old events and commit tokens, at most `limit` rows.
 
-    Deletes events older than `before`, except those of threads with an open run, so that a thread's oldest events are
-    deleted first and none is skipped. Deletes tokens older than `tokens_before`. None keeps all.
+    Deletes events older than `before`, except events of threads with an open run. A thread's oldest events are deleted
+    first, without gaps. Deletes tokens older than `tokens_before`. None keeps all.
     """
 
     before: datetime | None
@@ -28,9 +28,9 @@ class Prune(Unit):
 class DropThread(Unit):
     """Delete a thread and its descendants. Conflict: `busy`, while one of them has an open run.
 
-    Calls that still accept a late result are cancelled, as by `CancelCall`, so that spaces which show them are updated.
-    With `idle_since` the conflict is also `busy` if anything has happened in the threads since then, or anything in
-    them is waiting. Answers with `count`: the number of deleted threads.
+    Calls that still accept a late result are cancelled, as by `CancelCall`, so that the spaces that show them are
+    updated. With `idle_since` the conflict is also `busy` if there was any activity in the threads since then, or
+    anything in them is waiting. Returns `count`: the number of deleted threads.
     """
 
     thread_id: str
@@ -41,7 +41,7 @@ class DropThread(Unit):
 class SweepThreads(Unit):
     """Delete up to `limit` rows of deleted threads, spaces and agents.
 
-    Answers with `count`, 0 if none is left. Until then a space cannot have the id of a deleted one.
+    Returns `count`, which is 0 if no rows are left. Until then a new space cannot have the id of a deleted one.
     """
 
     limit: int = 1000
@@ -49,7 +49,7 @@ class SweepThreads(Unit):
 
 @value
 class DroppedBytes:
-    """File contents of a deleted thread, recorded at the time `at`. `needed` is true if another thread has them."""
+    """File contents of a deleted thread, recorded at the time `at`. `needed` is true if another thread uses them."""
 
     digest: str
     at: datetime
@@ -58,9 +58,9 @@ class DroppedBytes:
 
 @value
 class ForgetBytes(Unit):
-    """Delete the records of contents that are deleted, or needed by another thread.
+    """Delete the records of file contents that are deleted, or needed by another thread.
 
-    Records that were written again since are kept.
+    Records that were written again in the meantime are kept.
     """
 
     dropped: tuple[DroppedBytes, ...]

@@ -33,12 +33,13 @@ Order: TypeAlias = Literal["oldest_first", "newest_first"]
 
 @value
 class ThreadView:
-    """A consistent snapshot of a thread, as a worker needs it to continue.
+    """A consistent snapshot of a thread, with everything that a worker needs to continue it.
 
-    `run` is the open run, if any, `calls` those of its last step in order, `inbox` the unread events, `reading` the
-    events that the open run has read and releases if it fails. `wake` is the thread's wake-up, or None if it has
-    nothing to do. `env` are the values of the thread, of its ancestors and of its user. `compactions` are those in
-    force of the top-level conversation; messages that they omit are not read, except those of the open run.
+    `run` is the open run, or None. `calls` are the calls of its last step in order. `inbox` are the unread events,
+    `reading` the events that the open run has read and releases if it fails. `wake` is the thread's wake-up, or None if
+    it has nothing to do. `env` are the values of the thread, of its ancestors and of its user. `compactions` are the
+    compactions in force of the top-level conversation; messages that they omit are not loaded, except messages of the
+    open run.
     """
 
     thread: Thread
@@ -56,7 +57,7 @@ class ThreadView:
 class KnownMessages:
     """The messages of a thread that a worker keeps in memory after it has released the thread.
 
-    They are current while `epoch` and `seq` are those of the thread. Only the holder of the thread's epoch writes
+    They are current as long as the thread has the same `epoch` and `seq`. Only the holder of the thread's epoch writes
     messages, so no other process can have changed them.
     """
 
@@ -71,14 +72,14 @@ class KnownMessages:
 
 @value
 class CallVisibility:
-    """The calls that an entity can see: of the threads of `users`, and shown in a space that `entity_id` can see."""
+    """The calls that an entity can see: in threads of `users`, or shown in a space that `entity_id` can see."""
 
     users: Sequence[str]
     entity_id: str
 
 
 class Store(Protocol):
-    """The journal. Raises `StoreError` when it cannot be read or written; then nothing was acknowledged."""
+    """The journal. Raises `StoreError` when it cannot be read or written; nothing was acknowledged in that case."""
 
     @property
     def spaces(self) -> SpaceReads:
@@ -116,9 +117,9 @@ class Store(Protocol):
         ...
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
-        """Apply a unit completely or not at all, and publish its events on the bus.
+        """Apply a unit of work completely or not at all, and publish its events on the bus.
 
-        Shielded: a cancellation during the commit is raised at the caller's next wait, after the outcome is known.
+        Shielded: a cancellation during the commit is raised at the caller's next await, after the outcome is known.
         """
         ...
 
@@ -135,12 +136,13 @@ class Store(Protocol):
     ) -> Sequence[Thread]:
         """Return threads.
 
-        With `users` only theirs (none if it is empty), with `agent` only those of that agent's id.
+        With `users` only threads of these users (none if it is empty), with `agent` only threads of the agent with that
+        id.
         """
         ...
 
     async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
-        """Return a thread's state for a worker, from one consistent read. `known` messages need not be read again."""
+        """Return a thread's state for a worker, from one consistent read. `known` messages are not loaded again."""
         ...
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
@@ -166,7 +168,7 @@ class Store(Protocol):
         ...
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
-        """Return the pinned messages of the thread, in order, without those of skipped runs."""
+        """Return the pinned messages of the thread, in order, excluding skipped runs."""
         ...
 
     async def compactions(
@@ -174,7 +176,8 @@ class Store(Protocol):
     ) -> Sequence[Compaction]:
         """Return the compactions of the thread, oldest first; the n-th has the number n.
 
-        With `within`, a call's id or an empty text for the top-level conversation, only those in force in it.
+        With `within` (a call's id, or an empty text for the top-level conversation) only the compactions in force
+        there.
         """
         ...
 
@@ -197,7 +200,7 @@ class Store(Protocol):
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Run]:
-        """Return runs, the newest first."""
+        """Return runs, newest first."""
         ...
 
     async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]: ...
@@ -231,7 +234,7 @@ class Store(Protocol):
         ...
 
     async def now(self) -> datetime:
-        """Return the time of the database's clock, or of this machine for a journal in this process."""
+        """Return the time of the database's clock, or of this machine's clock for a journal in this process."""
         ...
 
     async def nodes(self) -> Sequence[Node]:
@@ -239,7 +242,7 @@ class Store(Protocol):
         ...
 
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
-        """Return values that were encrypted with another key than this one."""
+        """Return values that were encrypted with a key other than this one."""
         ...
 
     async def files(self, thread_id: str) -> Sequence[File]:
@@ -251,13 +254,13 @@ class Store(Protocol):
         ...
 
     async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
-        """Return the files of the thread at these folded paths, as far as they exist."""
+        """Return which of these folded paths exist in the thread."""
         ...
 
     async def events(
         self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
     ) -> Sequence[Event]:
-        """Return committed events with a number above `after`, in order, without the first `offset` of them."""
+        """Return committed events with a number above `after`, in order, skipping the first `offset`."""
         ...
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
@@ -295,7 +298,7 @@ class Store(Protocol):
     async def shrink(self) -> bool:
         """Return some of the space freed by deletions to the operating system, and whether there is more.
 
-        Other writers can commit between two steps. Does nothing for a database that manages its space itself.
+        Other writers can commit between two steps. Has no effect on a database that manages its space itself.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Telemetry port: traces and metrics of runs. Without a tracer nothing is created for it."""
+"""Telemetry port: traces and metrics of runs. Without a tracer, no spans are created."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -42,12 +42,12 @@ class RunTrace(Protocol):
     def parent_of(self, changes: Sequence[CallChange]) -> str | None:
         """Return the parent trace context for work that these changes start elsewhere.
 
-        It is the answered call's, or the run's.
+        It is the context of the answered call, or of the run.
         """
         ...
 
     def committed(self, unit: Advance, seconds: float) -> None:
-        """Record a committed unit of work and the seconds that writing it took."""
+        """Record a committed unit of work and the seconds that the commit took."""
         ...
 
     def model(self, model: Model, within: str | None, compacted: bool) -> Model:
@@ -76,7 +76,7 @@ class RequestSpan(Protocol):
 
     @property
     def headers(self) -> Sequence[tuple[str, str]]:
-        """The headers that carry the trace context there."""
+        """The headers that propagate the trace context to the service."""
         ...
 
     def answered(self, status: int) -> None:
@@ -105,7 +105,7 @@ class Telemetry(Protocol):
         ...
 
     def request(self, method: str, template: str) -> AbstractContextManager[RequestSpan]:
-        """Return a request of the current call to a URL of that template, which holds no values."""
+        """Return the span of a request of the current call to a URL with that template, which contains no values."""
         ...
 
     def incoming(self, headers: Mapping[str, str]) -> AbstractContextManager[object]:

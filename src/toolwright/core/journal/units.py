@@ -1,12 +1,13 @@
 """Units of work: the transactions of the journal, each a named value that is applied as a whole or not at all.
 
-A worker's unit is an `Advance`: it is fenced by the thread's `(epoch, seq)`, so that a worker that lost the thread can
-no longer write. The others come from outside a run: they never change a thread's messages, only inbox rows, call rows,
-files, env, flags and wake-ups. Changes of spaces and timers are the `effects` of both. A store answers `Committed`, or
-`Conflict` with the failed precondition, in which case nothing was written.
+A worker's unit is an `Advance`: it is fenced by the thread's `(epoch, seq)`, so a worker that has lost the thread can
+no longer write. The other units come from outside a run: they never change a thread's messages, only inbox rows, call
+rows, files, env, flags and wake-ups. Changes of spaces and timers are the `effects` of both. A store answers
+`Committed`, or `Conflict` with the failed precondition, in which case nothing was written.
 
-Every unit locks in one order: a configured agent, threads by id, its effects' among them, calls, runs, inbox, files,
-entities, env, wakes; its effects after that: spaces, other inboxes, timers, and the counter of spaces' events last.
+Every unit locks in the same order: a configured agent, threads by id (including those of its effects), calls, runs,
+inbox, files, entities, env, wakes; then its effects: spaces, other inboxes, timers, and the counter of spaces' events
+last.
 """
 
 from datetime import datetime, timedelta
@@ -27,32 +28,32 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.value import value
 
 Guard: TypeAlias = Literal[
-    "duplicate",  # a row with this id, or with this external id, is there already
-    "thread",  # there is no such thread
+    "duplicate",  # a row with this id or external id exists
+    "thread",  # the thread does not exist
     "terminated",  # the thread accepts no more messages
     "lease",  # another node of the cluster has the thread now
     "fence",  # another worker has claimed the thread, or it has advanced
     "call",  # a call is not in the status that the unit saw
-    "run",  # the run is not in a status that the unit can act on
+    "run",  # the status of the run does not allow this unit
     "inbox",  # an inbox event is not in the status that the unit saw
     "unread",  # a message that joined the run has not been read
-    "file",  # there is a file at this path already
-    "entity",  # there is no such entity, or it has changed since it was read
-    "space",  # there is no such space, or it or its membership has changed since it was read
+    "file",  # a file exists at this path
+    "entity",  # the entity does not exist, or has changed since it was read
+    "space",  # the space does not exist, or it or its membership has changed since it was read
     "member",  # the entity is not in the space
-    "agent",  # there is no such configured agent, or it has changed since it was read
-    "front_end",  # there is no such front-end
-    "mind",  # what an agent keeps has changed since it was read, or there would be more of it than may be
-    "plan",  # there is no such plan, or it has changed since it was read
-    "block",  # there is no such memory block
-    "passage",  # there is no such passage
+    "agent",  # the configured agent does not exist, or has changed since it was read
+    "front_end",  # the client registration does not exist
+    "mind",  # the agent's goals, memories, plans or blocks have changed since they were read, or are too many
+    "plan",  # the plan does not exist, or has changed since it was read
+    "block",  # the memory block does not exist
+    "passage",  # the passage does not exist
     "compaction",  # the conversation was shortened in the meantime, or its summary was edited
-    "mcp_tool",  # no such definition of the tool waits any more
-    "message",  # there is no such message in the space or the thread, or too many are pinned
-    "busy",  # a thread that was idle is running now
-    "request",  # there is no such request any more
-    "child_limit",  # there are as many children as there may be
-    "cancel",  # the run was asked to cancel, and this unit would end it otherwise
+    "mcp_tool",  # the definition of the tool is not held back any more
+    "message",  # the message does not exist in the space or thread, or too many are pinned
+    "busy",  # a thread that was idle has an open run now
+    "request",  # the request is no longer open
+    "child_limit",  # the maximum number of children is reached
+    "cancel",  # cancellation was requested, and this unit would end the run in another way
 ]
 
 
@@ -80,10 +81,10 @@ IDLE = (
 class Node:
     """A process of a cluster: its version, its slots for runs and how many are busy, and when it was `seen` last.
 
-    `skew` is the number of microseconds by which its clock is ahead of the database's, `keys` the comma-separated names
-    of its encryption keys, the encrypting one first, and `files` the digest of a probe among its files. `address` is
-    the URL at which other processes reach it, or the name of its machine with its pid. `alike` are settings that all
-    nodes must share: their message transport, and a digest of their secret keys.
+    `skew` is the number of microseconds by which its clock is ahead of the database's clock. `keys` are the
+    comma-separated names of its encryption keys, the encrypting key first. `files` is the digest of a probe in its file
+    store. `address` is the URL at which other processes reach it, or its host name with its pid. `alike` are settings
+    that all nodes must share: the message transport, and a digest of the secret keys.
     """
 
     id: str
@@ -106,7 +107,8 @@ class Node:
 class Leaving:
     """Release of a thread by its worker: `due` reschedules the wake-up, None deletes it.
 
-    Applied only if the wake-up still has the generation that the worker saw; otherwise the thread is processed again.
+    Applied only if the wake-up still has the generation that the worker has read; otherwise the thread is processed
+    again.
     """
 
     gen: int
@@ -115,7 +117,7 @@ class Leaving:
 
 @value
 class Unit:
-    """Base of all units of work: a `token` that identifies this one commit, and its timestamp `at`."""
+    """Base of all units of work. `token` identifies this one commit, `at` is its timestamp."""
 
     token: str
     at: datetime
@@ -141,7 +143,7 @@ class RenameThread(Unit):
 class PostMessage(Unit):
     """Add a message to a thread: it joins the open run, or `run` is created for it. Wakes the thread.
 
-    Answers with `run_id`: the run that will read it.
+    Returns `run_id`: the run that will read it.
     """
 
     event: InboxEvent
@@ -152,7 +154,7 @@ class PostMessage(Unit):
 
 @value
 class PostCall(PostMessage):
-    """Add an external call in `run`, which is created, or opened again if it is completed. Wakes the thread.
+    """Add an external call in `run`, which is created, or reopened if it has completed. Wakes the thread.
 
     Conflict: `run`, if the run has ended in another way; `busy`, while the thread has another open run.
     """
@@ -162,7 +164,7 @@ class PostCall(PostMessage):
 class SetEnv(Unit):
     """Set or delete env values of a thread or a person from outside a run.
 
-    For a thread it increments `posted`, so that a run in progress re-reads them. A person must still exist: their
+    For a thread it increments `posted`, so that a run in progress re-reads the values. A person must still exist: their
     values are deleted with them. For a person `thread_id` is None, and `entity_id` identifies them.
     """
 
@@ -207,7 +209,8 @@ class RetryRun(Unit):
 class Settle(Unit):
     """Settle an open call from outside its run, by one compare-and-set on its status.
 
-    A call that waits inline is left to its run, which is woken. A pending one becomes the inbox event `notice`.
+    The result of a call that waits inline is left to its run, which is woken. A pending call becomes the inbox event
+    `notice`.
     """
 
     thread_id: str
@@ -235,7 +238,7 @@ class Submit(Settle):
 
 @value
 class Expire(Settle):
-    """Expire an open call, not before its deadline."""
+    """Expire an open call whose deadline has passed."""
 
     @property
     def outcome(self) -> Literal["expired"]:
@@ -262,7 +265,7 @@ class LeaseCall(Unit):
 
 @value
 class Apply(Unit):
-    """Apply effects from outside a run: actions of people and services in spaces, and those of timers."""
+    """Apply effects from outside a run: actions of people and services in spaces, and actions of timers."""
 
     effects: tuple[Effect, ...]
 
@@ -277,7 +280,7 @@ class RetryEvent(Unit):
 
 @value
 class Leave(Unit):
-    """Release a thread that has nothing to do, or whose worker stops for now."""
+    """Release a thread that has nothing to do, or whose worker pauses."""
 
     thread_id: str
     leaving: Leaving
@@ -287,14 +290,16 @@ class Leave(Unit):
 class Advance(Unit):
     """Commit progress of a thread's run. `epoch` and `seq` are the fencing values that the worker holds.
 
-    `run` is the run's complete new row, except for fields that others write. `messages` take the positions after `seq`,
-    `calls` are inserted, and `nested` ones, made by other calls; `changes` are transitions, the inbox events `read` are
-    processed, others are changed by `inbox`. The messages at the positions `dropped` are kept in the records only;
-    `edited` replaces the text of messages. `files` and `env` were written by handlers. A unit whose `run` has finished
-    ends it: then no joined message may be unread. `leaving` releases the thread in the same commit. A unit that begins
-    a hold in a cluster names the `node` that must have leased the thread: a frozen process cannot take a run back from
-    its successor. `was` is the run of the last unit committed within this hold, or None: a store may write only the
-    columns that differ from it. A caller that changes its run between two units still passes the committed one.
+    `run` is the run's complete new row, except for fields that others write. `messages` take the positions after `seq`.
+    `calls` are inserted, and so are `nested` calls, made by other calls; `changes` are transitions. The inbox events
+    `read` are marked as processed; `inbox` are other changes of inbox events. The messages at the positions `dropped`
+    are kept only as records; `edited` replaces the text of messages. `files` and `env` were written by handlers.
+
+    A unit whose `run` has finished ends it: no joined message may be unread then. `leaving` releases the thread in the
+    same commit. In a cluster, a unit that starts a hold names the `node` that must have leased the thread: a process
+    that was frozen cannot take a run back from its successor. `was` is the run of the last unit committed within this
+    hold, or None: a store may write only the columns that differ from it. A caller that changes its run between two
+    units still passes the committed one.
     """
 
     thread_id: str
@@ -323,8 +328,8 @@ class Advance(Unit):
 class Claim(Advance):
     """Claim a queued or suspended run. Increments the thread's epoch.
 
-    With `opens` the run is a new one, created for waiting inbox events of a thread without an open run. A `run` that
-    has ended never started: its input could not be read.
+    With `opens` the run is new, created for waiting inbox events of a thread without an open run. A `run` that has
+    ended never started, because its input could not be read.
     """
 
     opens: bool = False
@@ -337,7 +342,7 @@ class Takeover(Advance):
 
 @value
 class Answer(Advance):
-    """Record an answer of the model. The first of its calls is marked as started."""
+    """Record an answer of the model. Its first call is marked as started."""
 
 
 @value
@@ -352,12 +357,12 @@ class Park(Advance):
 
 @value
 class Release(Advance):
-    """Release the run to another process, because this one stops."""
+    """Release the run to another process, because this process stops."""
 
 
 @value
 class Finish(Advance):
-    """End the run with a status that no answer or result has caused: failed or cancelled."""
+    """End the run with a status that was not caused by an answer or a result: failed or cancelled."""
 
 
 @value
@@ -387,11 +392,11 @@ class SaveAgent(Unit):
 
 @value
 class DropAgent(Unit):
-    """Delete a configured agent and its mind. Open runs end with the configuration with which they began.
+    """Delete a configured agent and its mind. Open runs finish with the configuration with which they started.
 
     Calls that still accept a late result for it are cancelled, as by `CancelCall`, but nothing is delivered to an inbox
-    that no one reads; the same applies to each call that a unit would make `pending` afterwards. `author` is the agent
-    as seen by the spaces that show its calls. The spaces that it leaves receive the events `told`.
+    that no one reads. The same applies to each call that a unit would make `pending` afterwards. `author` is the agent
+    as shown in the spaces that show its calls. The spaces that it leaves receive the events `told`.
     """
 
     agent_id: str
@@ -404,7 +409,7 @@ class DropAgent(Unit):
 class CancelOrphans(Unit):
     """Cancel pending calls of threads whose agent was deleted by a version that did not cancel them.
 
-    Answers with `count`: the number of such threads.
+    Returns `count`: the number of such threads.
     """
 
     thread_ids: tuple[str, ...]
@@ -426,7 +431,7 @@ class DropFrontEnd(Unit):
 
 @value
 class SignOut(Unit):
-    """Sign out sessions of the console at the time `at`: the one with the id `key`, or all of a caller.
+    """Sign out sessions of the console at the time `at`: the session with the id `key`, or all sessions of a caller.
 
     The row is kept until the sessions would have expired; expired rows are deleted.
     """
@@ -439,7 +444,7 @@ class SignOut(Unit):
 class UseOnce(Unit):
     """Record that a key was used. Conflict: `duplicate`, if it was used before.
 
-    The row is kept until `until`, next to those of `SignOut`.
+    The row is kept until `until`, in the table of `SignOut`.
     """
 
     key: str
@@ -456,8 +461,8 @@ class Committed:
     """The unit of work was committed.
 
     `run_id` is the run that a message joined or the one created for it. For an `Advance`: `posted` counts all events
-    ever put into the thread's inbox, `cancel_requested` is true if the run was asked to cancel, `left` is true if
-    `leaving` was applied. `route` is the destination of a settled call's result. `count` is the number of rows that
+    ever added to the thread's inbox, `cancel_requested` is true if the run's cancellation was requested, `left` is true
+    if `leaving` was applied. `route` is the destination of a settled call's result. `count` is the number of rows that
     `Prune` deleted or `Reseal` changed, or of effects on spaces that found their target. `seq` is the position of the
     last message posted in a space, `runs` are the runs that read delivered events, by thread.
     """

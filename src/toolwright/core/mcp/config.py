@@ -25,7 +25,7 @@ _OF_CODE = "is only taken from files and code: the process would run on the serv
 
 
 class ApprovalForm(Form):
-    """The terms of an approval; `expires_in` in milliseconds."""
+    """The terms of an approval; `expires_in` is in milliseconds."""
 
     by: Literal["anyone", "service", "person"] | Annotated[list[NonEmptyText], Field(min_length=1)] = "anyone"
     expires_in: Milliseconds | None = None
@@ -37,7 +37,7 @@ Requirement: TypeAlias = bool | ApprovalForm
 
 
 class McpToolForm(Form):
-    """Options of one tool; `timeout` in milliseconds."""
+    """Options of one tool; `timeout` is in milliseconds."""
 
     visible: bool | None = None
     timeout: Milliseconds | None = None
@@ -45,7 +45,7 @@ class McpToolForm(Form):
 
 
 class McpServerForm(Form):
-    """A server whose tools the agent may call."""
+    """A server whose tools the agent can call."""
 
     name: NonEmptyText
     url: NonEmptyText | None = None
@@ -139,7 +139,7 @@ def _numbered(path: str, entries: Iterable[object]) -> list[tuple[str, object]]:
 
 
 def _entry_by_name(name: str, entry: object) -> object:
-    """Return the configuration that is declared by that name."""
+    """Return the configuration declared under that name."""
     if isinstance(entry, McpServer):
         own = entry.name
     elif not isinstance(entry, Mapping):
@@ -172,7 +172,7 @@ def _form() -> TypeAdapter[McpServerForm]:
 
 
 def _camel(entry: object) -> object:
-    """Return the entry with its Python field names in the spelling of JSON."""
+    """Return the entry with Python field names converted to JSON spelling."""
     if not isinstance(entry, Mapping):
         return entry
     fields = cast("Mapping[str, Any]", entry)
@@ -274,7 +274,7 @@ def _approval(form: Requirement | None) -> Approval | Literal[False] | None:
 def chosen_servers(
     chosen: Sequence[McpServer | str] | None, declared: Mapping[str, McpServer], agent: str
 ) -> tuple[McpServer, ...]:
-    """Return the servers of an agent, with the app's servers resolved by name. None selects all of the app's.
+    """Return the servers of an agent, with the app's servers resolved by name. None selects all servers of the app.
 
     Raises `DefinitionError` for a name that the app does not have.
     """

@@ -1,4 +1,4 @@
-"""Listed tools of MCP servers, as our tools; and the tools of several servers merged."""
+"""Listed tools of MCP servers, converted to our tools; and the merged tools of several servers."""
 
 import hashlib
 from collections import Counter
@@ -16,11 +16,11 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed, value
 
 MOST_LISTED = 1_000
-"""Tools of one server that an agent has; of more, those that `allowedTools` names."""
-MOST_ERRORS = 20  # that are told of one list
+"""Maximum number of a server's tools for an agent; if there are more, tools named in `allowedTools` are selected."""
+MOST_ERRORS = 20  # reported for one list
 MOST_ARGUMENTS = 100  # of a prompt
-MOST_URI = 4_000  # characters of a resource's
-MOST_INSTRUCTIONS = 2_000  # characters of one server
+MOST_URI = 4_000  # characters of a resource's URI
+MOST_INSTRUCTIONS = 2_000  # characters of one server's instructions
 
 Status: TypeAlias = Literal["connecting", "ready", "down"]
 
@@ -37,9 +37,9 @@ class ListingError:
 class McpListing:
     """The last list of a server's tools, under their own names.
 
-    `number` counts the lists in this process, so that equal ones have the same; `status` is the server's current
+    `number` identifies the list in this process: equal lists have the same number. `status` is the server's current
     status. `faults` are the errors of its tools, and the reason why it is unavailable. `instructions` are the server's
-    text for the model, shortened, or None if it has none or the agent does not show it.
+    instructions for the model, shortened, or None if it has none or the agent does not show them.
     """
 
     server: McpServer
@@ -78,7 +78,7 @@ class McpPrompts:
 
 
 def read_prompts(listed: Sequence[JSON]) -> McpPrompts:
-    """Return the prompts that are listed, at most `MOST_LISTED`."""
+    """Return the listed prompts, at most `MOST_LISTED`."""
     prompts: dict[str, McpPrompt] = {}
     errors: list[ListingError] = []
     for entry in listed:
@@ -123,7 +123,7 @@ def _described(entry: Mapping[str, JSON]) -> str | None:
 def read_listed(
     server: McpServer, listed: Sequence[JSON]
 ) -> tuple[tuple[Tool, ...], tuple[ListingError, ...]]:
-    """Return the listed tools that the agent may use, and the reasons why others are omitted."""
+    """Return the listed tools that the agent is allowed to use, and the reasons why others are omitted."""
     tools: dict[str, Tool] = {}
     errors: list[ListingError] = []
     count = 0
@@ -136,7 +136,7 @@ def read_listed(
             continue
         count += 1
         if len(tools) >= MOST_LISTED:
-            continue  # but count it, for the error about omitted tools
+            continue  # but counted, for the error about omitted tools
         shown = brief(name, 60)
         if name in tools:
             errors.append(ListingError(message="The tool is listed twice; the first one counts.", tool=shown))
@@ -171,7 +171,7 @@ def _names(listed: Sequence[JSON]) -> Iterable[str]:
 def _output(entry: Mapping[str, JSON]) -> tuple[JSONObject | None, str | None]:
     """Return the schema of the tool's structured results, or None; and why the listed one is ignored.
 
-    An invalid schema is dropped but not its tool: results are read after the call has taken effect.
+    A tool with an invalid output schema is kept without the schema: results are read after the call has taken effect.
     """
     schema = entry.get("outputSchema")
     if schema is None:
@@ -272,14 +272,14 @@ def digest_of(entry: Mapping[str, JSON]) -> str:
 def _copied(schema: JSONObject) -> JSONObject:
     """Return a copy of a listed object schema, with the type set at its root.
 
-    Raises `InvalidJSON` as `_clean_copy`.
+    Raises `InvalidJSON` like `_clean_copy`.
     """
     copy = _clean_copy(schema)
     return copy if "type" in copy else {"type": "object", **copy}
 
 
 def _clean_copy(schema: JSONObject) -> JSONObject:
-    """Return the listed schema with clean titles and descriptions. Raises `InvalidJSON` if it is nested too deep."""
+    """Return the listed schema with cleaned titles and descriptions. Raises `InvalidJSON` if nested too deeply."""
     copy = plain(schema, MAX_NESTING)
     assert isinstance(copy, dict), "a copy of an object"
     _clean_notes(copy)

@@ -13,19 +13,19 @@ from toolwright.core.plain import one_line
 from toolwright.core.value import value
 
 Permitted: TypeAlias = Literal["all", "read_only", "none"] | frozenset[str]
-"""The tools that a kind of caller has permission to use: a rule, or their names."""
+"""The tools that a kind of caller is permitted to use: a rule, or their names."""
 _RULES: tuple[Literal["all", "read_only", "none"], ...] = ("all", "read_only", "none")
 _KEYS = ("people", "services", "prompts", "resources")
 _FIELDS = ("content", "description", "mime_type")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f]+")
 OWN = "toolwright://"
-"""The beginning of our own URIs: of files of calls, and of resources that are declared by a name."""
+"""Prefix of our own URIs: of files of calls, and of resources declared by name."""
 OWN_FILES = "toolwright://threads/"
-"""The beginning of the URIs of files of calls."""
+"""Prefix of the URIs of files of calls."""
 FILE_NAME = "toolwright/name"
-"""The metadata key of a content's file name: an image has no URI that names it."""
+"""Metadata key of a content's file name, for images, which have no URI."""
 ERROR = "toolwright/error"
-"""The metadata key of an error's code and data; the text of its result is the message alone."""
+"""Metadata key of an error's code and data; the text of the result contains only the message."""
 
 
 @value
@@ -43,8 +43,8 @@ class FixedResource:
 class McpPermissions:
     """The tools, prompts and resources that people and services can use over MCP, and the tasks that they can find.
 
-    `prompts` are the names of the offered prompts, None for all that the app declares. Prompts and resources are
-    permitted as `read_only` tools are.
+    `prompts` are the names of the offered prompts, or None for all prompts of the app. Prompts and resources are
+    permitted like `read_only` tools.
     """
 
     people: Permitted = "read_only"
@@ -67,7 +67,7 @@ class McpPermissions:
 
 
 def mcp_permissions(declared: object) -> McpPermissions:
-    """Return what `App(mcp_server=…)` declares. Raises `DefinitionError`."""
+    """Return the permissions that `App(mcp_server=…)` declares. Raises `DefinitionError`."""
     if declared is None:
         return McpPermissions()
     if not isinstance(declared, Mapping):

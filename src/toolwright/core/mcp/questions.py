@@ -1,4 +1,4 @@
-"""Tools that only handlers call, by methods of their `ThreadState`, and the answers to their questions."""
+"""Tools that only handlers call, through methods of their `ThreadState`, and the answers to their questions."""
 
 from collections.abc import Mapping
 from typing import Any, cast, get_args
@@ -28,7 +28,7 @@ _QUESTION = Tool(
         "required": ["message"],
         "additionalProperties": False,
     },
-    timeout=ELICIT_TIMEOUT + 60,  # its expiry ends it before
+    timeout=ELICIT_TIMEOUT + 60,  # the question expires first
     expires_in=ELICIT_TIMEOUT,
 )
 
@@ -44,7 +44,7 @@ HOST_TOOLS: Mapping[str, Tool] = {
         expires_in=ELICIT_TIMEOUT,
     ),
 }
-"""The same tools in a call that an MCP host has made: its user and its model are asked, who answer from outside."""
+"""The same tools in a call made by an MCP host: the host's user and model answer from outside."""
 
 
 def handler_tools(sample: Handler) -> Mapping[str, Tool]:
@@ -55,7 +55,7 @@ def handler_tools(sample: Handler) -> Mapping[str, Tool]:
         kind="function",
         parameters={"type": "object"},
         handler=sample,
-        timeout=None,  # that of the call which asks
+        timeout=None,  # limited by the timeout of the calling call
         read_only=True,
     )
     return {each.name: each for each in (_QUESTION, sampling)}
@@ -105,7 +105,7 @@ def elicited(asked: Mapping[str, JSON], result: ToolResult) -> Elicited:
     return read_answer(asked, result.result)
 
 
-def _with_defaults(content: JSON, schema: JSONObject) -> Any:  # what was entered
+def _with_defaults(content: JSON, schema: JSONObject) -> Any:  # the person's input
     properties = schema.get("properties")
     if not isinstance(content, dict) or not isinstance(properties, dict):
         return content

@@ -7,7 +7,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.value import value
 
 TASK = "mcp"
-"""The kind of the timers that ask about tasks; what they name is the call."""
+"""Kind of the timers that poll tasks; their names contain the call."""
 
 
 def task_timer(call_id: str) -> str:
@@ -20,10 +20,10 @@ class McpTask:
     """A task that an MCP server executes for a call.
 
     `agent_id` is the agent that made the call, `task_id` the server's id of the task. `questions` are the server's
-    questions about it: the key of each, and the id of its call; they are shown in the space `space_id`, None if the run
-    is shown in none. `output` is the schema of its structured result, `place` the digest of its server's location, None
-    for a task of an earlier version. `session` is the id of the HTTP session in which the server created it, None if
-    the server has no sessions.
+    questions about it: the key of each, and the id of its call. They are shown in the space `space_id`, or None if the
+    run is not shown in a space. `output` is the schema of its structured result, `place` the digest of its server's
+    location, or None for a task of an earlier version. `session` is the id of the HTTP session in which the server
+    created it, or None if the server has no sessions.
     """
 
     call_id: str
@@ -43,8 +43,8 @@ class McpTask:
 class McpDefinition:
     """The definition of a server's tool at its first use by an agent, by its digest.
 
-    `held` is the digest of a changed one that waits to be accepted, and `definition` its content; both are None if none
-    waits.
+    `held` is the digest of a changed definition that waits to be accepted, and `definition` its content; both are None
+    if no definition waits.
     """
 
     agent_id: str

@@ -41,14 +41,14 @@ class McpPromptMessage:
 
 @value
 class McpPromptText:
-    """A prompt filled by its server with the arguments of a request."""
+    """A prompt that its server has filled with the arguments of a request."""
 
     messages: tuple[McpPromptMessage, ...]
     description: str | None = None
 
 
 class McpRefused(Exception):
-    """The server has rejected the request. The message is the server's."""
+    """The server has rejected the request. The message is from the server."""
 
 
 class McpUnavailable(Exception):
@@ -56,12 +56,12 @@ class McpUnavailable(Exception):
 
 
 class McpTaskUnknown(Exception):
-    """The server does not know the task. The message is the server's."""
+    """The server does not know the task. The message is from the server."""
 
 
 @value
 class McpTaskState:
-    """State of a task at a server: `result` once it has finished, `questions` by their keys while it waits for answers.
+    """State of a task at a server: `result` once it has finished, `questions` by key while it waits for answers.
 
     `poll` is the number of seconds after which the server asks to be polled again.
     """
@@ -91,7 +91,7 @@ class McpServers(Protocol):
     async def task(
         self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
     ) -> McpTaskState:
-        """Return the state of a task, whose structured result must fit the schema `output`.
+        """Return the state of a task, whose structured result must match the schema `output`.
 
         The request is sent in the HTTP `session` in which the task was created, if the server still has that session.
         Raises `McpUnavailable`, and `McpTaskUnknown` if the server does not know the task.

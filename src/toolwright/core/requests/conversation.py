@@ -26,7 +26,7 @@ from toolwright.core.value import changed, value
 
 GO_ON = "Go on."
 _WRITTEN = ("{", "```")
-"""Prefixes of an answer's text that is JSON itself."""
+"""Prefixes of an answer's text that is itself JSON."""
 _RULES = """\
 Answer with one JSON object that has `output` and `calls`.
 `calls` are the tools to call now, in their order; each names its tool in `_tool`. Their results come with the next \
@@ -43,7 +43,7 @@ _INSTANCES = "The instances are {names}; a call names the one that it is for in 
 
 
 def system_of(request: RequestForm, tools: Sequence[Tool]) -> str:
-    """Return the system prompt: that of the config, then those of the context, then the instructions for the answer."""
+    """Return the system prompt: the config's, then the context's, then the instructions for the answer."""
     texts = [item for item in request.context if isinstance(item, TextForm | MessageForm)]
     parts = [request.config.system, *[text_of(item) for item in texts if item.role == "system"], _RULES]
     if any(tool.latent and tool.meta is not None and tool.meta.output is not None for tool in tools):
@@ -56,7 +56,7 @@ def system_of(request: RequestForm, tools: Sequence[Tool]) -> str:
 
 
 def _writes(tool: Tool) -> bool:
-    """Return whether calls of the tool may write to the state."""
+    """Return whether calls of the tool can write to the state."""
     meta = tool.meta
     return meta is not None and (meta.output_path is not None or "_outputPath" in meta.choices)
 
@@ -131,7 +131,7 @@ def as_sent(messages: Sequence[Message]) -> list[Message]:
 
 
 def _answer(message: Message) -> Message:
-    """Return a message with its calls as JSON in its text. Drops calls that the text already contains."""
+    """Return a message with its calls as JSON in its text. Omits calls that the text already contains."""
     if message.content.lstrip().startswith(_WRITTEN):
         return changed(message, calls=())
     calls: list[JSON] = [_call(call) for call in message.calls]
@@ -172,10 +172,10 @@ ANY: JSONObject = {}
 
 @value
 class Caller:
-    """The context of a call that is delegated: what its `_scopes` may name.
+    """The context of a delegated call: the parts that its `_scopes` can name.
 
-    `messages` is the conversation before the step of the call, `data` and `tools` are what may be shown and called
-    there, all as the context of a request has them.
+    `messages` is the conversation before the step of the call. `data` and `tools` are what can be shown and called
+    there. All have the form of a request's context.
     """
 
     messages: Sequence[JSONObject] = ()
@@ -190,20 +190,19 @@ def earlier_conversation(
 ) -> list[JSONObject]:
     """Return a conversation as context messages.
 
-    Of a request only the texts are included, not its data, input and state.
-    Messages of other instances are left out.
+    For a request only the texts are included, not its data, input and state. Messages of other instances are omitted.
     """
     spoken: list[tuple[str, str]] = []
     if request is not None:
         texts = [item for item in request.items_of(instance) if isinstance(item, TextForm | MessageForm)]
         spoken = [(item.role, text_of(item)) for item in texts if item.role != "system"]
-        messages = messages[1:]  # the first is made of the context
+        messages = messages[1:]  # the first message is built from the context
     spoken += [(each.role, each.content) for each in as_sent(messages)]
     return [{"role": role, "content": text} for role, text in spoken if text.strip()]
 
 
 def caller_items(request: RequestForm, instance: str | None) -> tuple[list[JSONObject], list[JSONObject]]:
-    """Return the data and the tools of a request's context for a delegate, without those of other instances."""
+    """Return the data and the tools of a request's context for a delegate, excluding other instances."""
     own = request.items_of(instance)
     data = [item.model_dump(mode="json") for item in own if isinstance(item, DataForm)]
     tools = [item.model_dump(mode="json") for item in own if isinstance(item, ToolForm)]
@@ -238,7 +237,7 @@ def delegated_request(
 
 
 def message_to(tool: Tool, call: Call, caller: Caller) -> str:
-    """Return the delegated request for an agent, as one message."""
+    """Return the delegated request as one message for an agent."""
     items: list[JSON] = [*_scope_items(call, caller), _task(tool), *_input_and_state(call, caller)]
     form = read_request("The message to the delegate", {"schema": ANY, "context": items})
     texts = [_spoken(item) if isinstance(item, MessageForm) else text_of(item) for item in form.context]
@@ -246,7 +245,7 @@ def message_to(tool: Tool, call: Call, caller: Caller) -> str:
 
 
 def _spoken(message: MessageForm) -> str:
-    """Return an earlier message with its author, to be part of another message."""
+    """Return an earlier message with its author, as part of another message."""
     return f"Said before by the {message.role}:\n{message.content}"
 
 
@@ -281,7 +280,7 @@ def _input_and_state(call: Call, caller: Caller) -> list[JSONObject]:
 
 
 def _scope_items(call: Call, caller: Caller) -> list[JSON]:
-    """Return the parts of the caller's context that the call's scopes name by their kind."""
+    """Return the parts of the caller's context that the call's scopes select by kind."""
     items: list[JSON] = []
     if "tools" in call.scopes:
         items += caller.tools
@@ -293,11 +292,11 @@ def _scope_items(call: Call, caller: Caller) -> list[JSON]:
 
 
 def _put(root: JSONObject, names: Sequence[str], part: JSON) -> None:
-    """Set the part at that path, creating the objects on the way."""
+    """Set the part at that path, creating objects as needed."""
     place = root
     for name in names[:-1]:
         below = place.get(name)
-        if isinstance(below, list):  # another scope shows all of it
+        if isinstance(below, list):  # another scope includes all of it
             return
         below = {**below} if isinstance(below, dict) else {}
         place[name] = below

@@ -35,7 +35,7 @@ from toolwright.core.plain import (
 from toolwright.core.text import sentence
 
 MAX_REQUEST = 10 * 1024 * 1024
-"""Bytes of a request: config, schema and context together."""
+"""Maximum size in bytes of a request: config, schema and context together."""
 _EFFORTS = get_args(get_args(Reasoning)[0])
 _NO_TYPE = "message"
 _TYPES = ("text", "tool", "data", "input", "state", _NO_TYPE)
@@ -74,7 +74,7 @@ class _Form(BaseModel):
 
 
 def _checked_effort(effort: object) -> Reasoning:
-    """Validate the reasoning effort. A union of types would report an error for each of its members."""
+    """Validate the reasoning effort. A union of types would report an error for each member."""
     if effort is not None and type(effort) is not bool and effort not in _EFFORTS:
         raise ValueError(f"must be one of {', '.join(map(repr, _EFFORTS))}, true or false")
     return cast("Reasoning", effort)
@@ -87,9 +87,9 @@ class RequestContextForm(ContextForm):
 
 
 class ConfigForm(_Form):
-    """Model and limits of a request; None means the settings' or the provider's own.
+    """Model and limits of a request; None means the default of the settings or the provider.
 
-    `name` is that of the request in scripts of models. With `call_reasoning` each call has a reason. `context` limits
+    `name` is the request's name in scripts of models. With `call_reasoning` each call has a reason. `context` limits
     the length of the requests to its model.
     """
 
@@ -114,7 +114,7 @@ class ConfigForm(_Form):
 
 
 class TextForm(_Form):
-    """A text with the role `user` or another one, for one instance or for none."""
+    """A text with the role `user` or another role, for one instance or for none."""
 
     type: Literal["text"]
     text: Text
@@ -145,7 +145,7 @@ class ToolForm(_Form):
 
     @property
     def listed(self) -> list[str | tuple[str, JSON]]:
-        """The tools, one by one."""
+        """The tools as a list."""
         if isinstance(self.tool, dict):
             return [*self.tool.items()]
         names = self.tool if isinstance(self.tool, list) else [self.tool]
@@ -153,7 +153,7 @@ class ToolForm(_Form):
 
 
 class DataForm(_Form):
-    """A JSON value that the model is shown, for one instance or for none."""
+    """A JSON value shown to the model, for one instance or for none."""
 
     type: Literal["data"]
     data: JsonValue
@@ -162,7 +162,7 @@ class DataForm(_Form):
 
 
 class InputForm(_Form):
-    """Input that arguments refer to as `†input.…`, for one instance or for none."""
+    """Input to which arguments refer as `†input.…`, for one instance or for none."""
 
     type: Literal["input"]
     input: dict[str, JsonValue]
@@ -170,7 +170,7 @@ class InputForm(_Form):
 
 
 class StateForm(_Form):
-    """Initial state that arguments refer to as `†state.…`, for one instance or for none."""
+    """Initial state to which arguments refer as `†state.…`, for one instance or for none."""
 
     type: Literal["state"]
     state: dict[str, JsonValue]
@@ -178,7 +178,7 @@ class StateForm(_Form):
 
 
 def _type(item: object) -> str:
-    if isinstance(item, BaseModel):  # on its way to JSON
+    if isinstance(item, BaseModel):  # during serialization
         return str(getattr(item, "type", ""))
     kind = cast("JSONObject", item).get("type", _NO_TYPE) if isinstance(item, dict) else None
     return kind if isinstance(kind, str) else ""
@@ -219,24 +219,24 @@ class RequestForm(_Form):
 
     @property
     def tools(self) -> list[str | tuple[str, JSON]]:
-        """The tools of the context: names of the app's, or names with schemas."""
+        """The tools of the context: names of app tools, or names with schemas."""
         listed = [each for item in self.context if isinstance(item, ToolForm) for each in item.listed]
         keys = [each if isinstance(each, str) else (each[0], dumps(each[1])) for each in listed]
         return [*dict(zip(keys, listed, strict=True)).values()]
 
     def items_of(self, instance: str | None) -> list[Item]:
-        """Return the context parts of the given instance, or those without an instance."""
+        """Return the context parts of the given instance, or the parts without an instance."""
         return [item for item in self.context if getattr(item, "instance", None) in (None, instance)]
 
     def input_of(self, instance: str | None) -> JSONObject:
-        """Return `†input` for a call of that instance: its own names override those without an instance."""
+        """Return `†input` for a call of that instance: its own names override the names without an instance."""
         inputs = [item for item in self.context if isinstance(item, InputForm)]
         common = [item.input for item in inputs if item.instance is None]
         own = [item.input for item in inputs if item.instance is not None and item.instance == instance]
         return _merged([*common, *own])
 
     def state_of(self, instance: str | None) -> JSONObject:
-        """Return the initial state of that instance, or that of no instance."""
+        """Return the initial state of that instance, or the state without an instance."""
         states = [item for item in self.context if isinstance(item, StateForm)]
         return _merged([item.state for item in states if item.instance == instance])
 

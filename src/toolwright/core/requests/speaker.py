@@ -1,4 +1,4 @@
-"""Agent that answers composed requests, and its answers: `{output, calls}`, validated and read as calls."""
+"""Agent that answers composed requests, and its answers: `{output, calls}`, validated and parsed as calls."""
 
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -36,12 +36,12 @@ from toolwright.core.value import changed, value
 class Solution:
     """The result of a composed request.
 
-    `output` matches the output schema, and is an instance if a type was given. It is None if `max_steps` was
-    reached; `stop_reason` is then `max_steps`. `calls` are the calls of all steps, in order, with their results.
-    `state` is the final state, `states` the state of each instance. `steps` counts the model's answers.
+    `output` matches the output schema, and is an instance if a type was given. If `max_steps` was reached, it is None
+    and `stop_reason` is `max_steps`. `calls` are the calls of all steps, in order, with their results. `state` is the
+    final state, `states` the state of each instance. `steps` counts the model's answers.
     """
 
-    output: Any  # an instance of whatever was declared
+    output: Any  # an instance of the declared type
     calls: tuple[Call, ...] = ()
     state: JSONObject = field(default_factory=dict[str, JSON])
     states: Mapping[str, JSONObject] = field(default_factory=dict[str, JSONObject])
@@ -71,7 +71,7 @@ class ComposedForm:
         return self._schema
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """Read an answer: its output and calls. Calls in the provider's own format take precedence.
+        """Parse an answer: its output and calls. Calls in the provider's own format take precedence.
 
         Raises `InvalidAnswer`.
         """
@@ -100,7 +100,7 @@ class ComposedForm:
         return FormedAnswer(response=with_calls, output=output, over=output is not None)
 
     def as_sent(self, messages: list[Message]) -> list[Message]:
-        """Return the context's messages, then the conversation, calls and results as text."""
+        """Return the context's messages, then the conversation, with calls and results as text."""
         return [*self.opening, *as_sent(messages)]
 
     def written(self, message: Message) -> Message:
@@ -108,7 +108,7 @@ class ComposedForm:
         return as_sent([message])[0]
 
     def with_tool(self, tool: Tool) -> "ComposedForm":
-        """Return the form of answers that can also call this tool, which has no meta-properties."""
+        """Return a form of answers that can also call this tool, which has no meta-properties."""
         form = copy(self)
         form._schema = AnswerSchema(
             schema=with_call(self._schema.schema, tool, reasoning=self._reasoning), name=self._schema.name
@@ -155,22 +155,22 @@ def _objects(calls: JSON) -> list[JSONObject]:
 
 
 def _arguments(call: JSONObject, tool: Tool) -> JSONObject:
-    """Return the arguments of a call. Of a tool without its own schema they have no meta-properties."""
+    """Return the arguments of a call. For a tool without its own schema, meta-properties are removed."""
     added = ("_tool",) if tool.meta is not None else ("_tool", REASONING)
     return {name: each for name, each in call.items() if name not in added}
 
 
 OBJECT = "object:"
-"""Prefix of a model object in a stored request; its thread or agent follows."""
+"""Prefix of a model object in a stored request; the id of its thread or agent follows."""
 REMEMBERED = 1_000
-"""Requests that are solved, of which the objects are kept."""
+"""Maximum number of solved requests whose objects are kept."""
 
 
 class RequestAgents:
     """Creates the agents that answer the composed requests of threads, whose arguments are the requests.
 
-    A model or an output type that is an object cannot be stored as JSON. It is kept here while its request is open, and
-    for the last finished requests.
+    A model or output type that is an object cannot be stored as JSON. It is kept here while its request is open, and
+    for the most recently finished requests.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -183,7 +183,7 @@ class RequestAgents:
         self._open[thread_id] = _Objects(model=model, output=output, agent=agent)
 
     def release(self, thread_id: str) -> None:
-        """Release a request that is solved or abandoned. Its objects are kept only among the most recent ones."""
+        """Release a request that is solved or abandoned. Only the objects of the most recent requests are kept."""
         objects = self._open.pop(thread_id, None)
         if objects is not None:
             self._released[thread_id] = changed(objects, agent=None)
@@ -223,7 +223,7 @@ class RequestAgents:
         )
 
     def with_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
-        """Return an agent for a delegated call, whose answer must fit the `_output` that the call's tool declares."""
+        """Return an agent for a delegated call, whose answer must match the `_output` that the call's tool declares."""
         schema = None if thread.link is None else thread.link.output
         if schema is None:
             return active
@@ -239,7 +239,7 @@ class RequestAgents:
 
 @value
 class _Objects:
-    """The objects of one request: its model (None if it is named), its declared output, and its agent."""
+    """The objects of one request: its model (None if it is given by name), its declared output, and its agent."""
 
     model: object
     output: Output
@@ -267,7 +267,7 @@ def request_agent(
         reasoning=config.reasoning,
         model_settings=config.settings,
         context=None if config.context is None else Context(**config.context.model_dump()),
-        parallel=1,  # a call can refer to what those before it have returned
+        parallel=1,  # a call can refer to results of earlier calls
     )
     active = catalog.activate(changed(REQUESTS, side_a=Side(prompt, max_steps=config.max_steps)))
     sides: dict[SideName, ActiveAgent] = {}
@@ -280,7 +280,7 @@ def request_agent(
 
 
 def known_tools(catalog: Catalog, request: RequestForm) -> dict[str, Tool]:
-    """Return the tools of the request by name, as declared, without those that the app no longer has."""
+    """Return the tools of the request by name, as declared, excluding tools that the app no longer has."""
     listed = [
         Tool.from_schema(*each) if not isinstance(each, str) else catalog.tools[each]
         for each in request.tools
@@ -290,7 +290,7 @@ def known_tools(catalog: Catalog, request: RequestForm) -> dict[str, Tool]:
 
 
 def request_tools(catalog: Catalog, request: RequestForm) -> tuple[Tool, ...]:
-    """Return the tools of the request. Its own are executed by the handlers of the app's registry (D17)."""
+    """Return the tools of the request. Its own tools are executed by the handlers of the app's registry (D17)."""
     listed: list[Tool] = []
     for each in request.tools:
         if not isinstance(each, str):

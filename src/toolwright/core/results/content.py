@@ -90,7 +90,7 @@ def unchecked(
 ) -> Attachment:
     """Return an attachment without validation.
 
-    It is validated where it is used, so that the error names its position.
+    It is validated where it is used, so that the error can name its position.
     """
     attachment: Attachment = object.__new__(Attachment)
     fields = {"name": name, "mime_type": mime_type, "data": data, "width": width, "height": height}
@@ -122,16 +122,16 @@ Part: TypeAlias = Attachment | AttachmentRef | ImageContent | TextContent
 P = TypeVar("P", bound=Part)
 
 LARGE = 1024 * 1024
-"""Characters of base64 that are decoded in two milliseconds."""
+"""Maximum number of base64 characters that are decoded within two milliseconds."""
 
 _SIZES = frozenset({"width", "height", "size"})
 _OPTIONAL = frozenset({"width", "height", "description", "digest"})
-_PROSE = frozenset({"text", "description"})  # any text will do, also none
-_LARGEST = 2**53  # a number that every reader of JSON takes as it is
+_PROSE = frozenset({"text", "description"})  # can be any text, including an empty one
+_LARGEST = 2**53  # the largest integer that every JSON parser reads exactly
 
 
 class InvalidField(Exception):
-    """A field is invalid. `place` is the number of the part, from 0, and the field."""
+    """A field is invalid. `place` is the index of the part, from 0, and the field."""
 
     def __init__(self, message: str, place: tuple[int, str] | None = None) -> None:
         super().__init__(message)
@@ -143,7 +143,7 @@ def has_large_file(value: object) -> bool:
     attachments = getattr(value, "attachments", None)
     parts = cast("Sequence[object]", attachments if isinstance(attachments, list | tuple) else (value,))
     if isinstance(value, list):
-        parts = cast("list[object]", value)  # isinstance does not know what it holds
+        parts = cast("list[object]", value)  # isinstance does not check the items
     return any(
         isinstance(part, Attachment | ImageContent) and isinstance(part.data, str) and len(part.data) > LARGE  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         for part in parts
@@ -153,7 +153,7 @@ def has_large_file(value: object) -> bool:
 def checked_parts(parts: Sequence[P], what: str) -> list[P]:
     """Return the parts, with a size such as `800.0` as an integer.
 
-    Raises `Invalid` for the first invalid field.
+    Raises `InvalidField` for the first invalid field.
     """
     checked = checked_fields(parts, what)
     for number, part in enumerate(checked, 1):
@@ -189,7 +189,7 @@ def _integer(name: str, value: object) -> object:
     return value
 
 
-def _encoded(data: bytes | bytearray | memoryview) -> Any:  # whatever else a caller has passed
+def _encoded(data: bytes | bytearray | memoryview) -> Any:  # or any other value that a caller has passed
     return b64encode(data).decode() if isinstance(data, bytes | bytearray | memoryview) else data  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
 
 
@@ -208,7 +208,7 @@ def _fault(name: str, value: object) -> str | None:
 
 
 def decoded(data: str) -> bytes:
-    """Return the decoded base64 text, in pieces so that other threads can run in between. Raises `ValueError`."""
+    """Return the decoded base64 text. Decodes in pieces so that other threads can run. Raises `ValueError`."""
     *pieces, last = [data[first : first + LARGE] for first in range(0, len(data), LARGE)] or [""]
     if any(piece.endswith("=") for piece in pieces):
         raise ValueError("padding within base64 text")

@@ -45,7 +45,7 @@ class ToolResult:
 
 @value
 class RemoteTask:
-    """A task that an MCP server executes, by its id there. It is polled after `poll` seconds.
+    """A task that an MCP server executes, by its id at the server. It is polled after `poll` seconds.
 
     The server keeps it for `kept` seconds. `output` is the schema of its structured result, `place` the digest of the
     server's location, `session` the id of the HTTP session in which it was created.
@@ -64,9 +64,9 @@ class RemoteTask:
 class Pending:
     """A result that is submitted later, under the call's id.
 
-    `wait` is how many seconds the run waits for it inline; None answers the model at once with `{"status": "pending"}`
-    and lets the result arrive in the inbox (S3 `isAsync`). `expires_in` is the number of seconds in which a submission
-    is accepted. `task` is the MCP server's task for the call, from which the result is fetched.
+    `wait` is how many seconds the run waits for it inline. None answers the model immediately with `{"status":
+    "pending"}`, and the result arrives in the inbox (S3 `isAsync`). `expires_in` is the number of seconds in which a
+    submission is accepted. `task` is the MCP server's task for the call, from which the result is fetched.
     """
 
     wait: float | None = None

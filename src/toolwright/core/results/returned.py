@@ -1,4 +1,4 @@
-"""Converter of a handler's return value or exception to a `ToolResult` (D2)."""
+"""Conversion of a handler's return value or exception to a `ToolResult` (D2)."""
 
 import logging
 import traceback
@@ -23,7 +23,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.text import error_message
 from toolwright.core.value import maker
 
-_log = logging.getLogger("toolwright.results")  # values of handlers are not logged
+_log = logging.getLogger("toolwright.results")  # return values of handlers are not logged
 _success = maker(
     ToolResult,
     "result",
@@ -77,7 +77,7 @@ def _warn_once() -> None:
 def as_failure(error: BaseException) -> ToolResult:
     """Return an error result for a handler's exception: its message, or the name of its type."""
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
-        error = error.__cause__  # what Python makes of a `StopIteration` in a coroutine
+        error = error.__cause__  # Python wraps a `StopIteration` raised in a coroutine
     return ToolResult.fail(_message(error), stack=_stack(error))
 
 
@@ -108,18 +108,18 @@ def _checked(result: ToolResult) -> ToolResult:
 def _attachments(value: object) -> tuple[Attachment | AttachmentRef, ...]:
     if not isinstance(value, Iterable):
         raise InvalidField("attachments must be a list.")
-    attachments = tuple(cast("Iterable[object]", value))  # isinstance does not know what it holds
+    attachments = tuple(cast("Iterable[object]", value))  # isinstance does not check the items
     for each in attachments:
         if not isinstance(each, Attachment | AttachmentRef):
             raise InvalidField(
                 f"An attachment must be an Attachment or an AttachmentRef, not a {type(each).__name__}."
             )
-    checked = cast("tuple[Attachment | AttachmentRef, ...]", attachments)  # as just checked
+    checked = cast("tuple[Attachment | AttachmentRef, ...]", attachments)  # validated above
     return tuple(checked_parts(checked, "Attachment"))
 
 
 def _text(value: object) -> str | None:
-    """Convert a value to text: an enum's value, or the `str` of any other."""
+    """Convert a value to text: an enum's value, or `str` of any other value."""
     if isinstance(value, Enum):
         value = value.value
     if value is None or type(value) is str:
@@ -133,7 +133,7 @@ def _text(value: object) -> str | None:
 def _is_content(value: object) -> TypeGuard[Sequence[ToolContent]]:
     if not isinstance(value, list) or not value:
         return False
-    parts = cast("list[object]", value)  # isinstance does not know what a list holds
+    parts = cast("list[object]", value)  # isinstance does not check the items
     return all(isinstance(part, TextContent | ImageContent) for part in parts)
 
 

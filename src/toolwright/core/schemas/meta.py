@@ -1,4 +1,4 @@
-"""Meta-properties of schema tools (S1): fixed ones, those that a call can choose, and a call without them."""
+"""Meta-properties of schema tools (S1): fixed by the tool or chosen by a call; and a call without them."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -14,9 +14,9 @@ from toolwright.core.value import value
 
 REASONING = "_reasoningForCall"
 ANONYMOUS = "anonymous"
-"""The delegate that is a request with nothing of its own but the call."""
+"""The delegate that is a request containing only the call."""
 META_PROPERTIES = ("_tool", "_output", "_activity", "_delegate", "_scopes", "_outputPath", "_instance")
-"""Meta-properties that a tool's schema may declare."""
+"""Meta-properties that a tool's schema can declare."""
 
 _NAME: JSONObject = {"type": "string", "minLength": 1, "maxLength": MAX_ID}
 SCOPES: JSONObject = {
@@ -28,7 +28,7 @@ SCOPES: JSONObject = {
     },
     "maxItems": 100,
 }
-"""The schema of what a delegate is shown of its caller's context: kinds of it, and places in input and state."""
+"""The schema of the parts of a caller's context shown to a delegate: kinds of parts, and paths into input and state."""
 _CHOICES: Mapping[str, JSONObject] = {
     "_delegate": _NAME,
     "_scopes": SCOPES,
@@ -41,10 +41,10 @@ _CHOICES: Mapping[str, JSONObject] = {
 class Meta:
     """The meta-properties of a schema tool; each is None if the tool does not fix it.
 
-    `output` is the schema of its result, `activity` and `delegate` name the executor, `scopes` are the parts of the
-    caller's context for a delegate, `output_path` is where its result is written, `instance` the instance of the call.
-    `choices` are the schemas of those that each call may choose, `definitions` are those that they and `output` refer
-    to.
+    `output` is the schema of its result. `activity` and `delegate` name the executor. `scopes` are the parts of the
+    caller's context for a delegate. `output_path` is where its result is written. `instance` is the instance of the
+    call. `choices` are the schemas of the meta-properties that each call can choose. `definitions` are the definitions
+    to which `choices` and `output` refer.
     """
 
     title: str | None = None
@@ -59,7 +59,7 @@ class Meta:
 
     @property
     def delegates(self) -> tuple[str | None, ...]:
-        """The names that a call's delegate can have; None stands for any."""
+        """The names that a call's delegate can have; None means any name."""
         if self.delegate is not None or "_delegate" not in self.choices:
             return () if self.delegate is None else (self.delegate,)
         listed = self.choices["_delegate"].get("enum")
@@ -70,8 +70,8 @@ class Meta:
 class Call:
     """A call of a schema tool (S1 "Call"): `args` are its parameters only.
 
-    `meta` holds the effective meta-properties, by name: those that the tool fixes, or otherwise those that the model
-    chose, and the `_output` of a latent tool. `reasoning` is the model's reason for the call. `result` is set once the
+    `meta` holds the effective meta-properties by name: the values that the tool fixes, or the model's choices for the
+    others, and the `_output` of a latent tool. `reasoning` is the model's reason for the call. `result` is set once the
     call has ended.
     """
 
@@ -83,7 +83,7 @@ class Call:
 
     @property
     def instance(self) -> str | None:
-        """The instance of a request whose call it is, if it has several."""
+        """The instance of the request that made the call, if the request has several."""
         return _text(self.meta.get("_instance"))
 
     @property
@@ -107,9 +107,8 @@ class Call:
 def offered(parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
     """Return the parameters as sent to a model, with its choices and the output of a latent tool (D16)."""
     output = {"_output": meta.output} if latent and meta.output is not None else {}
-    required: list[JSON] = (
-        [] if "_delegate" in meta.choices else [*output]
-    )  # a call that has a delegate needs none
+    # a call with a delegate needs none
+    required: list[JSON] = [] if "_delegate" in meta.choices else [*output]
     return _with_fields(parameters, meta, {**meta.choices, **output}, required)
 
 
@@ -131,7 +130,7 @@ def call_schema(name: str, parameters: JSONObject, meta: Meta, latent: bool) -> 
 
 
 def read_call(name: str, meta: Meta, arguments: JSONObject, latent: bool) -> Call:
-    """Return a call of arguments that its schema has accepted. Names that begin with `_` are never arguments."""
+    """Return a call with arguments that its schema has accepted. Names that begin with `_` are never arguments."""
     path = None if meta.output_path is None else meta.output_path.written
     scopes: JSON = None if meta.scopes is None else [*meta.scopes]
     fixed: dict[str, JSON] = {
@@ -179,7 +178,7 @@ def _text(value: JSON) -> str | None:
 def _with_fields(
     parameters: JSONObject, meta: Meta, fields: Mapping[str, JSON], required: list[JSON]
 ) -> JSONObject:
-    """Return an object schema with more properties, and with the definitions that they refer to."""
+    """Return an object schema with additional properties, and with the definitions to which they refer."""
     if not fields:
         return parameters
     properties, needed, shared = (parameters.get(key) for key in ("properties", "required", "$defs"))

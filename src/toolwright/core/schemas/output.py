@@ -33,7 +33,7 @@ class ValidatorFailed(Exception):
 class Output:
     """A declared output: a JSON Schema, or a type such as a pydantic model, a dataclass or a union.
 
-    `what` begins its error messages. Raises `InvalidConfiguration` with the path of every error of a schema,
+    Its error messages begin with `what`. Raises `InvalidConfiguration` with the path of every error of a schema,
     `DefinitionError` for a type without a schema.
     """
 
@@ -48,16 +48,13 @@ class Output:
             self._adapter = adapter_of(declared, what)
             try:
                 schema = plain(self._adapter.json_schema())
-            except (InvalidJSON, ValueError, TypeError) as error:  # pydantic's own errors are these
+            except (InvalidJSON, ValueError, TypeError) as error:  # the types of pydantic's own errors
                 raise DefinitionError(f"{what} is a type that JSON Schema cannot describe.") from error
         self.schema = read_schema(what, cast("object", schema))
         self._validator = ResultValidator(self.schema, "output")
 
     def errors(self, output: JSON) -> list[FieldError]:
-        """Return the validation errors of an output: by the schema, or otherwise by the validators of the type.
-
-        Raises `ValidatorFailed` if one of these validators is broken.
-        """
+        """Return the validation errors of an output: by the schema, then by the type's validators."""
         errors = self._validator.errors(output)
         if errors or self._adapter is None:
             return errors
@@ -68,11 +65,11 @@ class Output:
             return [
                 FieldError(_path(each["loc"], output), form_error(each)) for each in details[:MOST_ERRORS]
             ]
-        except (Exception, SystemExit) as error:  # a validator of the user's own may raise anything
+        except (Exception, SystemExit) as error:  # a user-defined validator can raise anything
             raise ValidatorFailed(error_text(error)) from error
         return []
 
-    def load(self, output: JSON) -> Any:  # an instance of whatever was declared
+    def load(self, output: JSON) -> Any:  # an instance of the declared type
         """Return the output as an instance of the declared type, or unchanged for a schema.
 
         Raises pydantic's `ValidationError`.
@@ -92,19 +89,19 @@ def _path(place: Path, output: JSON) -> Path:
 
 
 OUTPUT_FAULT = "output"
-"""The error code of a run whose answer did not fit."""
+"""The error code of a run whose answer did not match the declared output."""
 MOST_CORRECTIONS = 2
 """Maximum number of consecutive corrections of an invalid answer."""
 MAX_ANSWER = 10 * 1024 * 1024
-"""Characters of an answer that is to be JSON."""
+"""Maximum number of characters of an answer in JSON."""
 _FENCE = "```"
 
 
 @value
 class FormedAnswer:
-    """A valid answer: the response with its calls, and its output, or None while it has none.
+    """A valid answer: the response with its calls, and its output, or None if it has none yet.
 
-    `over` is true if no other answer is requested once its calls are answered.
+    `over` is true if no other answer is requested after its calls are answered.
     """
 
     response: ModelResponse
@@ -158,7 +155,7 @@ class OutputForm:
         return self._schema
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """Read an answer: its calls if it makes some, otherwise its output. Raises `InvalidAnswer`."""
+        """Parse an answer: its calls if it has any, otherwise its output. Raises `InvalidAnswer`."""
         if response.calls:
             return FormedAnswer(response=response)
         output = read_answer(response.text)
@@ -173,7 +170,7 @@ class OutputForm:
 
 
 def read_answer(text: str) -> JSON:
-    """Return the JSON of an answer, also within a fence of Markdown. Raises `InvalidAnswer`."""
+    """Return the JSON of an answer, also within a Markdown fence. Raises `InvalidAnswer`."""
     if len(text) > MAX_ANSWER:
         raise InvalidAnswer([FieldError((), f"the text is longer than {MAX_ANSWER} characters")])
     try:

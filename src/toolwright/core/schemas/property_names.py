@@ -13,15 +13,15 @@ from toolwright.core.schemas.provider_rules import PROPERTY_NAME
 
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_.-]+")
 _MARK = "."
-"""Behind a key that reads like an alias and is none."""
+"""Appended to a key that looks like an alias but is not one."""
 Renamed: TypeAlias = Callable[[str, Mapping[str, JSON]], str]
 
 
 class PropertyNames:
     """Aliases for property names of one schema that a provider rejects, in both directions.
 
-    An alias stands for a name only at positions where the schema has that property. Another key there that looks like
-    the alias is sent with a trailing dot, so that it is not taken for the property when it is returned.
+    An alias applies only at positions where the schema has that property. Another key at such a position that looks
+    like the alias is sent with a trailing dot, so that it is not mistaken for the property when it is returned.
     """
 
     def __init__(self, schema: JSONObject, aliases: Mapping[str, str]) -> None:
@@ -48,7 +48,7 @@ class PropertyNames:
         return cls(schema, aliases)
 
     def renamed(self, schema: JSONObject) -> JSONObject:
-        """Return the schema with the aliases. The description of each has the original name."""
+        """Return the schema with the aliases. Each description states the original name."""
         copy = with_parts(schema, (), lambda part, _: self.renamed(part) if isinstance(part, dict) else part)
         for keyword in ("properties", "dependentRequired", "dependentSchemas"):
             parts = copy.get(keyword)
@@ -65,11 +65,11 @@ class PropertyNames:
         return copy
 
     def real(self, arguments: str) -> str:
-        """Return the arguments, as JSON text, under the names of the schema."""
+        """Return the arguments, as JSON text, with the names of the schema."""
         return self._rewritten(arguments, self._to_real)
 
     def wire(self, arguments: str) -> str:
-        """Return the arguments, as JSON text, under the names sent to the provider."""
+        """Return the arguments, as JSON text, with the names sent to the provider."""
         return self._rewritten(arguments, self._to_alias)
 
     def with_model_names(self, text: str) -> str:
@@ -135,7 +135,7 @@ class PropertyNames:
         return copy
 
     def _all(self, schemas: Sequence[JSON]) -> list[JSONObject]:
-        """Return the schemas together with all their branches and all schemas that they refer to."""
+        """Return the schemas together with all their branches and all schemas to which they refer."""
         all_schemas: list[JSONObject] = []
         waiting = [*schemas]
         while waiting:

@@ -1,6 +1,6 @@
 """Provider forms: an equivalent of a tool that a model's provider accepts. The tool's own schema validates arguments.
 
-A form loses nothing: constraints for which a provider has no keyword are described in the description.
+A form is lossless: constraints for which a provider has no keyword are stated in the description.
 """
 
 import hashlib
@@ -34,8 +34,8 @@ from toolwright.core.text import brief
 from toolwright.core.value import changed, value
 
 _ALTERNATIVES: Mapping[str, str] = {"anyOf": "at least one", "oneOf": "exactly one"}
-_MOST_RULE = 1_500  # characters of a description that tell one keyword
-_MOST_REFERENCES = 20  # that the root is by way of
+_MOST_RULE = 1_500  # maximum characters of a description that state one keyword
+_MOST_REFERENCES = 20  # maximum length of a chain of references at the root
 _AT_ROOT = frozenset(ROOT_KEYWORDS)
 _OLDER = re.compile(r"draft-0[1-7]|draft/2019-09")
 
@@ -47,7 +47,7 @@ _FOREIGN_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 def alias_of(name: str) -> str:
     """Return the name for a provider: `name` itself if it is allowed, or readable text and a digest of the name.
 
-    A real name that looks like an alias gets an alias too, so that no alias equals a real name.
+    A real name that looks like an alias also gets an alias, so that no alias equals a real name.
     """
     if TOOL_NAME.fullmatch(name) and not _LOOKS_LIKE_ALIAS.fullmatch(name):
         return name
@@ -78,7 +78,7 @@ class NoObject(Exception):
 def provider_form(tool: ToolDefinition, provider: Provider) -> ProviderForm | ToolError:
     """Return the tool in a form that the provider accepts, unchanged if possible; or the rule that it breaks.
 
-    The name of the tool is left to the adapter, which has aliases for names that a provider rejects.
+    The adapter handles the tool's name: it has aliases for names that a provider rejects.
     """
     if _accepted(tool, provider):
         return ProviderForm(definition=tool)
@@ -122,8 +122,8 @@ def can_be_object(schema: JSON) -> bool:
 def _accepted(tool: ToolDefinition, provider: Provider) -> bool:
     """Return whether the provider accepts the tool unchanged.
 
-    Checks all rules in one pass, for lists of thousands of tools. A tool's schema is valid by the dialect that it
-    names, so that only the dialect is checked.
+    Checks all rules in one pass, for lists of thousands of tools. A tool's schema is known to be valid in the dialect
+    that it names, so only the dialect is checked.
     """
     schema = tool.parameters
     if (
@@ -155,7 +155,7 @@ _OLD = frozenset({"definitions", "dependencies", "additionalItems"})
 
 
 def _usual(part: JSONObject, provider: Provider) -> bool:
-    """Return whether the schema breaks no rule. A value that only looks like a schema can be reported as unusual."""
+    """Return whether the schema breaks no rule. A value that only looks like a schema can be reported as well."""
     if not _OLD.isdisjoint(part) or isinstance(part.get("id"), str):
         return False
     if "$schema" in part and part["$schema"] not in DIALECTS:
@@ -176,7 +176,7 @@ def _usual(part: JSONObject, provider: Provider) -> bool:
 
 
 def _readable(part: JSON) -> JSON:
-    """Return the schema as JSON that every parser reads, without NaN, infinity and unpaired surrogates."""
+    """Return the schema as JSON that every parser can read, without NaN, infinity and unpaired surrogates."""
     match part:
         case str():
             return without_surrogates(part)
@@ -270,10 +270,10 @@ def _upgraded_keyword(key: str, part: JSON, schema: JSONObject) -> Iterable[tupl
             additional = schema.get("additionalItems")
             return [("prefixItems", part), *([] if additional is None else [("items", additional)])]
         case "additionalItems", _:
-            return []  # next to a list of items it is handled there, elsewhere it has no meaning
+            return []  # handled with the list of items it belongs to; elsewhere it has no meaning
         case ("id", str()) | ("$id", str()):
             if key == "id" and "$schema" not in schema and not part.startswith("#"):
-                return [(key, part)]  # not a schema's, but a value's
+                return [(key, part)]  # not a subschema but a value
             return [("$anchor", part[1:])] if len(part) > 1 and part.startswith("#") else [("$id", part)]
         case ("exclusiveMinimum", bool()) | ("exclusiveMaximum", bool()):
             bound = schema.get(key.replace("exclusiveM", "m"))
@@ -316,7 +316,7 @@ def _step(step: str | int) -> str:
 
 
 def as_object(schema: JSONObject, notes: list[str]) -> JSONObject:
-    """Return the schema as an object schema without alternatives at its root. Omissions are described in `notes`.
+    """Return the schema as an object schema without alternatives at its root. Omissions are stated in `notes`.
 
     Raises `NoObject` if it accepts no object.
     """
@@ -362,13 +362,13 @@ class _Root:
             raise NoObject
 
     def _joined(self, schema: JSONObject, depth: int) -> list[JSONObject]:
-        """Return the schemas that apply in addition: the reference's and those of `allOf`."""
+        """Return the schemas that also apply: the reference's target and the members of `allOf`."""
         parts = schema.get("allOf")
         joined: list[JSON] = [*parts] if isinstance(parts, list) else []
         if "$ref" in schema:
             place = self._places.resolve(schema["$ref"]) if depth else None
             if place is None or place[0] is schema:
-                raise NoObject  # it does not resolve, or is circular
+                raise NoObject  # unresolvable or circular
             joined.append(place[0])
         if False in joined or not depth:
             raise NoObject
@@ -408,7 +408,7 @@ class _Root:
         first, *others = [_names(each.get("required")) for each in usable]
         required = [name for name in first if all(name in each for each in others)]
         if schema.get("additionalProperties") is False:
-            merged = {}  # it refuses whatever only a branch describes
+            merged = {}  # it rejects all properties that only a branch describes
         copy: JSONObject = {**schema, "properties": {**merged, **own}}
         if required or "required" in schema:
             copy["required"] = [*dict.fromkeys([*_names(schema.get("required")), *required])]
@@ -446,7 +446,7 @@ def _both(first: JSONObject, second: JSONObject) -> JSONObject:
     if required:
         copy["required"] = [*dict.fromkeys(required)]
     if copy.get("additionalProperties") is False and properties.keys() != more.keys():
-        del copy["additionalProperties"]  # each of them counts its own properties alone
+        del copy["additionalProperties"]  # each schema only considers its own properties
     return copy
 
 

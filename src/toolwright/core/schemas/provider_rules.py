@@ -1,7 +1,7 @@
 """Provider rules: restrictions of model providers on tools, in one table with the source of each rule.
 
-`provider_forms.provider_form` returns the equivalent that a provider accepts; the providers of the tests reject tools
-by this table. No rule is enforced on a tool itself: its own schema validates its arguments.
+`provider_forms.provider_form` returns the equivalent that a provider accepts; the fake providers in the tests reject
+tools by this table. No rule is enforced on a tool itself: its own schema validates its arguments.
 """
 
 import math
@@ -18,13 +18,14 @@ from toolwright.core.plain import Path, spell
 from toolwright.core.value import value
 
 Provider: TypeAlias = Literal["openai", "anthropic", "other"]
-"""The dialect of JSON Schema that a model's provider takes; `other` for those of which no rules are known."""
+"""The dialect of JSON Schema that a model's provider accepts; `other` stands for providers without known rules."""
 
 PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ROOT_KEYWORDS = ("anyOf", "oneOf", "allOf", "not", "enum", "const", "$ref")
 MOST_TOOLS: dict[Provider, int] = {"openai": 128}
-"""The most tools of one request that a provider documents (zed#42393). Other servers of its dialect may take more."""
+"""Documented maximum number of tools in one request (zed#42393). Other servers with the same dialect can accept more.
+"""
 
 _LOOKAROUND = re.compile(r"\(\?<?[=!]")
 DIALECTS = ("https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#")
@@ -34,12 +35,12 @@ _OPENAI = frozenset[Provider]({"openai"})
 _ANTHROPIC = frozenset[Provider]({"anthropic"})
 
 Broken: TypeAlias = Callable[[ToolDefinition], str | None]
-"""Returns the place in the schema that breaks a rule, as `properties.a`; None if none does."""
+"""Returns the path in the schema that breaks a rule, such as `properties.a`, or None."""
 
 
 @value
 class ProviderRule:
-    """A rule about tools: its providers, its text, its source, and the check for tools that break it."""
+    """A rule about tools: its providers, its text, its source, and the function that finds violations."""
 
     name: str
     providers: frozenset[Provider]
@@ -57,7 +58,7 @@ def broken_rule(tool: ToolDefinition, provider: Provider) -> tuple[ProviderRule,
 
 
 def compiles(pattern: object) -> bool:
-    """Return whether OpenAI takes the pattern: a Python regular expression without lookaround."""
+    """Return whether OpenAI accepts the pattern: a Python regular expression without lookaround."""
     if not isinstance(pattern, str) or _LOOKAROUND.search(pattern):
         return False
     try:
@@ -68,7 +69,7 @@ def compiles(pattern: object) -> bool:
 
 
 def is_array(schema: JSONObject) -> bool:
-    """Return whether the schema names the type of arrays."""
+    """Return whether the schema's type includes arrays."""
     kind = schema.get("type")
     return kind == "array" or (isinstance(kind, list) and "array" in kind)
 
@@ -227,4 +228,4 @@ PROVIDER_RULES: Sequence[ProviderRule] = (
         broken=_invalid,
     ),
 )
-"""In the order in which providers are seen to check."""
+"""In the order in which providers have been observed to check."""

@@ -33,9 +33,9 @@ _BRANCHES = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentS
 
 
 def read_schema_tool(name: str, schema: object) -> dict[str, Any]:
-    """Return the fields of a `Tool` from a schema, by their names there.
+    """Return the fields of a `Tool` from a schema, by their names in `Tool`.
 
-    The schema is parsed as draft 2020-12. References point to its `$defs` afterwards, which contain their targets.
+    The schema is parsed as draft 2020-12. The returned references point to its `$defs`, which contain their targets.
     Raises `InvalidConfiguration` with the path of every error. Nothing is fetched.
     """
     check_line("A schema tool", name)
@@ -58,9 +58,9 @@ def read_schema_tool(name: str, schema: object) -> dict[str, Any]:
 
 
 def read_schema(what: str, schema: object) -> JSONObject:
-    """Return a copy of a JSON Schema, with its references leading to `$defs`; `what` begins its error messages.
+    """Return a copy of a JSON Schema whose references point to `$defs`. Error messages begin with `what`.
 
-    Raises `InvalidConfiguration` with the path of every error; nothing is fetched.
+    Raises `InvalidConfiguration` with the path of every error. Nothing is fetched.
     """
     errors = _Errors(what)
     parsed = _parsed(schema, errors)
@@ -75,7 +75,7 @@ class _Errors:
         self._details: list[dict[str, str]] = []
 
     def add(self, path: Path, message: str) -> None:
-        """Add an error. Its message continues the sentence that begins with the path."""
+        """Add an error. Its message continues a sentence that begins with the path."""
         self._details.append({"path": brief(spell(path), MAX_ID), "message": message})
 
     def raise_any(self) -> None:
@@ -102,7 +102,7 @@ def _parsed(schema: object, errors: _Errors) -> JSONObject:
         )
     errors.raise_any()
     assert isinstance(parsed, dict), "as just validated"
-    parsed.pop("$id", None)  # a name for others, who have no way here
+    parsed.pop("$id", None)  # only other documents refer to it
     return parsed
 
 
@@ -111,7 +111,7 @@ def _is_large(value: JSON) -> bool:
 
 
 def _large_part(schema: JSON) -> Path:
-    """Return the path of the smallest part that is too large by itself."""
+    """Return the path of the smallest part that exceeds the limits by itself."""
     steps: Iterable[tuple[str | int, JSON]] = ()
     if isinstance(schema, dict):
         steps = schema.items()
@@ -158,7 +158,7 @@ class _Local:
         """
         converted = self._object(root, ())
         definitions: JSONObject = {}
-        while self._left:  # one after another, however long the chain
+        while self._left:  # iterative: chains can be of any length
             name, part, path = self._left.pop()
             definitions[name] = self._part(part, path)
         self._errors.raise_any()
@@ -204,7 +204,7 @@ class _Local:
 
 
 def free_name(name: str, names: Iterable[str]) -> str:
-    """Return an unused name for a definition, made of letters that need no escaping in a reference."""
+    """Return an unused name for a definition, with no characters that need escaping in a reference."""
     plain_name = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:MAX_NAME] or "_"
     used, number, free = set(names), 1, plain_name
     while free in used:
@@ -249,7 +249,7 @@ def _check_texts(root: JSONObject, errors: _Errors) -> None:
 
 
 def _check_fields(parameters: JSONObject, errors: _Errors) -> None:
-    """Report keywords about all fields of an object: a call's meta-properties would break them."""
+    """Report keywords about all fields of an object: a call's meta-properties would violate them."""
     definitions = parameters.get("$defs", {})
     places: list[tuple[JSON, Path, bool]] = [(parameters, (), True)]
     references = set[str]()

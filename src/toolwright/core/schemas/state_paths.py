@@ -1,7 +1,7 @@
 """Paths into the state of a request, `†state.a.b`: reading, writing and references.
 
-A state is an object, one for each instance of a request and one for calls of no instance. Its fields are values of the
-thread, whose keys `value_key` returns.
+A state is an object: one for each instance of a request, and one for calls without an instance. Its fields are stored
+as values of the thread under the keys that `value_key` returns.
 """
 
 import re
@@ -23,14 +23,14 @@ Method: TypeAlias = Literal["set", "merge", "push", "concat"]
 StatePath: TypeAlias = tuple[str, ...]
 
 MARK = "†"
-"""The first character of every reference, and of the keys of values that belong to an instance."""
+"""First character of every reference, and of the keys of values that belong to an instance."""
 
 _STATE = f"{MARK}state"
 _INPUT = f"{MARK}input"
 _REFERENCE = re.compile(rf"({_STATE}|{_INPUT})(\..*)?", re.DOTALL)
 _MOST_NAMES = MAX_NESTING // 2
-_MOST_BYTES = 10 * 1024 * 1024  # of arguments that refer to something
-_FEW = 20  # names that an error tells
+_MOST_BYTES = 10 * 1024 * 1024  # of arguments with references
+_FEW = 20  # maximum names in an error message
 _PATTERN = rf"^{_STATE}(\.[^.\x00-\x1f\x7f]+){{1,{_MOST_NAMES}}}$"
 _PATH: JSONObject = {"type": "string", "pattern": _PATTERN, "maxLength": MAX_ID}
 OUTPUT_PATH: JSONObject = {
@@ -44,15 +44,15 @@ OUTPUT_PATH: JSONObject = {
         },
     ]
 }
-"""The schema of an `_outputPath` that a call chooses."""
+"""The schema of an `_outputPath` chosen by a call."""
 
 
 @value
 class OutputPath:
     """The path in the state at which a result is written, and the method.
 
-    `set` replaces the value, `merge` adds its keys to the object there, `push` appends it to the list there, `concat`
-    appends its items (or its text) to the value there. A missing value is created empty.
+    `set` replaces the value at the path. `merge` adds the result's keys to the object at the path, `push` appends the
+    result to the list, `concat` appends its items (or its text) to the value. A missing value is created empty.
     """
 
     path: StatePath
@@ -60,13 +60,13 @@ class OutputPath:
 
     @property
     def written(self) -> JSON:
-        """The path as a schema or a call writes it; an object unless the method is `set`."""
+        """The path as written in a schema or a call; an object unless the method is `set`."""
         path = ".".join((_STATE, *self.path))
         return path if self.method == "set" else {"path": path, "method": self.method}
 
     @property
     def spelling(self) -> str:
-        """The path alone, for error messages."""
+        """The path without the method, for error messages."""
         return _spell(_STATE, self.path)
 
 
@@ -96,7 +96,7 @@ def _read_path(written: JSON) -> StatePath:
 
 
 def value_key(name: str, instance: str | None) -> str:
-    """Return the key of a state field of an instance, or of no instance (None), among the thread's values.
+    """Return the key under which a state field is stored in the thread; `instance` is None for no instance.
 
     Raises `InvalidRequest` for a key of more than 200 characters, and for a name that would collide with another key.
     """
@@ -111,7 +111,7 @@ def value_key(name: str, instance: str | None) -> str:
 
 
 def read_value_key(key: str) -> tuple[str, str | None]:
-    """Return the field of the state and the instance of a value's key."""
+    """Return the field of the state and the instance that belong to a value's key."""
     name, dot, instance = key.removeprefix(MARK).partition(".")
     return (name, instance) if key.startswith(MARK) and dot else (key, None)
 
@@ -169,7 +169,7 @@ def _write(state: JSON, place: OutputPath, value: JSON, depth: int = 0) -> JSON:
 
 
 def _empty(method: Method, value: JSON) -> JSON:
-    """Return the initial value of a method at a path without a value."""
+    """Return the value with which a method starts at a path without a value."""
     match method:
         case "set" | "merge":
             return {}
@@ -214,7 +214,7 @@ def has_references(part: JSON) -> bool:
 def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObject) -> JSONObject:
     """Return the arguments with every text `†state.a` or `†input.a` replaced by a copy of the referenced value.
 
-    A reference is the whole of a text; list items are addressed by number. Referenced values are not resolved further.
+    A reference is a complete text; list items are addressed by index. Referenced values are not resolved further.
     Raises `InvalidArguments` with each argument and path that does not exist, and for arguments that become too large.
     """
     errors = _size_errors(arguments, _MOST_BYTES)

@@ -10,7 +10,7 @@ from toolwright.core.value import value
 EntityType: TypeAlias = Literal["human", "agent"]
 
 OWN_PREFIX = "ent_"
-"""Prefix of ids of entities; no external id has it, so that the two are never mistaken for each other."""
+"""Prefix of entity ids. External ids cannot have it, so the two cannot be confused."""
 
 
 @value
@@ -56,7 +56,7 @@ class FrontEnd:
 SpaceKind: TypeAlias = Literal["public", "private", "dm"]
 SpaceRole: TypeAlias = Literal["user", "assistant"]
 DeliveryOrder: TypeAlias = Literal["all", "sequential"]
-"""To whom a person's message goes: to all agents at once, or to one after another, each when the one before is done."""
+"""Delivery of a person's message: to all agents at once, or to one after another as each finishes."""
 CallShown: TypeAlias = Literal["running", "requires_action", "complete", "error"]
 """The status of the message that shows a visible call."""
 
@@ -67,7 +67,7 @@ DM_MEMBERS = 2
 class Space:
     """A room of entities. `seq` counts its messages, `revision` the changes of its membership.
 
-    Everyone may read and write a `public` one, and writing joins; the others only members (D7).
+    In a `public` space everyone may read and write, and writing joins the space; in other spaces only members may (D7).
     """
 
     id: str
@@ -93,7 +93,7 @@ class SpaceFields(TypedDict, total=False):
 
 @value
 class Member:
-    """A member of a space. It has read messages up to the position `read_seq`."""
+    """A member of a space, who has read messages up to the position `read_seq`."""
 
     space_id: str
     entity_id: str

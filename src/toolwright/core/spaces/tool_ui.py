@@ -11,7 +11,7 @@ from toolwright.core.value import value
 Component: TypeAlias = Literal[
     "confirmation", "form", "choice", "chart", "table", "image", "file", "progress", "json"
 ]
-"""The components that come with the console."""
+"""The built-in components of the console."""
 COMPONENTS: tuple[Component, ...] = (
     "confirmation", "form", "choice", "chart", "table", "image", "file", "progress", "json",
 )  # fmt: skip
@@ -21,9 +21,9 @@ COMPONENTS: tuple[Component, ...] = (
 class ShownCall:
     """A tool call, as passed to a component that draws it.
 
-    `args` are the arguments as far as they are known: while `status` is `streaming`, they are those parsed so far. A
-    call that `requires_action` waits for a result; `may_answer` is true if the viewer may submit it. `schema` is the
-    tool's input schema if known, `progress` the reported progress: done, total and text.
+    `args` are the arguments; while `status` is `streaming`, they are the arguments parsed so far. A call that
+    `requires_action` waits for a result; `may_answer` is true if the viewer may submit it. `schema` is the tool's input
+    schema if known, `progress` the reported progress: done, total and text.
     """
 
     id: str
@@ -49,7 +49,7 @@ class Submit(Protocol):
 
 
 Drawing: TypeAlias = Callable[[ShownCall, Submit], Awaitable[None] | None]
-"""Draws a call with NiceGUI, where it stands on the page; called again whenever the call has changed."""
+"""Draws a call with NiceGUI at the current place of the page; called again whenever the call has changed."""
 
 
 @value
@@ -68,7 +68,7 @@ def tool_ui(name: str) -> Callable[[Drawing], ToolUI]: ...
 def tool_ui(name: str, component: Component) -> ToolUI: ...
 
 
-def tool_ui(name: str, component: Any = None) -> Any:  # as the overloads say
+def tool_ui(name: str, component: Any = None) -> Any:  # see the overloads
     """Return the component that renders calls of the tool `name` in the console, for `tw.App(tool_uis=[…])`.
 
     As a decorator it takes a function, sync or async, of the `ShownCall` and `submit`; with a second argument it is one
@@ -85,7 +85,7 @@ def tool_ui(name: str, component: Any = None) -> Any:  # as the overloads say
     return made
 
 
-def _checked(name: str, component: Any) -> Any:  # whatever the caller gave
+def _checked(name: str, component: Any) -> Any:  # any value from the caller
     if isinstance(component, str) and component not in COMPONENTS:
         components = ", ".join(map(repr, COMPONENTS))
         raise DefinitionError(
@@ -96,7 +96,7 @@ def _checked(name: str, component: Any) -> Any:  # whatever the caller gave
     return component
 
 
-def checked_tool_uis(tool_uis: Sequence[Any]) -> tuple[ToolUI, ...]:  # whatever the caller gave
+def checked_tool_uis(tool_uis: Sequence[Any]) -> tuple[ToolUI, ...]:  # any value from the caller
     """Return the components of an app.
 
     Raises `DefinitionError` for an invalid component, and for two components of one tool.

@@ -1,4 +1,4 @@
-"""Validation of the arguments of `ThreadState` methods: each error is one sentence."""
+"""Validation of the arguments of `ThreadState` methods: each error message is one sentence."""
 
 import json
 import math
@@ -14,11 +14,11 @@ from toolwright.core.text import quantity
 from toolwright.core.threads.event import BUILT_IN
 
 MAX_KEY = 200
-"""Characters of a value's key."""
+"""Maximum number of characters of a value's key."""
 MAX_KEPT = 1024 * 1024
-"""Bytes of a value as JSON."""
-MAX_EVENT_TYPE = 200  # characters
-_LARGEST = 2**63 - 1  # what every journal can count to
+"""Maximum size in bytes of a value as JSON."""
+MAX_EVENT_TYPE = 200  # maximum number of characters
+_LARGEST = 2**63 - 1  # the largest integer that every journal can store
 
 
 def text(what: str, value: object) -> str:
@@ -52,7 +52,7 @@ def files(value: object) -> Sequence[Attachment | AttachmentRef]:
     wrong = misfit(value, (Attachment, AttachmentRef))
     if wrong is not None:
         raise InvalidRequest(f"The attachments must be a list of Attachment and AttachmentRef, not {wrong}.")
-    parts = list(cast("Sequence[Attachment | AttachmentRef]", value))  # as just checked
+    parts = list(cast("Sequence[Attachment | AttachmentRef]", value))  # validated above
     try:
         return checked_parts(parts, "Attachment")
     except InvalidField as error:
@@ -107,7 +107,7 @@ def progress(done: object, total: object, comment: object) -> JSONObject:
 
 
 def event(kind: object, content: JSON) -> tuple[str, JSON]:
-    """Validate a handler's event. Return its type and a copy of its content, which the handler can change later.
+    """Validate a handler's event. Return its type and a copy of its content, so that the handler can change its own.
 
     Raises `InvalidRequest` for the type, `InvalidJSON` for content that is not JSON.
     """
@@ -124,7 +124,7 @@ def event(kind: object, content: JSON) -> tuple[str, JSON]:
     return str.__str__(kind), json.loads(dumps(content))
 
 
-_HUGE = 2**1000  # far within what a float can be
+_HUGE = 2**1000  # well within the range of a float
 
 
 def _number(name: str, value: object) -> int | float:

@@ -30,7 +30,7 @@ from toolwright.core.value import changed
 Invoke: TypeAlias = Callable[[str, "JSONObject | str"], Awaitable[ToolResult]]
 """Calls a tool by name."""
 Ask: TypeAlias = Callable[[JSONObject], Awaitable[Elicited]]
-"""Answers a question, which is an object with a `message`, and a `requestedSchema` or a `url`."""
+"""Answers a question: an object with a `message`, and a `requestedSchema` or a `url`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,17 +78,17 @@ class MemoryExecution:
 
     @property
     def abort_signal(self) -> MemorySignal:
-        """The signal; a test sets it with `abort()`."""
+        """The signal, which a test sets with `abort()`."""
         if self._signal is None:
             self._signal = MemorySignal()
         return self._signal
 
     def stop_side(self) -> None:
-        """Record that the turn of the side is to end."""
+        """Record that the turn of the side has to end."""
         self.side_stopped = True
 
     def stop_session(self) -> None:
-        """Record that the session is to end."""
+        """Record that the session has to end."""
         self.stopped = True
 
 
@@ -119,12 +119,12 @@ class MemoryState:
         ask: Ask | None = None,
         lifespan: object = None,
     ) -> None:
-        self.lifespan: Any = lifespan  # whatever an app's lifespan would yield
+        self.lifespan: Any = lifespan  # any value, as from an app's lifespan
         self._sandbox = sandbox
         self._ask = ask
         self._invoke = invoke
         self.children: Sequence[Child] = ()
-        self.context: dict[str, Any] = {}  # whatever handlers put there
+        self.context: dict[str, Any] = {}  # any values set by handlers
         self.queued: list[QueuedCall | str] = []
         self.terminated = False
         self.values: JSONObject = {}
@@ -155,7 +155,7 @@ class MemoryState:
 
     @property
     def created_at(self) -> datetime:
-        """Time of the thread's creation; defaults to the time of the first access."""
+        """The thread's creation time; defaults to the time of the first access."""
         if self._created_at is None:
             self._created_at = datetime.now(UTC)
         return self._created_at
@@ -175,12 +175,12 @@ class MemoryState:
         return self._tenvs
 
     async def env(self, name: str) -> str | None:
-        """Return the value of a name, or None."""
+        """Return a variable's value, or None."""
         var = (self._env or {}).get(given.text("The name of a value", name))
         return None if var is None else var.value
 
     async def env_type(self, name: str) -> EnvType | None:
-        """Return the type of the value, `text` or `secret`."""
+        """Return the type of the variable, `text` or `secret`, or None."""
         var = (self._env or {}).get(given.text("The name of a value", name))
         return None if var is None else var.type
 
@@ -240,16 +240,16 @@ class MemoryState:
         return await self.files.drop(path)
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        """Return the given messages, oldest first."""
+        """Return the messages passed to the constructor, oldest first."""
         given.page(limit, offset)
         return self.messages[offset : offset + limit]
 
     async def get_message(self, message_id: str) -> Message | None:
-        """Return one of the given messages."""
+        """Return one of the thread's messages, or None."""
         return self._message(message_id)
 
     def inject_message(self, content: str, role: str = "user") -> str:
-        """Append a message to the given ones and return its id."""
+        """Append a message to the thread's messages and return its id."""
         if role not in ("user", "assistant"):
             raise InvalidRequest(
                 f"The role of a message must be 'user' or 'assistant', not {brief_value(role)}."
@@ -265,7 +265,7 @@ class MemoryState:
         return message_id
 
     def update_message(self, message_id: str, content: str) -> None:
-        """Change the text of a given message. Raises `NotFound` if it does not exist."""
+        """Change the text of a message. Raises `NotFound` if it does not exist."""
         if self._message(message_id) is None:
             raise NotFound(f"There is no message {brief(repr(message_id), 200)} in this thread.")
         text = given.text("A message", content)
@@ -289,7 +289,7 @@ class MemoryState:
         self.queued.append(QueuedCall(name=name, arguments=arguments_json))
 
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
-        """Call another tool of the toolset that has made this call. Without a toolset no tool exists."""
+        """Call another tool of the toolset that made this call. Without a toolset no tool exists."""
         name, arguments_json = given.tool_call(name, arguments)
         if self._invoke is None:
             return ToolResult.fail("No tools can be called here.", error_code="unknown_tool")
@@ -298,7 +298,7 @@ class MemoryState:
     async def elicit(
         self, message: str, schema: object = None, *, url: str | None = None, source: str | None = None
     ) -> Elicited:
-        """Ask through the given `ask`. Without one, the answer is `cancel`."""
+        """Ask the question with the given `ask`. Without `ask`, the answer is `cancel`."""
         arguments = question(message, schema, url, source)
         if self._ask is None:
             return Elicited(action="cancel", reason="There is nobody to ask here.")
@@ -331,7 +331,7 @@ class MemoryState:
         raise InvalidRequest("This thread has no parent to notify.")
 
     async def terminate(self, reference: str | None = None) -> None:
-        """Record that the thread is to end. Raises `NotFound` for a child."""
+        """Record that the thread has to end. Raises `NotFound` for a child."""
         if reference is not None:
             child = given.text("The reference of a child", reference)
             raise NotFound(f"There is no child {brief(repr(child), 200)} of this thread.")
@@ -348,7 +348,7 @@ class MemoryState:
         self.values[name] = copy
 
     def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
-        """Run code in the given sandbox. Raises `InvalidRequest` without one."""
+        """Run code in the given sandbox. Raises `InvalidRequest` if there is none."""
         if self._sandbox is None:
             raise InvalidRequest("This state runs no code: give it a sandbox.")
         on_a_loop()

@@ -18,15 +18,15 @@ from toolwright.core.value import value
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
 
 ELICIT = "elicit"
-"""The name of the calls that are questions."""
+"""Name of the calls that represent questions."""
 
 ELICIT_TIMEOUT = 3600.0
-"""Seconds that a question waits for its answer."""
+"""Seconds within which a question must be answered."""
 
 
 @value
 class Elicited:
-    """The answer to a question. `content` is the input, or None unless the action is `accept` and it was a form.
+    """The answer to a question. `content` is the input of an accepted form, otherwise None.
 
     `cancel` is also the answer to a question that was not answered in time; `reason` says why.
     """
@@ -75,7 +75,7 @@ def question_of(call: Call) -> JSONObject | None:
 
 
 SAMPLE = "sample"
-"""The name of the calls that are answered by the agent's model."""
+"""Name of the calls that the agent's model answers."""
 
 MOST_MESSAGES = 1_000
 _SPEAKERS = ("user", "assistant")

@@ -18,12 +18,12 @@ Language: TypeAlias = Literal["typescript", "javascript", "python"]
 CodeStatus: TypeAlias = Literal["success", "error", "terminated"]
 LogLevel: TypeAlias = Literal["debug", "log", "info", "warn", "error"]
 HostFunction: TypeAlias = Callable[..., object]
-"""A function of ours that the code may call; what it returns, or what that is awaited to, is JSON."""
+"""A function of the host that the code can call. It returns JSON, or an awaitable of JSON."""
 
 
 @value
 class Execute:
-    """The call that follows once the code is loaded: an export, or in Python a function, by its name."""
+    """The call made after the code is loaded: an export, or in Python a function, by name."""
 
     fn: str = "default"
     args: tuple[JSON, ...] = ()
@@ -31,10 +31,10 @@ class Execute:
 
 @value
 class CodeOptions:
-    """Options of running code. The sandbox sets a default for each None.
+    """Options of running code. The sandbox replaces each None by a default.
 
-    `filename` is the name of the code in stack traces. `imports` are functions of the host, `modules` sources of the
-    same language, both imported by their names; `globals` are JSON values. `timeout` is in seconds and includes the
+    `filename` is the name of the code in stack traces. `imports` are functions of the host and `modules` sources of the
+    same language; the code imports both by name. `globals` are JSON values. `timeout` is in seconds and includes the
     time of the host's functions.
     """
 
@@ -50,7 +50,7 @@ class CodeOptions:
 
 @value
 class CodeLog:
-    """One line that the code has written with `console` or `print`."""
+    """One line written by the code with `console` or `print`."""
 
     level: LogLevel
     text: str
@@ -58,7 +58,7 @@ class CodeLog:
 
 @value
 class CodeError:
-    """An error instead of a result. `code` is stable.
+    """An error in place of a result. `code` is stable.
 
     `error`: the code raised it. `result`: its result cannot be serialized. `exited`: its process exited by itself.
     `timeout`, `memory`: it exceeded a limit. `terminated`: it was ended from outside.
@@ -74,7 +74,7 @@ class CodeError:
 
 @value
 class CodeResult:
-    """The outcome of running code: `result` if `success`, otherwise `error`. `logs` are those written until its end."""
+    """The outcome of running code: `result` if `success`, otherwise `error`. `logs` are all lines that it wrote."""
 
     status: CodeStatus
     result: JSON = None
@@ -88,8 +88,8 @@ class CodeLimits:
     """Limits of running code: seconds, and bytes.
 
     `timeout` and `memory` are defaults, `longest` and `most_memory` the maximum that the options can set. `source`
-    limits the size of all input, `result` each value returned, also each argument list of a host's function. Of the
-    logs the first `logs` bytes are kept.
+    limits the size of all input. `result` limits each returned value and each argument list of a host's function. The
+    first `logs` bytes of the logs are kept.
     """
 
     timeout: float = 30.0
@@ -116,7 +116,7 @@ class CodeHandle(Protocol):
     Cancelling the awaiting task, or dropping the handle, ends the code.
     """
 
-    def __await__(self) -> Generator[Any, None, CodeResult]:  # what it yields is the event loop's own
+    def __await__(self) -> Generator[Any, None, CodeResult]:  # yields values of the event loop
         """Wait for the result of the code. Errors of the code itself are not raised."""
         ...
 
@@ -148,7 +148,7 @@ class Sandbox(Protocol):
 
 
 LANGUAGES: Mapping[Language, str] = {"typescript": "main.ts", "javascript": "main.js", "python": "main.py"}
-"""The languages, with the name that code has where none is given."""
+"""The languages, with the default file name of the code."""
 _NAME = re.compile(r"[A-Za-z_$@][\w$@.-]{0,99}(/[\w$@.-]{1,100})?", re.ASCII)
 _GLOBAL = re.compile(r"[A-Za-z_$][\w$]{0,99}", re.ASCII)
 _FILENAME = re.compile(r"[^\x00-\x1f\x7f:\"<>|?*\\]{1,200}")
@@ -157,11 +157,11 @@ _Reader: TypeAlias = Callable[[object], object]
 
 
 def read_options(options: object = None, **more: object) -> CodeOptions:
-    """Return the options of a `CodeOptions`, of a mapping in snake_case or camelCase, of keywords, or of both.
+    """Return the options from a `CodeOptions`, a mapping in snake_case or camelCase, keywords, or both.
 
     Raises `InvalidRequest` for the first error.
     """
-    read: dict[str, Any] = {}  # what the readers give fits the fields
+    read: dict[str, Any] = {}  # the readers return values that fit the fields
     for name, option in {**_option_values(options), **more}.items():
         field = _HUMPS.get(name, name)
         reader = _READERS.get(field)
@@ -207,7 +207,7 @@ def _option_values(options: object) -> Mapping[str, object]:
     if isinstance(options, CodeOptions):
         return {each.name: getattr(options, each.name) for each in fields(options)}
     if isinstance(options, Mapping):
-        return cast("Mapping[str, object]", options)  # names that are no text are refused as unknown
+        return cast("Mapping[str, object]", options)  # names that are not text are rejected as unknown
     raise InvalidRequest(
         f"The options of run_code must be a mapping or CodeOptions, not {brief_value(options)}."
     )
@@ -279,7 +279,7 @@ def _execute(value: object) -> object:
         raise InvalidRequest(
             f"The option 'execute.args' must be a list of JSON values, not {brief_value(args)}."
         )
-    listed = list(cast("Sequence[object]", args))  # isinstance does not know what it holds
+    listed = list(cast("Sequence[object]", args))  # isinstance does not check the items
     return Execute(fn=name, args=tuple(cast("list[JSON]", _json("execute.args", listed))))
 
 

@@ -33,7 +33,7 @@ class Execution(Protocol):
 
     @property
     def step_count(self) -> int:
-        """The number of the step whose call this is, from 1."""
+        """The number of the step that made this call, from 1."""
         ...
 
     @property
@@ -56,7 +56,7 @@ class Execution(Protocol):
 
 
 class ThreadState(Protocol):
-    """The thread as a tool's handler sees it. What it writes is committed together with the call's result."""
+    """The thread as a tool's handler sees it. All writes are committed together with the call's result."""
 
     @property
     def thread_id(self) -> str:
@@ -85,12 +85,12 @@ class ThreadState(Protocol):
 
     @property
     def arguments(self) -> JSONObject | None:
-        """Arguments given at the thread's creation."""
+        """Arguments passed at the thread's creation."""
         ...
 
     @property
     def tenvs(self) -> Tenvs:
-        """Tenvs given at the thread's creation (S2 §9.6): `state.tenvs.vector_store_id`."""
+        """Tenvs of the thread (S2 §9.6), set at its creation: `state.tenvs.vector_store_id`."""
         ...
 
     @property
@@ -99,13 +99,13 @@ class ThreadState(Protocol):
         ...
 
     @property
-    def context(self) -> dict[str, Any]:  # whatever handlers put there
+    def context(self) -> dict[str, Any]:  # any values set by handlers
         """Values that the calls of one run share in this process; not recorded, and lost at a restart."""
         ...
 
     @property
-    def lifespan(self) -> Any:  # whatever it has yielded
-        """The value that the app's `lifespan` yields, or None; not recorded."""
+    def lifespan(self) -> Any:  # any value yielded by it
+        """The value that the app's `lifespan` yields, or None. It is not recorded."""
         ...
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
@@ -131,7 +131,7 @@ class ThreadState(Protocol):
         ...
 
     def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
-        """Call a tool of this prompt after this step, before the model is asked again."""
+        """Queue a call of a tool of this prompt. It is executed after this step, before the next model request."""
         ...
 
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
@@ -143,10 +143,10 @@ class ThreadState(Protocol):
     ) -> Elicited:
         """Ask a person and wait for the answer for up to an hour. The call's timeout is paused in the meantime.
 
-        `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` the person is sent
-        there. `source` is the asking party if it is not the tool itself. The question is a pending call, a child of
-        this one. A person answers it in the space, a service over the API, the host's user in a call over MCP. Raises
-        `InvalidRequest` for an invalid question.
+        `schema` is the JSON Schema of an object of plain fields, or a pydantic model. With `url` the person is sent to
+        that page. `source` names the asking party if it is not the tool itself. The question is a pending call, a child
+        of this one. It is answered by a person in the space, by a service over the API, or by the host's user in a call
+        over MCP. Raises `InvalidRequest` for an invalid question.
         """
         ...
 
@@ -159,16 +159,16 @@ class ThreadState(Protocol):
         temperature: float | None = None,
         source: str | None = None,
     ) -> Sampled:
-        """Ask the agent's model outside the conversation; in a call over MCP the host's model.
+        """Send a request to the agent's model outside the conversation; in a call over MCP, to the host's model.
 
-        `messages` is a text, or pairs of a role (`user`, `assistant`) and a text. Raises `ModelError` if there is
-        no answer, `InvalidRequest` for invalid arguments.
+        `messages` is a text, or pairs of a role (`user`, `assistant`) and a text. Raises `ModelError` if there is no
+        answer, `InvalidRequest` for invalid arguments.
         """
         ...
 
     @property
     def children(self) -> Sequence[Child]:
-        """The child threads, with their status at the start of the call, or after it terminated them."""
+        """The child threads, with their status at the start of the call, or after the call terminated them."""
         ...
 
     async def get_child_thread(self, reference: str) -> RelatedThread | None:
@@ -182,12 +182,12 @@ class ThreadState(Protocol):
     async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:
         """Send a message to the parent's inbox, with copies of files, committed with the call's result.
 
-        Raises `InvalidRequest` where there is no parent.
+        Raises `InvalidRequest` if the thread has no parent.
         """
         ...
 
     async def terminate(self, reference: str | None = None) -> None:
-        """End this thread permanently after the call's result is recorded; or the child with that reference."""
+        """Permanently end this thread, or the child with that reference, after the call's result is recorded."""
         ...
 
     async def get_value(self, key: str) -> JSON:
@@ -202,15 +202,15 @@ class ThreadState(Protocol):
         ...
 
     async def env(self, name: str) -> str | None:
-        """Return a value, or None if no layer has it: thread, user, app, agent, prompt (D5)."""
+        """Return a variable's value, or None if no layer has it. Lookup: thread, user, app, agent, prompt (D5)."""
         ...
 
     async def env_type(self, name: str) -> EnvType | None:
-        """Return the type of the value, `text` or `secret`, or None if it does not exist."""
+        """Return the type of the variable, `text` or `secret`, or None if it does not exist."""
         ...
 
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
-        """Set or delete (None) a value of this thread, committed with the call's result; by default a secret.
+        """Set or delete (None) a variable of this thread, committed with the call's result; by default a secret.
 
         Raises `InvalidRequest` for an invalid name or value.
         """
@@ -225,7 +225,7 @@ class ThreadState(Protocol):
     ) -> AttachmentRef:
         """Write or replace a file, committed with the call's result; text is stored as UTF-8.
 
-        Raises `InvalidRequest` for a path that is not safe, `TooLarge` over the limit of an attachment.
+        Raises `InvalidRequest` for an unsafe path, `TooLarge` if it exceeds the maximum size of an attachment.
         """
         ...
 
@@ -249,15 +249,15 @@ class ThreadState(Protocol):
         """Run untrusted code in a sandbox; await the handle, or `terminate` it.
 
         Options: `language` (`typescript`, `javascript`, `python`), `filename`, `execute`, `imports`, `globals`,
-        `modules`, `memory_limit_bytes`, `timeout`. Raises `InvalidRequest` for invalid ones, `MissingExtra` without
+        `modules`, `memory_limit_bytes`, `timeout`. Raises `InvalidRequest` for invalid options, `MissingExtra` without
         the extra `sandbox`.
         """
         ...
 
     def emit(self, event_type: str, data: JSON = None) -> None:
-        """Record an event of your own with the call's result; followers of the thread see it then.
+        """Record a custom event with the call's result; followers of the thread receive it then.
 
-        Raises `InvalidRequest` for an invalid type, also for the types of the runtime's own events.
+        Raises `InvalidRequest` for an invalid type, including the types of the runtime's own events.
         """
         ...
 

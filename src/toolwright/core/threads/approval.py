@@ -9,7 +9,7 @@ from toolwright.core.text import quantity
 from toolwright.core.value import value
 
 ApprovalState: TypeAlias = Literal["asked", "approved", "edited"]
-"""Of a call that needs one: it waits for it; it was approved as it was made, or with other arguments."""
+"""State of a call that needs an approval: waiting, approved as requested, or approved with edited arguments."""
 NOT_APPROVED = "not_approved"
 _ANSWER = frozenset({"approved", "args", "reason"})
 _UNITS = ((3_600, "hour"), (60, "minute"))
@@ -19,9 +19,9 @@ _UNITS = ((3_600, "hour"), (60, "minute"))
 class Terms:
     """The terms of an approval.
 
-    `by` is who may answer, `seconds` the time limit, None for no limit. `edit` and `reason` allow an answer with
-    changed arguments, or with a reason. `schema` validates changed arguments; None if they are validated when the call
-    starts.
+    `by` is who may answer, `seconds` the time limit, or None for no limit. `edit` and `reason` allow answers with
+    changed arguments, or with a reason. `schema` validates changed arguments; it is None if they are validated when the
+    call starts.
     """
 
     by: str | tuple[str, ...] = "anyone"
@@ -52,7 +52,7 @@ def terms_to_json(terms: Terms) -> JSONObject:
 
 
 def terms_from_json(fields: JSONObject | None) -> Terms:
-    """Return the terms of a call's row."""
+    """Return the terms from a call's row."""
     if not fields:
         return Terms()
     by, seconds, schema = fields.get("by"), fields.get("seconds"), fields.get("schema")

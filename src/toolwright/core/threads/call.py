@@ -35,7 +35,7 @@ def timer_of(call_id: str) -> str:
 
 
 class ForbiddenMove(ToolwrightError):
-    """A call cannot change from this status to that one."""
+    """The table of transitions does not allow this change of a call's status."""
 
     code = "forbidden_move"
 
@@ -50,12 +50,12 @@ class Call:
     """One invocation of a tool, as stored in the journal.
 
     `id` is ours and unique; `model_call_id` is the model's id. `arguments` is the JSON text as the model wrote it.
-    `deadline` ends the inline wait, `expires_at` the acceptance of a submission. `result` is a rendered `ToolResult`
-    (see `wire.result`). `attempts` counts how often the tool was started. A `visible` call is shown in `space_id`, if
-    there was a space to show it in. `worker` has claimed it until `leased_until`; after that it is available again only
-    if it is `repeatable` (D25). A call made by another call, of a prompt tool or with `invoke_tool`, has that as its
-    `parent_id`. A call that needs an `approval` waits for it on its `terms` before it starts. Once approved, it is
-    `created` again, with the approved arguments.
+    `deadline` is when the inline wait ends, `expires_at` when a submission is no longer accepted. `result` is a
+    rendered `ToolResult` (see `wire.result`). `attempts` counts how often the tool was started. A `visible` call is
+    shown in `space_id`, if the thread had an active space. `worker` has claimed it until `leased_until`. After that it
+    is available again only if it is `repeatable` (D25). `parent_id` is the call that made this one, through a prompt
+    tool or `invoke_tool`. A call that needs an `approval` waits for it before it starts, on its `terms`. Once approved,
+    it is `created` again, with the approved arguments.
     """
 
     id: str
@@ -93,7 +93,7 @@ class Call:
 
     @property
     def ends_with_run(self) -> bool:
-        """Return whether the call's executor is cancelled with the run: a child, or a task of an MCP server."""
+        """Return whether the call is cancelled with the run: it runs in a child, or as a task of an MCP server."""
         return self.has_child or self.kind == "mcp"
 
     @property
@@ -102,7 +102,7 @@ class Call:
         return self.kind in ("agent", "delegate") and not self.awaits_approval
 
     def approved(self, arguments: str | None) -> "Call":
-        """Return the approved call, with the approver's arguments if they are given."""
+        """Return the approved call, with the approver's arguments if there are any."""
         if not self.awaits_approval:
             raise _forbidden(self.id, self.status, "created")
         return changed(
@@ -115,7 +115,7 @@ class Call:
         )
 
     def free_for(self, worker: str, at: datetime) -> bool:
-        """Return whether the worker may claim the call: it is unclaimed, or repeatable and its lease has expired."""
+        """Return whether the worker can claim the call: it is unclaimed, or repeatable and its lease has expired."""
         if self.expires_at is not None and self.expires_at <= at:
             return False
         if self.worker is None or self.worker == worker:
@@ -147,7 +147,7 @@ class Call:
         space_id: str | None = None,
         terms: JSONObject | None = None,
     ) -> "Call":
-        """Return the call in a new status, with the given fields; with `terms` it waits for an approval.
+        """Return the call in a new status, with the given fields. With `terms` it waits for an approval.
 
         Raises `ForbiddenMove`.
         """
@@ -173,8 +173,8 @@ class Call:
 class CallChange:
     """One transition of a call. Transitions outside the table cannot be created.
 
-    `space_id` is where the call is shown from then on. With `terms` the call does not start: it waits for an approval.
-    A run that holds the call `before` the transition sets its state `after` at once.
+    `space_id` is where the call is shown after the transition. With `terms` the call does not start: it waits for an
+    approval. `before` and `after` are the call before and after the transition, if the caller has them.
     """
 
     id: str

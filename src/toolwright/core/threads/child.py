@@ -10,20 +10,20 @@ from toolwright.core.value import value
 
 ChildStatus: TypeAlias = Literal["running", "idle", "terminated", "failed"]
 ChildEnd: TypeAlias = Literal[ChildStatus, "failed_for_good"]
-"""End of a thread's last session: that of a child which does not live on may have failed permanently."""
+"""End of a thread's last session. `failed_for_good` means that a child which ends with its session has failed."""
 ENDED: tuple[ChildEnd, ...] = ("terminated", "failed_for_good")
-"""Nobody speaks to a thread any more that stands so."""
+"""Statuses of threads that accept no more messages."""
 MUTE = "mute"
-"""Mark in place of the call that waits for a child's end, once nobody is to be told of it."""
+"""Stored in place of the call that waits for a child's end, once the parent must no longer be notified."""
 
 
 @value
 class Link:
     """The link of a child thread to its parent (S0 §5).
 
-    A child that is not `resumable` ends with its first session. Messages from the parent are for the side `receives`.
-    With `implicit` the end of each session is reported to the parent. The values of the names `hidden` are never shown
-    to a model. Its answer must match the schema `output`, if given (S1 `_delegate`).
+    A child that is not `resumable` ends with its first session. `receives` is the side that receives the parent's
+    messages. With `implicit` the end of each session is reported to the parent. The values of the names `hidden` are
+    never shown to a model. Its answer must match the schema `output`, if given (S1 `_delegate`).
     """
 
     blocking: bool = True
@@ -35,7 +35,7 @@ class Link:
 
 
 def link_json(link: Link) -> JSON:
-    """Return a link, for the journal."""
+    """Return a link as JSON, for the journal."""
     written: list[JSON] = [link.blocking, link.resumable, link.receives, link.implicit, [*link.hidden]]
     return written if link.output is None else [*written, link.output]
 
@@ -64,7 +64,7 @@ class Child:
 
 
 class RelatedThread(Protocol):
-    """Another thread of the thread tree, as a handler sees it: a child, or the parent."""
+    """Another thread of the thread tree, as seen by a handler: a child, or the parent."""
 
     @property
     def thread_id(self) -> str:
@@ -83,7 +83,7 @@ class RelatedThread(Protocol):
 
     @property
     def status(self) -> ChildStatus:
-        """Status when the thread was looked up."""
+        """The status when the thread was looked up."""
         ...
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:

@@ -1,4 +1,4 @@
-"""Compaction: shortens a long conversation for the model, as a pure function of messages and a row."""
+"""Compaction: shortens a long conversation for the model, as a pure function of messages and a stored row."""
 
 import json
 import re
@@ -17,23 +17,23 @@ from toolwright.core.threads.run import Side, Usage
 from toolwright.core.value import changed, value
 
 VERSION = 1
-"""The version of the rules of this module, kept with every request that was sent."""
+"""Version of the rules of this module, stored with every request that was sent."""
 INSTRUCTION_VERSION = 1
-"""The version of the instruction by which models write summaries, kept with each."""
+"""Version of the instruction for writing summaries, stored with each summary."""
 READ_RESULT = "read_result"
-"""The tool of an agent whose conversation has been shortened, which opens results that are not shown any more."""
-SHORT_RESULT = 600  # characters of a result that is never replaced by a reference
-BARE_RESULT = 240  # characters of a result that even a bare reference never replaces
-SHOWN_OF_RESULT = 200  # characters of a result that its reference shows
-NAMED_FILES = 60  # characters of the names of files in a reference
-TOKENS_OF_IMAGE = 1_500  # what providers count for one, at most; a file that is only named costs little
-LEAST_CUT = 10  # characters that a text which is cut keeps in any case
-TOKENS_OF_MESSAGE = 6  # what providers add for its role and its marks
+"""Tool that opens omitted results; agents have it once their conversation has been shortened."""
+SHORT_RESULT = 600  # characters up to which a result is never replaced by a reference
+BARE_RESULT = 240  # characters up to which a result is not even replaced by a bare reference
+SHOWN_OF_RESULT = 200  # characters of a result that its reference includes
+NAMED_FILES = 60  # characters of file names in a reference
+TOKENS_OF_IMAGE = 1_500  # a provider's maximum per image; a file that is only named costs little
+LEAST_CUT = 10  # minimum characters that remain of a text that is cut
+TOKENS_OF_MESSAGE = 6  # added by providers for role and delimiters
 HEADER = "compaction_"
 """Prefix of the ids of messages that replace omitted ones; they are not stored in the journal."""
 
 ReadingSide: TypeAlias = Literal["", "side_a", "side_b"]
-"""The side that reads a conversation, empty where all read the same."""
+"""The side that reads a conversation, empty if all sides read the same."""
 Measure: TypeAlias = Literal["references", "summary", "omission"]
 """Measures that shorten a conversation, mildest first."""
 Cause: TypeAlias = Literal["budget", "refused", "edited", "removed"]
@@ -41,18 +41,19 @@ Cause: TypeAlias = Literal["budget", "refused", "edited", "removed"]
 
 @value
 class Compaction:
-    """The parts of a conversation that are omitted from now on, and the text sent instead.
+    """The parts of a conversation that are omitted from requests, and the text sent in their place.
 
-    `number` (1, 2, …) counts those of the thread. Each is for one conversation: the one `within` the call of a prompt
-    tool, or the top-level one as its `side` reads it, if the agent has two. Messages at positions up to `cut` are
-    omitted, except for those `kept` (open calls with their results, the messages that began the run) and pinned ones;
-    `text` is sent before the others. Tool results at positions up to `cleared` are sent as references if they are long,
-    those up to `bare` as references without their beginning if they are longer than such a reference.
+    `number` (1, 2, …) counts the thread's compactions. Each applies to one conversation: the conversation `within` the
+    call of a prompt tool, or the top-level one. If the agent has two sides, it applies to the top-level conversation as
+    read by `side`. Messages at positions up to `cut` are omitted, except `kept` messages (open calls with their
+    results, the messages that started the run) and pinned messages; `text` is sent before the others. Long tool results
+    at positions up to `cleared` are sent as references. Results at positions up to `bare` are sent as references
+    without the beginning of the result, if they are longer than such a reference.
 
     `summary` is the part of `text` that `model` wrote, by the instruction of that `version` (`INSTRUCTION_VERSION`), or
     None. It ends at the position `covers`; `omitted` is the number of later messages omitted without a summary.
-    `budget` is the maximum of tokens for which it was made, and the limit of the model `refused_by` if that rejected
-    longer requests. `cause` is the reason; `edited_by` is who changed or removed the summary.
+    `budget` is the token limit for which the compaction was made; it is the limit of the model `refused_by` if that
+    model rejected longer requests. `cause` is the reason; `edited_by` is who changed or removed the summary.
     """
 
     thread_id: str
@@ -96,10 +97,10 @@ class SentText:
 class SentPrompt:
     """The request that a model answered with the message `message_id`, in a step of a run.
 
-    `sent` is the record of the request; without one, as for steps of earlier versions, nothing else is known. `exact`
-    is true if `messages` match the hash in the record. `system` is the constant part of the system text, `changing` the
-    rest. `tools` are the name, description and parameters of each tool. `compaction` describes the omitted parts.
-    `parts` are the estimated tokens by kind of content.
+    `sent` is the record of the request. Without it, as for steps of earlier versions, the following fields are empty.
+    `exact` is true if `messages` match the hash in the record. `system` is the constant part of the system text,
+    `changing` the variable part. `tools` are the name, description and parameters of each tool. `compaction` describes
+    the omitted parts. `parts` are the estimated tokens by kind of content.
     """
 
     step: int
@@ -158,16 +159,16 @@ def left_out(row: Compaction | None) -> list[str]:
 
 
 def in_force(compactions: Sequence[Compaction]) -> tuple[Compaction, ...]:
-    """Return the last compaction of each conversation, of all of them in their order."""
+    """Return the last compaction of each conversation, given all compactions in order."""
     last = {(each.within, each.side): each for each in compactions}
     return tuple(last.values())
 
 
 def in_effect(rows: Iterable[Compaction]) -> list[Compaction]:
-    """Return the effective compactions of a conversation, of those in force.
+    """Return the effective compactions of a conversation, given those in force.
 
-    After a handover between agents with one and with two sides, a later one for all replaces those of the sides, and
-    later ones of both sides replace that one.
+    After a handover between agents with one and with two sides, a later compaction for all sides replaces the
+    compactions of the sides, and later compactions of both sides replace that for all.
     """
     effective = [*rows]
     shared = next((each for each in effective if not each.side), None)
@@ -178,9 +179,9 @@ def in_effect(rows: Iterable[Compaction]) -> list[Compaction]:
 
 
 def compaction_for(rows: Iterable[Compaction], side: Side | None) -> Compaction | None:
-    """Return the compaction with which the side reads a conversation, of those in force.
+    """Return the compaction with which the side reads a conversation, given those in force.
 
-    An agent with one side uses the one that omits the least.
+    An agent with one side uses the compaction that omits the least.
     """
     by_side = {each.side: each for each in in_effect(rows)}
     if side is not None:
@@ -194,9 +195,9 @@ def refers(rows: Iterable[Compaction]) -> bool:
 
 
 def cut_by_all(rows: Iterable[Compaction]) -> int:
-    """Return the position up to which no side reads the conversation, by the compactions in force."""
+    """Return the position up to which no side reads the conversation, given the compactions in force."""
     effective = in_effect(rows)
-    reads_all = len(effective) == 1 and effective[0].side  # the other side does
+    reads_all = len(effective) == 1 and effective[0].side  # the other side reads everything
     return 0 if reads_all else min([each.cut for each in effective], default=0)
 
 
@@ -222,7 +223,7 @@ def edited(row: Compaction, number: int, text: str, by: str | None, at: datetime
 
 
 def removed(row: Compaction, number: int, by: str | None, at: datetime) -> Compaction:
-    """Return the next compaction of a conversation, which omits no message. Results remain references."""
+    """Return the next compaction of a conversation, which omits no messages. References to results remain."""
     return Compaction(
         thread_id=row.thread_id,
         number=number,
@@ -245,8 +246,8 @@ def messages_in_view(
 ) -> list[Message]:
     """Return the messages of the top-level conversation that a worker needs to continue it.
 
-    These are all messages after the `cut`, and of the earlier ones those of the open run, pinned ones and those that a
-    compaction keeps.
+    These are all messages after the `cut`, and the earlier messages of the open run, pinned messages and messages that
+    a compaction keeps.
     """
     kept_seqs = {seq for each in compactions for seq in each.kept}
     return [
@@ -264,7 +265,7 @@ def messages_in_view(
 
 
 def shown(messages: Sequence[Message], compaction: Compaction | None) -> list[Message]:
-    """Return the messages of a conversation that are sent to a model, in order, every call with its result."""
+    """Return the messages of a conversation that are sent to a model, in order, each call with its result."""
     if compaction is None:
         return [*messages]
     cut, cleared, bare = compaction.cut, compaction.cleared, compaction.bare
@@ -315,10 +316,11 @@ _GONE = "[The result of this call is not shown any more to save space: "
 
 
 def reference(message: Message, call_id: str | None = None, *, can_open: bool = True) -> Message:
-    """Return the tool message with a reference in place of its result; its files are named, not shown.
+    """Return the tool message with a reference in place of its result; files are named, not shown.
 
-    A reference is not long itself, whatever the names of its files, so that it stays as it is. Unless one `can_open`
-    the result, it says only how long that was. `call_id` is the id that opens it, where the message has another.
+    A reference is never long itself, regardless of its file names, so it is not replaced again. If the model cannot
+    open the result (`can_open` is false), the reference only states its length. `call_id` is the id that opens the
+    result, if it differs from the message's.
     """
     content = message.content
     files = ", ".join([each.path for each in message.attachments])
@@ -331,9 +333,9 @@ def reference(message: Message, call_id: str | None = None, *, can_open: bool = 
 
 
 def bare_reference(message: Message, refer: Callable[[Message], Message] = reference) -> Message:
-    """Return the tool message with only the first line of its reference, unless the result is as short as that.
+    """Return the tool message with only the first line of its reference, unless the result is no longer than that.
 
-    The result is the same for a message that is a reference already.
+    A message that is already a reference gives the same result.
     """
     has_reference = is_reference(message.content)
     if not (has_reference or len(message.content) > BARE_RESULT or has_images(message)):
@@ -348,7 +350,7 @@ def is_reference(text: str) -> bool:
 
 
 def text_tokens(text: str) -> int:
-    """Return an estimate of the tokens of a text: 4 bytes each, or 3 where characters have three, as in Chinese."""
+    """Return an estimate of the tokens of a text: 4 bytes each, or 3 where characters have 3 bytes, as in Chinese."""
     if text.isascii():
         return len(text) // 4 + 1
     size = len(text.encode("utf-8", "surrogatepass"))
@@ -364,13 +366,13 @@ def cut_to_tokens(text: str, most: int) -> str:
 
 
 def message_tokens(message: Message) -> int:
-    """Return an estimate of the tokens of a message, with its calls, its files and the provider's own parts."""
+    """Return an estimate of the tokens of a message, with its calls, its files and the provider-specific parts."""
     tokens = TOKENS_OF_MESSAGE + text_tokens(message.content)
     for call in message.calls:
         tokens += TOKENS_OF_MESSAGE + text_tokens(call.arguments) + text_tokens(call.name)
     for each in message.attachments:
         tokens += TOKENS_OF_IMAGE if _is_image(each) else 20 + text_tokens(each.path)
-    if message.native is not None:  # thinking and signatures; it repeats the text and the names of calls
+    if message.native is not None:  # thinking and signatures; includes the text and the names of calls
         tokens = max(tokens, text_tokens(dumps(message.native)))
     return tokens
 
@@ -393,7 +395,7 @@ def message_digest(message: Message) -> bytes:
 
 
 def conversation_digest(messages: Sequence[Message]) -> str:
-    """Return the digest of the messages of a request, as in its record."""
+    """Return the digest of the messages of a request, as stored in its record."""
     digest = blake2b(digest_size=16)
     for each in messages:
         digest.update(message_digest(each))
@@ -406,7 +408,7 @@ def text_digest(text: str) -> str:
 
 
 def changes_of(text: str, digest: str, base: Sequence[str]) -> str:
-    """Return the difference between a text and an earlier one as JSON. `digest` and `base` are the earlier one's.
+    """Return the difference between a text and an earlier text as JSON. `digest` and `base` belong to the earlier text.
 
     `{"base": digest, "lines": [[first, count] | line, …]}`: ranges of the earlier lines, and new lines.
     """
@@ -431,7 +433,7 @@ def base_of(stored: SentText) -> str | None:
 
 
 def full_text(stored: SentText, base: str) -> str:
-    """Return the complete text of `kept`, which has the changes to the text `base`."""
+    """Return the complete text of `stored`, which has the changes to the text `base`."""
     before, lines = base.split("\n"), list[str]()
     for part in cast("list[JSON]", _changes(stored.text).get("lines", [])):
         if isinstance(part, list):
@@ -445,16 +447,15 @@ def full_text(stored: SentText, base: str) -> str:
 def _changes(text: str) -> JSONObject:
     try:
         return cast("JSONObject", json.loads(text))
-    except ValueError:  # a row that was changed by hand
+    except ValueError:  # a manually changed row
         return {}
 
 
 def boundaries(messages: Sequence[Message], *, within_steps: bool = False) -> list[int]:
     """Return the positions at which a conversation can be cut without separating a call from its result.
 
-    A step is not divided, unless `within_steps` is true: then messages that arrived during a step can be separated from
-    it.
-    A cut also respects positions in the thread: all messages before it have lower ones than those after it.
+    A step is not divided, unless `within_steps` is true. Then messages that arrived during a step can be separated from
+    it. A cut also respects positions in the thread: all messages before it have lower ones than those after it.
     """
     last = [*accumulate((_place(each) for each in messages), max)]
     later = [*accumulate((_place(each) or 2**62 for each in reversed(messages)), min)][::-1]
@@ -487,10 +488,11 @@ def _place(message: Message) -> int:
 
 
 def cut_for(cuts: Sequence[int], sizes: Sequence[int], room: int, most: int | None = None) -> int:
-    """Return the number of messages to omit so that the rest, the newest, have at most `room` tokens.
+    """Return the number of messages to omit so that the remaining, newest messages have at most `room` tokens.
 
-    It is the smallest sufficient one of `cuts`, the boundaries of the conversation, up to `most`. If none is sufficient
-    it is the greatest, or 0 if there is none. The last message, or the last step with its results, is always kept.
+    It is the smallest sufficient value in `cuts`, the boundaries of the conversation, up to `most`. If no value is
+    sufficient it is the greatest one, or 0 if `cuts` is empty. The last message, or the last step with its results, is
+    always kept.
     """
     remaining = [*accumulate(reversed(sizes))][::-1]
     chosen = 0
@@ -511,7 +513,7 @@ _NO_SUMMARY = "{} were left out to save space.]"
 def header_text(summary: str | None, left_out: int, notes: Sequence[str], *, edited: bool = False) -> str:
     """Return the text sent for omitted messages: their summary or their number, and further notes.
 
-    The summary is a model's, or one that the thread's owner has `edited`.
+    The summary was written by a model, or was `edited` by the thread's owner.
     """
     if summary is not None:
         text = TITLE + _SUMMARY.format("the thread's owner" if edited else "a model", summary)

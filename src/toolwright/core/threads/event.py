@@ -17,25 +17,25 @@ EventType: TypeAlias = Literal[
     "agent.active", "agent.inactive", "space.message", "space.message.streaming", "space.message.aborted",
     "space.deleted", "member_added", "member_removed", "context.compacted", "connected", "reset",
 ]  # fmt: skip
-"""The types of the events that the runtime makes, and of a stream's words about itself."""
+"""The types of the runtime's events, and of a stream's messages about itself."""
 BUILT_IN: frozenset[str] = frozenset(get_args(EventType))
 
 
 @value
 class EventDraft:
-    """An event before its unit is committed; it has no number yet."""
+    """An event before its unit of work is committed; it has no number yet."""
 
     type: str
     payload: JSONObject
 
 
 class LazyEventDraft(EventDraft):
-    """An event draft whose payload is rendered when it is first read. In memory few of them are read."""
+    """An event draft whose payload is rendered on first access; with an in-memory journal few payloads are read."""
 
     __slots__ = ("_of", "_render")
 
     def __init__(self, type_: str, render: Callable[..., JSONObject], *of: object) -> None:
-        self.type = type_  # pyright: ignore[reportAttributeAccessIssue]  # as it is made
+        self.type = type_  # pyright: ignore[reportAttributeAccessIssue]  # set once
         self._render = render
         self._of = of
 
@@ -50,9 +50,8 @@ class LazyEventDraft(EventDraft):
 class Event:
     """An event of a thread, or of a space. `n` is its number; a live event (a delta, progress) has none.
 
-    Events of a thread are numbered by thread, those of all spaces together. `agent` is the id of the agent that caused
-    it;
-    in a space it can be None.
+    Events of a thread are numbered per thread; events of all spaces share one sequence. `agent` is the id of the agent
+    that caused it; in a space it can be None.
     """
 
     thread_id: str | None
@@ -68,7 +67,7 @@ class Event:
 GROWN = Event(
     thread_id=None, run_id=None, agent=None, type="reset", payload={}, at=datetime(1970, 1, 1, tzinfo=UTC)
 )
-"""Stands among a follower's events for some that another process has committed: the journal has them."""
+"""Placeholder among a follower's events for events that another process committed: they are read from the journal."""
 
 _TYPE = attrgetter("type")
 

@@ -1,4 +1,4 @@
-"""Inbox events of a thread until one of its runs reads them, and their delivery."""
+"""Inbox events of a thread until one of its runs has processed them, and their delivery."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ InboxType: TypeAlias = Literal[
 InboxStatus: TypeAlias = Literal["pending", "processing", "processed", "failed"]
 
 FAULT = "fault"
-"""The field of an event of the type `call` that has the reason why its input is not JSON."""
+"""Field of an event of the type `call` with the reason why its input is not valid JSON."""
 
 MOST_ATTEMPTS = 3
 """Maximum number of failed runs of an event before its status is `failed` (D21)."""
@@ -26,10 +26,11 @@ MOST_ATTEMPTS = 3
 class InboxEvent:
     """One event in the inbox, unique per thread and `event_id`; `n` is its position in the thread's inbox.
 
-    A message in the thread itself, and an external call, has the `run_id` of the run that it joined (D22) and is
-    `processed` once it is read. All others wait for the next run, and are `processing` until that has finished.
-    `attempts` counts the runs that failed on it. `author` is the entity that caused it, and `promised` the run that was
-    to read it when it arrived. `depth` is the depth of the reading run in a chain of agents that wake each other (D15).
+    A message in the thread itself and an external call have the `run_id` of the run that they joined (D22), and are
+    `processed` once they are read. All other events wait for the next run, and are `processing` until that run has
+    finished. `attempts` counts the failed runs that read it. `author` is the entity that caused it. `promised` is the
+    run that was expected to read it when it arrived. `depth` is the depth of the reading run in a chain of agents that
+    wake each other (D15).
     """
 
     thread_id: str
@@ -46,13 +47,13 @@ class InboxEvent:
     created_at: datetime
 
     def as_read_by(self, run_id: str) -> "InboxChange":
-        """Return the change when a run reads the event."""
+        """Return the change for a run that reads the event."""
         return InboxChange(
             event_id=self.event_id, was=self.status, now="processing", run_id=run_id, attempts=self.attempts
         )
 
     def processed(self) -> "InboxChange":
-        """Return the change when the reading run has finished."""
+        """Return the change for the end of the reading run."""
         return InboxChange(
             event_id=self.event_id,
             was=self.status,
@@ -62,7 +63,7 @@ class InboxEvent:
         )
 
     def requeued(self, failed: int) -> "InboxChange":
-        """Return the change when the reading run fails: the event waits again, or is parked after too many failures."""
+        """Return the change for a failure of the reading run: wait again, or park after too many failures."""
         attempts = self.attempts + failed
         parked = attempts >= MOST_ATTEMPTS
         return InboxChange(
@@ -73,7 +74,7 @@ class InboxEvent:
         )
 
     def parked(self) -> "InboxChange":
-        """Return the change that parks the event at once, since its content cannot be stored."""
+        """Return the change that parks the event immediately, because its content cannot be stored."""
         return InboxChange(
             event_id=self.event_id, was=self.status, now="failed", attempts=max(self.attempts, MOST_ATTEMPTS)
         )
@@ -95,7 +96,7 @@ class InboxChange:
 
 
 def batch(waiting: Sequence[InboxEvent], run_id: str) -> list[InboxEvent]:
-    """Return the events of the next run: messages that joined it, and events that were not tried before.
+    """Return the events of the next run: messages that joined it, and events without failed attempts.
 
     An event that has failed a run is retried alone, in its turn (D21).
     """
@@ -107,11 +108,11 @@ def batch(waiting: Sequence[InboxEvent], run_id: str) -> list[InboxEvent]:
 
 @value
 class Delivery:
-    """An event for the inbox of an agent's home thread, which is created if it does not exist, and woken.
+    """An event for the inbox of an agent's home thread. Creates the thread if it does not exist, and wakes it.
 
     An event for an `existing` thread is discarded if that thread does not exist.
 
-    The event waits for the next run: one that is queued, or otherwise `run`, with the event `queued`. A terminated
+    The event waits for the next run: the queued run, or `run` with the event `queued` if no run is queued. A terminated
     thread receives nothing; a `required` event fails there with the conflict `terminated`.
     """
 

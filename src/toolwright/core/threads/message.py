@@ -13,7 +13,7 @@ Role: TypeAlias = Literal["user", "assistant", "tool"]
 
 @value
 class MessageCall:
-    """A tool call as an assistant message carries it; `arguments` is JSON text as the model wrote it."""
+    """A tool call in an assistant message; `arguments` is JSON text as the model wrote it."""
 
     id: str
     name: str
@@ -23,7 +23,7 @@ class MessageCall:
 
 @value
 class MessageVersion:
-    """An earlier text of an edited message, until the thread had `until` messages."""
+    """An earlier text of an edited message, valid until the thread had `until` messages."""
 
     thread_id: str
     seq: int
@@ -36,9 +36,10 @@ class MessageVersion:
 class Sent:
     """Record of one request to a model, from which it can be rebuilt.
 
-    `compaction` is the number of the one in force, or 0; `version` that of the rules. `system`, `changing` and `tools`
-    are the digests of these texts, `hash` that of the messages. `tokens` is our estimate of the request, or None,
-    `counted` the provider's count, `budget` the maximum, None for no limit.
+    `compaction` is the number of the compaction in force, or 0. `version` is the version of the compaction rules.
+    `system`, `changing` and `tools` are the digests of these texts, `hash` is the digest of the messages. `tokens` is
+    our estimate of the request's tokens, or None, `counted` the provider's count, `budget` the maximum, or None for no
+    limit.
     """
 
     hash: str
@@ -57,11 +58,11 @@ class Message:
     """One message of a thread.
 
     `seq` is its position (1, 2, 3 …), None until it is stored. A tool message answers the call `call_id`, whose id for
-    the model is `model_call_id`. `native` holds provider-specific content (thinking, signatures), so that a later
-    request replays it. `kept` is false for the messages of a skipped run (D12). A `pinned` message is never omitted
-    from a request. `sent` is the record of the request that an answer was given to. `side` is the side that wrote it,
-    or that it is for, `by` the prompt, if a thread has had more than one. Messages of a prompt tool are not part of the
-    top-level conversation but `within` its call.
+    the model is `model_call_id`. `native` is provider-specific content (thinking, signatures), which later requests
+    replay. `kept` is false for the messages of a skipped run (D12). A `pinned` message is never omitted from a request.
+    `sent` is the record of the request that an answer belongs to. `side` is the side that wrote the message, or for
+    which it is. `by` is the prompt that wrote it, if a thread has had more than one. Messages of a prompt tool are not
+    part of the top-level conversation; `within` is the tool's call.
     """
 
     id: str

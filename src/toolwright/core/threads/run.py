@@ -17,7 +17,7 @@ OVER: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled", "ski
 
 @value
 class Usage:
-    """Numbers of tokens read and written. Cached ones are included in `input_tokens`."""
+    """Numbers of tokens read and written. `input_tokens` includes cached tokens."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -35,9 +35,9 @@ class Usage:
 
 @value
 class QueuedCall:
-    """A call that a handler has queued; `arguments` is JSON text.
+    """A call queued by a handler; `arguments` is JSON text.
 
-    `within` is the call of the prompt tool in whose conversation it is made, None for the top-level conversation.
+    `within` is the call of the prompt tool in whose conversation it is made, or None for the top-level conversation.
     """
 
     name: str
@@ -49,10 +49,10 @@ class QueuedCall:
 class Run:
     """One activation of a thread.
 
-    `held` is true while a process executes it: a `running` run whose process is dead was interrupted. `lives` counts
+    `held` is true while a process executes it. A `running` run whose process has died was interrupted. `lives` counts
     such recoveries since the run's last commit. `waiting` is the reason why a run is suspended. `cost` is in US
-    dollars, None if the provider's prices are not known. `output` is the last answer. `revision` is that of the
-    configured agent at the start of the run, None for an agent that the app declares. `side` is the active side, and
+    dollars, or None if the provider's prices are unknown. `output` is the last answer. `revision` is the configured
+    agent's revision at the start of the run, or None for an agent that the app declares. `side` is the active side, and
     `turn` counts finished turns. `queued` are calls to be made without the model. A `calls_only` run executes external
     calls without a model and ends with them. `traceparent` is the W3C trace context of the run, or None. `error_code`
     is the machine-readable cause of a failure, or None.
@@ -85,7 +85,7 @@ class Run:
     error_code: str | None = None
 
     def queued_in(self, within: str | None) -> tuple[QueuedCall, ...]:
-        """Return the calls queued in the conversation of that prompt tool's call, or in the top-level one for None."""
+        """Return the calls queued in that prompt tool's call, or in the top-level conversation for None."""
         return tuple([each for each in self.queued if each.within == within]) if self.queued else ()
 
     @property
@@ -95,7 +95,7 @@ class Run:
 
     @property
     def is_reopened(self) -> bool:
-        """Return whether the run was finished and queued again (external calls, a retry) and is not claimed yet."""
+        """Return whether the run had finished, was queued again (external calls, a retry) and is not claimed yet."""
         return self.status == "queued" and self.started_at is not None and self.error is None
 
 

@@ -13,15 +13,15 @@ from toolwright.core.value import value
 class Thread:
     """A thread as stored in the journal.
 
-    `run_id` is its open run, if any. `epoch` is incremented with each claim of the thread, `seq` counts its messages,
-    `ev` its events and `posted` all events ever put into its inbox. `begun` is true once the open run has read its
+    `run_id` is its open run, if any. `epoch` is incremented with each claim of the thread. `seq` counts its messages,
+    `ev` its events, and `posted` all events ever added to its inbox. `begun` is true once the open run has read its
     inbox: later events are for the run `next_run_id`. `space_id` is the active space.
 
-    `active_agent` answers instead of `agent`, to which the thread belongs, since it was handed over; `activated` are
-    the sides whose prompts have been activated since. A child thread has a `link` to its parent; `report` is the call
-    there that waits for its end, and `state` is the outcome of its last session. `faults` counts the failures of its
-    model since its last answer; no request is made before `not_before` (D21). `compacted` counts the compactions of its
-    conversations; messages at positions up to `cut` are omitted from all of them.
+    `agent` owns the thread. After a handover `active_agent` answers in its place; `activated` are the sides whose
+    prompts have been activated since the handover. A child thread has a `link` to its parent. `report` is the parent's
+    call that waits for its end, and `state` is the outcome of its last session. `faults` counts the failures of its
+    model since the last answer; no request is sent before `not_before` (D21). `compacted` counts the compactions of its
+    conversations; messages at positions up to `cut` are omitted from all requests.
     """
 
     id: str
@@ -57,7 +57,7 @@ class Thread:
 
     @property
     def status(self) -> Literal["running", "idle", "terminated"]:
-        """Return the status: `running` with an open run, `terminated` if no run can start any more."""
+        """Return the status: `running` with an open run, `terminated` if no run can start any more, or `idle`."""
         if self.is_over:
             return "terminated"
         return "idle" if self.run_id is None else "running"
@@ -69,7 +69,7 @@ class Thread:
 
     @property
     def child_status(self) -> ChildStatus:
-        """The status as a child."""
+        """The thread's status as a child."""
         if self.state == "failed_for_good":
             return "failed"
         if self.state == "terminated":

@@ -1,1 +1,1 @@
-"""Tools: their definition, their configuration, and their calls outside a run."""
+"""Tools: definition, JSON configuration, and calls outside a run."""

@@ -1,4 +1,4 @@
-"""Approval of calls by a person: which calls require one, who may give it, and within which time."""
+"""Approval of calls by a person: which calls require it, who can give it, and the time limit."""
 
 import asyncio
 import inspect
@@ -15,7 +15,7 @@ from toolwright.core.limits import OUTSIDE_TIMEOUT
 from toolwright.core.results.result import ToolResult
 
 Predicate: TypeAlias = Callable[[JSONObject], "bool | Awaitable[bool]"]
-"""Says of the validated arguments of a call whether it needs an approval."""
+"""Returns whether a call with these validated arguments needs an approval."""
 Approvers: TypeAlias = Literal["anyone", "service", "person"]
 FIELDS: Mapping[str, str] = {
     "by": "string or list",
@@ -32,12 +32,11 @@ _log = logger("toolwright.approval")
 class Approval:
     """The approval that a tool's calls require before they start. Raises `DefinitionError` if it is invalid.
 
-    `when` gets the validated arguments and returns whether this call needs approval: without it every call does. It
-    can be async; an exception, or more than 30 seconds, counts as yes.
-    `by` says who may answer: `anyone` who may submit the result of such a call (D24), only a `service`, only a
-    `person` who can see the call, or the persons with these ids or external ids. After `expires_in` seconds the
-    call is refused; None waits without end. With `edit` an approver may change the arguments, with `reason` they
-    may give a reason, which the model reads.
+    `when` gets the validated arguments and returns whether this call needs approval. Without it every call does. It can
+    be async; an exception or a duration of more than 30 seconds counts as yes. `by` is who may answer: `anyone` who may
+    submit the result of such a call (D24), only a `service`, only a `person` who can see the call, or the persons with
+    these ids or external ids. After `expires_in` seconds the call is refused; None means no limit. With `edit` an
+    approver may change the arguments, with `reason` they may give a reason, which the model reads.
     """
 
     when: Predicate | None = None
@@ -67,7 +66,7 @@ class Approval:
 
 
 Requirement: TypeAlias = "bool | Predicate | Approval | None"
-"""A tool's declaration: whether its calls need an approval, for which arguments, or on which terms."""
+"""A tool's declaration of approval: True or False for all calls, a function of the arguments, or an `Approval`."""
 
 
 def faults(fields: Mapping[str, object]) -> list[tuple[str, str]]:
@@ -105,9 +104,8 @@ def requirement(declared: object, subject: str) -> Approval | None:
     """Return the approval declared in Python or in a configuration, or None. Raises `DefinitionError`."""
     if not isinstance(declared, dict):
         return approval_of(declared, subject)
-    approval, errors = approval_from_json(
-        cast("JSONObject", declared)
-    )  # a value that is not JSON is an error of its field
+    # a value that is not JSON is an error of its field
+    approval, errors = approval_from_json(cast("JSONObject", declared))
     for path, message in errors:
         raise DefinitionError(f"{subject}: requiresApproval.{path} {message}.")
     return approval

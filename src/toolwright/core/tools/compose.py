@@ -20,7 +20,7 @@ from toolwright.core.tools.tool import Tool
 _REASON: JSONObject = {"type": "string", "description": "Why this tool is called, in a sentence."}
 _NULL: JSONObject = {"type": "null"}
 _JOINT = ("enum", "const", "$ref", "allOf", "anyOf", "oneOf", "not", "if")
-"""Keywords that null would have to satisfy in addition to the type."""
+"""Keywords that null would also have to satisfy, in addition to `type`."""
 
 
 def compose(
@@ -32,10 +32,10 @@ def compose(
 ) -> JSONObject:
     """Return the schema of an answer with calls and an output (S1, D16): `{output, calls}`.
 
-    `tools` are schemas by name, or tools. The model gives the `_output` of latent tools; those named in `explicit` are
-    executed by code, as are tools of another kind. With `reasoning` a call can have a reason. The arguments are not
-    changed. Raises `InvalidConfiguration` with the path of every error of a schema, `DefinitionError` for tools that
-    conflict.
+    `tools` are schemas by name, or tools. The model provides the `_output` of latent tools. Latent tools named in
+    `explicit` are executed by code, like tools of any other kind. With `reasoning` a call can have a reason. The
+    arguments are not changed. Raises `InvalidConfiguration` with the path of every error of a schema, `DefinitionError`
+    for tools that conflict.
     """
     listed = _listed(tools)
     names = {tool.name for tool in listed}
@@ -70,7 +70,7 @@ def with_call(composed: JSONObject, tool: Tool, *, reasoning: bool = False) -> J
 
 
 def _fields(schema: JSONObject) -> JSONObject:
-    """Return the properties of a schema of an object."""
+    """Return the properties of an object schema."""
     return cast("JSONObject", schema.get("properties", {}))
 
 
@@ -81,7 +81,7 @@ def _listed(tools: object) -> list[Tool]:
     if not isinstance(tools, Iterable) or isinstance(tools, str | bytes):
         raise DefinitionError(f"compose needs schemas by name or a list of them, not {brief_value(tools)}.")
     listed: dict[str, Tool] = {}
-    for each in cast("Iterable[object]", tools):  # isinstance does not know what it holds
+    for each in cast("Iterable[object]", tools):  # isinstance does not check the items
         tool = as_tool(each)
         if not isinstance(tool, Tool):
             check_callee("A composed schema", tool)
@@ -123,7 +123,7 @@ def _renamed_object(schema: JSONObject, names: Mapping[str, str]) -> JSONObject:
 
 
 def _item(tool: Tool, latent: bool, reasoning: bool) -> JSONObject:
-    """Return the schema of a call of the tool, with its texts first."""
+    """Return the schema of a call of the tool, texts first."""
     read = tool
     if tool.meta is None:
         read = Tool.from_schema(tool.name, {**tool.parameters, "description": tool.description})
@@ -139,7 +139,7 @@ def _item(tool: Tool, latent: bool, reasoning: bool) -> JSONObject:
 
 
 def _output(schema: JSONObject) -> JSONObject:
-    """Return the schema of the output, which may be null."""
+    """Return the schema of the output, which can be null."""
     return _nullable(closed_output(schema))
 
 
@@ -162,7 +162,7 @@ def _nullable(schema: JSONObject) -> JSONObject:
 
 
 def _is_nullable(schema: JSONObject) -> bool:
-    """Return whether the schema is a plain `type`, to which null can be added."""
+    """Return whether the schema is a plain `type` to which null can be added."""
     return isinstance(schema.get("type"), str) and not any(key in schema for key in _JOINT)
 
 
@@ -213,7 +213,7 @@ def _closed_object(schema: JSONObject, path: Path) -> JSONObject:
     if "array" in types and "items" not in schema:
         if schema.get("maxItems") != 0:
             raise _unsaid(path, "takes items of any form")
-        schema = {**schema, "items": {**_NULL}}  # providers want a form, also of no items
+        schema = {**schema, "items": {**_NULL}}  # providers require a schema even for empty lists
     additional = schema.get("additionalProperties", True)
     properties, required = schema.get("properties"), schema.get("required", [])
     if ("object" in types and properties is None) or not isinstance(additional, bool):
@@ -260,7 +260,7 @@ class _Answer:
 
     def __init__(self, schema: JSONObject) -> None:
         self._places = Numbers(schema)
-        self._done: dict[tuple[int, str], JSON] = {}  # by the parts of one answer
+        self._done: dict[tuple[int, str], JSON] = {}  # cache for one answer
 
     def at(self, value: JSON, place: Subschema) -> JSON:
         """Return the value without the nulls that this position of the schema does not allow.
@@ -272,7 +272,7 @@ class _Answer:
             return value
         key = (id(value), pointer)
         if key not in self._done:
-            self._done[key] = value  # a reference to itself changes nothing more
+            self._done[key] = value  # ends the recursion of a self-reference
             self._done[key] = self._read(value, schema, pointer)
         return self._done[key]
 
@@ -295,7 +295,7 @@ class _Answer:
             for name, each in value.items()
             if each is not None
             or name in needed
-            or name not in properties  # a field of another branch, which only that branch can validate
+            or name not in properties  # a field that only another branch can validate
             or self._places.accepts(places[name][1], None)
         }
 

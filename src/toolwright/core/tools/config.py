@@ -19,7 +19,7 @@ from toolwright.core.tools.http.execution import HttpExecution, execution_errors
 from toolwright.core.tools.http.url_template import FORM_STYLES, STYLES, Parameter, Place, Style
 
 EXECUTION_TYPES = ("gateway", "external", "space", "internal")
-LONGEST = 10**12  # milliseconds, some thirty years
+LONGEST = 10**12  # milliseconds, about thirty years
 _TYPES: Mapping[str, type] = {"string": str, "boolean": bool, "object": dict, "array": list}
 FIELDS: Mapping[str, str] = {
     "name": "string",
@@ -38,7 +38,7 @@ FIELDS: Mapping[str, str] = {
     "requiresApproval": "boolean or object",
 }
 _REQUIRED = ("name", "description", "inputSchema", "executionType")
-_LENGTHS: Mapping[str, int] = {"name": MAX_NAME, "description": MAX_DESCRIPTION}  # of a tool that is new
+_LENGTHS: Mapping[str, int] = {"name": MAX_NAME, "description": MAX_DESCRIPTION}  # of a new tool
 _EXECUTION: Mapping[str, str] = {
     "url": "string",
     "method": "string",
@@ -70,7 +70,7 @@ AddError: TypeAlias = Callable[[str, str], None]
 
 
 def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, Any]:
-    """Return the fields of a `Tool` from a configuration, by their names there.
+    """Return the fields of a `Tool` from a configuration, by their names in `Tool`.
 
     Raises `InvalidConfiguration` with all errors; their paths begin with `prefix`.
     """
@@ -227,7 +227,7 @@ def _approval(entry: JSON, error: AddError) -> Approval | None:
 
 
 def read_variables(entries: JSON, error: AddError) -> tuple[Variable, ...]:
-    """Read `[{name, type?, description?, required?, scoped?}]`; each error is passed to `add_error` with its path."""
+    """Parse `[{name, type?, description?, required?, scoped?}]`. Passes each error to `error` with its path."""
     by_name: dict[str, Variable] = {}
     for number, each in enumerate(entries if isinstance(entries, list) else []):
         path = f"variables.{number}"
@@ -252,9 +252,9 @@ def read_variables(entries: JSON, error: AddError) -> tuple[Variable, ...]:
 
 
 def _needed(variables: tuple[Variable, ...], execution: HttpExecution | None) -> tuple[Variable, ...]:
-    """Return the declared variables, and those in the URL and headers.
+    """Return the declared variables and the variables in the URL and headers.
 
-    The latter are required, and secrets unless declared.
+    The latter are required, and secrets unless they are declared otherwise.
     """
     if execution is None:
         return variables
@@ -280,7 +280,7 @@ def _execution(
         add_error("execution.url", "is missing: the tool is called there")
     method = str(parts.get("method", "POST")).upper()
     headers = cast("JSONObject", parts.get("headers", {}))  # an object, as just validated
-    url = parts.get("url", "http://unknown/")  # a value that is not text is reported already
+    url = parts.get("url", "http://unknown/")  # other types are reported already
     errors = list(execution_errors(url, method, [*headers.items()]))
     for path, message in errors:
         add_error(f"execution.{path}", message)
@@ -312,7 +312,7 @@ def _execution(
 
 
 def _parameters(entries: JSON, error: AddError) -> tuple[tuple[str, Parameter], ...]:
-    """Read `{argument: {in, name?, style?, explode?, allowReserved?}}`."""
+    """Parse `{argument: {in, name?, style?, explode?, allowReserved?}}`."""
     parameters: list[tuple[str, Parameter]] = []
     for argument, fine, path in _objects(entries, "parameters", _PARAMETER, error):
         place = fine.get("in")
@@ -336,7 +336,7 @@ def _parameters(entries: JSON, error: AddError) -> tuple[tuple[str, Parameter], 
 
 
 def _encodings(entries: JSON, error: AddError) -> tuple[tuple[str, Encoding], ...]:
-    """Read `{field: {contentType?, style?, explode?}}`."""
+    """Parse `{field: {contentType?, style?, explode?}}`."""
     encodings: list[tuple[str, Encoding]] = []
     for name, fine, path in _objects(entries, "encoding", _ENCODING, error):
         style, content_type = fine.get("style"), fine.get("contentType")

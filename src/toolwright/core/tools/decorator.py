@@ -49,17 +49,16 @@ def tool(
     destructive: bool = False,
     requires_approval: Requirement = None,
 ) -> Tool | Callable[[Handler], Tool]:
-    """Make a tool of a function (S2 §2): `@tool`, or `@tool(description=…, timeout=…)`.
+    """Make a tool from a function (S2 §2): `@tool`, or `@tool(description=…, timeout=…)`.
 
-    The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is
-    injected. Descriptions come from `description=` and `Field(description=…)`, or from a Google docstring.
-    With `requires_approval` a call waits for a person before it starts: always, if a function of its arguments
-    returns true, or on the terms of an `Approval`. `tenvs=Model` declares values that the thread requires, read as
-    `state.tenvs` (S2 §9); `variables` declares values of the env, read as `await state.env(name)` (S0 §3).
-    `timeout` is in seconds, None for no limit. `grace` is the number of seconds that the function may continue
-    after its run was cancelled; by default it is cancelled at once, or 5 seconds later if
-    it has read `state.execution.abort_signal`.
-    Raises `DefinitionError` naming the tool and the invalid path.
+    The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is injected.
+    Descriptions come from `description=` and `Field(description=…)`, or from a Google docstring. With
+    `requires_approval` a call waits for a person's approval before it starts: True for all calls, a function of the
+    arguments that selects calls, or an `Approval` with terms. `tenvs=Model` declares values that the thread requires,
+    read as `state.tenvs` (S2 §9); `variables` declares values of the env, read as `await state.env(name)` (S0 §3).
+    `timeout` is in seconds, None for no limit. `grace` is the number of seconds that the function may continue after
+    its run was cancelled. By default it is cancelled immediately, or after 5 seconds if it has read
+    `state.execution.abort_signal`. Raises `DefinitionError` naming the tool and the invalid path.
     """
     frame = inspect.currentframe()
     scope: Mapping[str, object] = frame.f_back.f_locals if frame and frame.f_back else {}
@@ -99,7 +98,7 @@ def as_tool(callee: object) -> object:
 
 
 def as_tools(callees: object) -> object:
-    """Convert the plain functions of a list to tools. A value that is not a list is returned unchanged."""
+    """Convert the plain functions in a list to tools. A value that is not a list is returned unchanged."""
     if isinstance(callees, str | bytes | Mapping) or not isinstance(callees, Iterable):
         return cast("object", callees)
     return [as_tool(each) for each in cast("Iterable[object]", callees)]

@@ -25,16 +25,17 @@ from toolwright.core.tools.pipeline import PreparedCall, refusal
 from toolwright.core.tools.tool import Tool
 
 THREADS = 256
-MOST_HELD = 0.5  # seconds that a handler may hold the event loop before the log warns of it
+MOST_HELD = 0.5  # seconds without an await after which a handler is logged
 _log = logger("toolwright.tools")
 
 
 class FunctionExecutor:
     """Executor of handlers. All their exceptions become error results (D3).
 
-    Only the caller's own cancellation and Ctrl-C pass. Without a `pool` it creates one of 256 threads with the first
-    plain function, and `close` ends that one. A function that hangs in its thread does not keep the process alive.
-    Dependencies are opened for the handlers that declare them; `overrides` are functions that replace some of these.
+    Only the caller's own cancellation and Ctrl-C are raised. Without a `pool` it creates a pool of 256 threads for the
+    first plain function, and `close` shuts it down. A function that hangs in its thread does not keep the process
+    alive. Dependencies are opened for the handlers that declare them; `overrides` are functions that replace some of
+    them.
     """
 
     def __init__(self, pool: Pool | None = None, overrides: Overrides | None = None) -> None:
@@ -43,7 +44,7 @@ class FunctionExecutor:
         self._overrides: Overrides = {} if overrides is None else overrides
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
-        """Run the call's handler to its end."""
+        """Run the call's handler to completion."""
         tool, keywords = prepared.tool, prepared.keywords
         signature, handler = tool.signature, tool.handler
         try:
@@ -127,9 +128,9 @@ class FunctionExecutor:
 
 
 def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[ToolResult]:
-    """Execute a call of a tool that waits for nothing, without an executor.
+    """Execute a call of a tool that never waits, without an executor.
 
-    Returns the result, or an awaitable if it has files that take milliseconds to validate.
+    Returns the result, or an awaitable if the result has files that take milliseconds to validate.
     """
     signature, validator, handler = tool.signature, tool.validator, tool.handler
     assert signature is not None and validator is not None and handler is not None, "the tool stands alone"
@@ -165,7 +166,7 @@ async def _result_from_thread(tool: Tool, value: object) -> ToolResult:
 
 
 def _failed(tool: str, error: BaseException) -> ToolResult:
-    """Return the error result of a handler that has raised, and log it: with a warning the first time at that line."""
+    """Return the error result of a handler that raised, and log it: as a warning the first time at that line."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -196,7 +197,7 @@ def _warn_blocked_loop(tool: str, seconds: float) -> None:
 
 @types.coroutine
 def _watched(tool: str, work: Coroutine[Any, Any, object]) -> Generator[Any, Any, object]:
-    """Run a handler's coroutine, and warn if it holds the event loop between two of its awaits."""
+    """Run a handler's coroutine, and log a warning if it blocks the event loop between two awaits."""
     step: Callable[[Any], Any] = work.send
     sent: Any = None
     while True:

@@ -18,7 +18,7 @@ Revision: TypeAlias = Literal["2025-11-25", "2026-07-28"]
 
 @value
 class McpToolOptions:
-    """Options of one tool of a server. `timeout` is in seconds; None uses the server's option."""
+    """Options of one tool of a server. `timeout` is in seconds; None uses the server's timeout."""
 
     visible: bool | None = None
     timeout: float | None = None
@@ -30,13 +30,13 @@ class McpServer:
     """A server whose tools agents call. A `stdio` server is a process: `command` with `args` and `env`.
 
     `${env.NAME}` in `url`, `headers` and `env` stands for a variable of the thread; a run waits until it is set.
-    `revision` is the only protocol revision to use; None is the newest that the server knows. `allowed_tools` None
-    means all of them; `timeout` is that of its tools, in seconds. With `sampling` the server may query the agent's
-    model. With `hold_changes` a tool that changes its definition after its first call is held back until the change is
-    accepted. With `instructions` the model is shown the server's instructions, with `resources` it has a tool that
-    reads the server's resources. Calls wait for an approval if it `requires_approval`, unless a tool's options override
-    that. A server that is not `trusted` was configured over HTTP: its URL can reach only public addresses and those
-    allowed by the operator.
+    `revision` is the only protocol revision to use; None means the newest that the server supports. `allowed_tools`
+    None means all tools. `timeout` is the timeout of its tools in seconds. With `sampling` the server may send requests
+    to the agent's model. With `hold_changes` a tool that changes its definition after its first call is held back until
+    the change is accepted. With `instructions` the model is shown the server's instructions, with `resources` it has a
+    tool that reads the server's resources. Calls wait for an approval if it `requires_approval`, unless a tool's
+    options override that. A server that is not `trusted` was configured over HTTP: its URL can reach only public
+    addresses and addresses allowed by the operator.
     """
 
     name: str
@@ -69,7 +69,7 @@ class McpServer:
 
     @property
     def named_tools(self) -> frozenset[str]:
-        """The names of tools in its configuration: the allowed ones, and those with options."""
+        """The names of tools in its configuration: allowed tools, and tools with options."""
         return (self.allowed_tools or frozenset()) | {name for name, _ in self.tools}
 
     def options(self, tool: str) -> McpToolOptions:
@@ -77,7 +77,7 @@ class McpServer:
         return dict(self.tools).get(tool, McpToolOptions())
 
     def allows(self, tool: str) -> bool:
-        """Return whether the agent may list and call that tool."""
+        """Return whether the agent is allowed to list and call that tool."""
         return self.allowed_tools is None or tool in self.allowed_tools
 
 
@@ -85,9 +85,9 @@ class McpServer:
 class McpTarget:
     """A server with the values of one thread: the target of a connection.
 
-    Two threads with the same values, and the same secrets among them, share it. `key` identifies the target and
-    contains no value; `place` is the digest of its location only, the URL or the command without secrets. `secrets` are
-    the names and values of secrets among them.
+    Threads with the same values and the same secret names share it. `key` identifies the target and contains no value.
+    `place` is the digest of its location only: the URL or the command, without secrets. `secrets` are the names and
+    values of the secret variables.
     """
 
     server: McpServer
@@ -101,11 +101,10 @@ class McpTarget:
 
 @value
 class McpCall:
-    """Relation of a tool of the kind `mcp` to the server's tool that it calls, by its name there.
+    """Relation of a tool of the kind `mcp` to the tool of the server that it calls, by the server's name for it.
 
     `output` is the schema of its structured results; `digest` identifies its definition. With `as_task` a server of the
-    revision 2025-11-25 is asked to execute the call as a task. With `reads` the call reads the resource in its argument
-    `uri`.
+    revision 2025-11-25 executes the call as a task. With `reads` the call reads the resource in its argument `uri`.
     """
 
     server: McpServer
@@ -119,7 +118,7 @@ class McpCall:
 def target_of(server: McpServer, values: Mapping[str, str], secret: Set[str] = frozenset()) -> McpTarget:
     """Return the target with these values of all its variables; `secret` are the names of secrets.
 
-    Raises `Unfillable`, whose message has no value.
+    Raises `Unfillable`; its message contains no values.
     """
     url = _url(server, values)
     headers = tuple([(name, _text(name, text, values)) for name, text in server.headers])

@@ -1,4 +1,4 @@
-"""Tools from an OpenAPI document: one HTTP tool per operation, and an error for each operation without one."""
+"""Tools from an OpenAPI document: one HTTP tool per operation, or an error for an operation that cannot become one."""
 
 import asyncio
 import logging
@@ -27,11 +27,11 @@ log = logging.getLogger("toolwright.openapi")
 
 Effect: TypeAlias = Literal["read_only", "idempotent", "destructive", "none"]
 DESCRIPTION = 1_000
-"""Characters of a description, unless said otherwise: providers refuse longer ones, and a model reads all of them."""
+"""Default maximum number of characters of a description: providers reject longer ones, and models read all of it."""
 
 
 class OnlyForm(Form):
-    """Selection of operations. Missing fields select all. Operations and paths can contain `*`."""
+    """Selection of operations. A missing field selects all. Operations and paths can contain `*`."""
 
     operations: list[NonEmptyText] | None = None
     tags: list[NonEmptyText] | None = None
@@ -41,7 +41,7 @@ class OnlyForm(Form):
 
 
 def _operations(only: object) -> object:
-    """Convert a text or a list to `operations`."""
+    """Convert a text or a list to the field `operations`."""
     if isinstance(only, str):
         return {"operations": [only]}
     return {"operations": cast("object", only)} if isinstance(only, list) else only
@@ -70,7 +70,7 @@ def _are_texts(value: object) -> bool:
 
 
 class ApiForm(Form):
-    """Options of an OpenAPI document, as JSON has them; `timeout` in milliseconds."""
+    """Options of an OpenAPI document in JSON; `timeout` is in milliseconds."""
 
     only: Annotated[OnlyForm | None, BeforeValidator(_operations)] = None
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")] | None = None
@@ -85,14 +85,14 @@ class ApiForm(Form):
 
 
 class ApiEntry(ApiForm):
-    """A document in the tools of a configured agent."""
+    """An OpenAPI document in the tools of a configured agent."""
 
     source: NonEmptyText | dict[str, JsonValue]
 
 
 @value
 class OperationFault:
-    """An operation that cannot become a tool, such as `GET /pets`, and the reason."""
+    """An operation, such as `GET /pets`, that cannot become a tool, and the reason."""
 
     operation: str
     message: str
@@ -100,7 +100,7 @@ class OperationFault:
 
 @value
 class Api:
-    """The tools of a document: their configurations, and the errors of the operations without one."""
+    """The tools of a document: their configurations, and the errors of operations that cannot become tools."""
 
     title: str
     tools: tuple[JSONObject, ...]
@@ -120,11 +120,11 @@ class Api:
 
 
 ReadApi: TypeAlias = Callable[[ApiEntry, bool], Awaitable[Api]]
-"""Reads the document of an entry; the flag says whether the operator wrote the entry. Raises `DefinitionError`."""
+"""Reads the document of an entry; the flag is true if the operator wrote the entry. Raises `DefinitionError`."""
 
 
 class OpenAPITools(Sequence[Tool]):
-    """The tools of an OpenAPI document, in its order, by number or by name.
+    """The tools of an OpenAPI document, in its order, accessible by index or name.
 
     `faults` are the errors of operations that cannot become tools.
     """
@@ -175,8 +175,9 @@ def openapi(
             `methods` and `deprecated` (true: deprecated operations too), all of which an operation must match.
         name: prefix of the names of the tools and of the variables.
         base_url: the address of the service, instead of the document's first server. It is trusted.
-        auth: the variable that holds the credentials, or a variable for each security scheme; False for none.
-        fields: True trims answers to the declared fields; paths such as `owner.login` keep only those, for all
+        auth: the variable that holds the credentials, or a variable for each security scheme; False sends no
+            credentials.
+        fields: True trims responses to the declared fields; paths such as `owner.login` keep only these fields, for all
             operations or by operation id.
         effects: `read_only`, `idempotent`, `destructive` or `none` by operation id, to override the method's default.
         max_description: maximum number of characters of a description.
@@ -220,13 +221,13 @@ async def _fetched(url: str, form: ApiForm) -> Api:
 
 
 def _in_thread(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run the coroutine in a thread of its own, because the caller's thread can have a running event loop."""
+    """Run the coroutine in a separate thread, because the caller's thread can have a running event loop."""
     with ThreadPoolExecutor(1, "toolwright-openapi") as pool:
         return pool.submit(lambda: asyncio.run(begin())).result()
 
 
 def read_document(document: JSONObject, form: ApiForm, url: str | None) -> Api:
-    """Return the tools of a document from this URL, None for one of the caller's own. Raises `DefinitionError`."""
+    """Return the tools of a document from this URL, or None for the caller's own document. Raises `DefinitionError`."""
     read: Callable[[JSONObject, ApiForm, str | None], Api] = _adapter("reader").read_api
     api = read(document, form, url)
     message = api.errors_line()
@@ -242,8 +243,8 @@ async def read_entry(
 ) -> Api:
     """Return the tools of the document in an agent's configuration, whose path is relative to the folder.
 
-    One that is not `trusted` names no file of the server, and reaches no private address that is not allowed (D13).
-    Raises `DefinitionError`.
+    An entry that is not `trusted` cannot name files of the server or reach private addresses that are not allowed
+    (D13). Raises `DefinitionError`.
     """
     source = _adapter("source")
     if source.is_url(entry.source):
@@ -256,7 +257,7 @@ async def read_entry(
 
 
 def api_entries(config: JSON) -> dict[int, JSON]:
-    """Return the documents among the tools of an agent's configuration, by their numbers."""
+    """Return the documents among the tools of an agent's configuration, by their index."""
     tools = config.get("tools") if isinstance(config, dict) else None
     entries = tools if isinstance(tools, list) else []
     return {
@@ -323,7 +324,7 @@ def _tools(api: Api) -> OpenAPITools:
     return OpenAPITools(tools, api.faults)
 
 
-def _adapter(module: Literal["source", "reader"]) -> Any:  # a module of the adapter
+def _adapter(module: Literal["source", "reader"]) -> Any:  # a module
     """Return a module of the adapter, found by its name: the core imports no adapter. Raises `MissingExtra`."""
     try:
         return import_module(f"toolwright.adapters.openapi.{module}")

@@ -1,4 +1,4 @@
-"""Pipeline of a tool call: parse, validate, execute, return the result. It needs no runtime."""
+"""Pipeline of a tool call: parse, validate, execute, return the result. It does not need a runtime."""
 
 import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -28,8 +28,8 @@ _log = logger("toolwright.pipeline")
 class PreparedCall:
     """A validated call, ready for its executor.
 
-    `arguments` are JSON. `keywords` are the same for a function (models built, enums created), or None if the handler
-    takes the JSON unchanged.
+    `arguments` are JSON. `keywords` are the same values for a function (models built, enums created), or None if the
+    handler takes the JSON unchanged.
     """
 
     tool: Tool
@@ -39,13 +39,13 @@ class PreparedCall:
 
 
 INLINE: frozenset[Kind] = frozenset({"function", "gateway", "mcp", "internal"})
-"""Carriers whose executor carries the call out itself, so that the tool's timeout is kept here."""
+"""Carriers whose executor executes the call itself, so the tool's timeout is enforced here."""
 
 _NAMES_SHOWN = 50
 
 
 class Executor(Protocol):
-    """An executor of prepared calls. It raises only for a bug of its own or when it is cancelled."""
+    """An executor of prepared calls. It raises only if it has a bug or is cancelled."""
 
     def __call__(self, prepared: PreparedCall, state: ThreadState) -> Awaitable[Outcome]:
         """Execute a validated call. Returns its result, or `Pending` if the result is submitted later."""
@@ -95,7 +95,7 @@ def refusal(error: InvalidArguments | DefinitionError) -> ToolResult:
 
 
 async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState) -> Outcome:
-    """Execute a call, within its tool's timeout. The caller's cancellation is raised, whatever a handler does."""
+    """Execute a call within its tool's timeout. The caller's cancellation is raised even if a handler suppresses it."""
     seconds = limit_of(prepared.tool)
     if seconds is None:
         before = cancellations()
@@ -160,7 +160,7 @@ async def answer_internal(prepared: PreparedCall, state: ThreadState) -> ToolRes
 
 
 def internal_result(prepared: PreparedCall) -> ToolResult:
-    """Return the result that an internal tool answers at once (S3)."""
+    """Return the immediate result of an internal tool's call (S3)."""
     return ToolResult.ok({"success": True, "args": prepared.arguments})
 
 
@@ -199,7 +199,7 @@ async def missing_variables(tool: Tool, state: ThreadState) -> list[str]:
 async def _resolves(state: ThreadState, name: str) -> bool:
     try:
         return await state.env(name) is not None
-    except CannotUnseal:  # a value that cannot be decrypted is as good as missing
+    except CannotUnseal:  # a value that cannot be decrypted counts as missing
         return False
 
 
@@ -218,7 +218,7 @@ def timed_out(seconds: float) -> ToolResult:
 
 
 def unknown_tool(name: str, names: Iterable[str]) -> ToolResult:
-    """Return the error result for an unknown tool, with the names that exist."""
+    """Return the error result for an unknown tool, with the existing names."""
     tools = list(names)
     close = difflib.get_close_matches(name[:200], tools[:1000], n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""

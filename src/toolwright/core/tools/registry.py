@@ -52,11 +52,11 @@ class Registry:
     @overload
     def handler(self, name: str, function: H) -> H: ...
     def handler(self, name: str, function: H | None = None) -> H | Callable[[H], H]:
-        """Register a function that executes the tool of its name, and those whose `_activity` names it.
+        """Register a function that executes the tool of the same name, and the tools whose `_activity` names it.
 
-        It gets arguments by their names. A parameter that is not an argument, of the type dict or without one, gets all
-        of them, and so does `**arguments`. Parameters annotated `Call`, `Tool` and `ThreadState` get those. Without a
-        function this is a decorator. Raises `DefinitionError` for a name that is registered already.
+        It receives arguments by name. A parameter that is not an argument and is typed dict or untyped receives all
+        arguments, as does `**arguments`. Parameters annotated `Call`, `Tool` and `ThreadState` receive these objects.
+        Without a function this is a decorator. Raises `DefinitionError` if the name is already registered.
         """
         check_line("A handler", name)
 
@@ -95,7 +95,7 @@ class Registry:
         return {**self._handlers}
 
     def _same(self, tool: Tool) -> Tool:
-        """Return the same tool object as before if its handler is unchanged, as tools are compared by identity."""
+        """Return the previous tool object if its handler is unchanged, because tools are compared by identity."""
         before = self._registered.get(tool.name, tool)
         return before if before.handler is tool.handler else tool
 
@@ -107,9 +107,9 @@ class Registry:
 def resolve(tools: Iterable[Tool], handlers: Mapping[str, Handler]) -> tuple[Tool, ...]:
     """Return the schema tools, with the kind by which they are executed (D17).
 
-    A tool with an `_activity` is a `function` with that handler, one that fixes its `_delegate` a `delegate`, one with
-    a handler of its own name a `function` with it; any other is `latent`. Raises `DefinitionError`, which names all
-    missing handlers.
+    A tool with an `_activity` is a `function` with that handler. A tool that fixes its `_delegate` is a `delegate`. A
+    tool with a handler of its own name is a `function` with that handler. Any other tool is `latent`. Raises
+    `DefinitionError` with the names of all missing handlers.
     """
     listed = tuple(tools)
     activities = [(tool.name, tool.meta.activity) for tool in listed if tool.meta and tool.meta.activity]
@@ -234,7 +234,7 @@ def _dependencies(
 def _of_type(
     parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, object], kind: type
 ) -> str | None:
-    """Return the name of the first parameter that is annotated with the type, also as one of several."""
+    """Return the name of the first parameter annotated with the type, also as a member of a union."""
     return next((name for name in parameters if _mentions(hints.get(name), kind)), None)
 
 

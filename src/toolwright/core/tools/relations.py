@@ -41,7 +41,7 @@ TenvName: TypeAlias = Annotated[str, AfterValidator(_tenv_name)]
 
 
 class _Form(BaseModel):
-    """A part of a definition, in snake_case or as S0 spells it. Raises `DefinitionError` with the invalid field."""
+    """A part of a definition, with names in snake_case or as in S0. Raises `DefinitionError` with the invalid field."""
 
     _rules: ClassVar[str] = "an object"
     model_config = ConfigDict(
@@ -51,7 +51,7 @@ class _Form(BaseModel):
         alias_generator=to_camel,
         validate_by_name=True,
         validate_by_alias=True,
-        defer_build=True,  # most apps have none
+        defer_build=True,  # most apps do not use them
     )
 
     @model_validator(mode="wrap")
@@ -76,7 +76,7 @@ class SubpromptConfig(_Form):
 
     By default the answer includes its text, its calls and their errors. `init_user_message_property` names the argument
     that is its user message, `init_attachments_property` the argument with paths of files of the thread.
-    `requires_approval` is that of `Tool`.
+    `requires_approval` is as in `Tool`.
     """
 
     name: Name
@@ -85,7 +85,7 @@ class SubpromptConfig(_Form):
     include_errors: bool = True
     init_user_message_property: Name | None = None
     init_attachments_property: Name | None = None
-    requires_approval: Any = None  # a `Requirement`, or its JSON; read by `requirement`
+    requires_approval: Any = None  # a `Requirement`, or its JSON; parsed by `requirement`
 
     @field_validator("requires_approval")
     @classmethod
@@ -94,10 +94,10 @@ class SubpromptConfig(_Form):
 
 
 class Immediate(_Form):
-    """A child for each group of values (S0 §5): `name_env` gives its name, `description_env` its first message.
+    """A child for each group of values (S0 §5): `name_env` provides its name, `description_env` its first message.
 
     `scoped_env` are names of values that each child gets for itself: `NAME`, or `NAME_<suffix>` with the same suffix
-    for all of them. Only those designated as name or description are ever shown to a model.
+    for all names. Only the values of `name_env` and `description_env` are ever shown to a model.
     """
 
     _rules: ClassVar[str] = "true, false or an object"
@@ -112,16 +112,16 @@ class Immediate(_Form):
 
     @property
     def related(self) -> tuple[str, ...]:
-        """The names of which each child has a value, all with the same suffix."""
+        """The names for which each child has a value, all with the same suffix."""
         return self.scoped_env or self.designated
 
 
 class Resumable(_Form):
     """A child that outlives its session (S0 §5).
 
-    `receives_messages` is the side that receives messages. `max_instances` limits the number of children at once, None
-    for no limit. `parent_communication`: `implicit` reports the end of each session to the parent, `explicit` only what
-    `state.notify_parent` sends.
+    `receives_messages` is the side that receives messages. `max_instances` limits the number of concurrent children;
+    None means no limit. `parent_communication`: `implicit` reports the end of each session to the parent, `explicit`
+    only reports what `state.notify_parent` sends.
     """
 
     _rules: ClassVar[str] = "false or an object"
@@ -133,11 +133,12 @@ class Resumable(_Form):
 class SubagentToolConfig(_Form):
     """An agent as a tool, which runs in a child thread (S0 §5).
 
-    With `blocking` the caller waits for its end; otherwise the caller continues and is notified by its inbox. The
-    `init_…` properties name the arguments for its first message, its files and its name. `immediate` runs it before
-    the first model step of the prompt; `optional` names a flag in the env: the tool is offered if it is `true`, `1` or
-    `yes`. Without `resumable` it is a direct call, which can have `requires_approval`. `tenvs` are the child's
-    tenvs, `pass_tenvs` names tenvs of the caller to pass; the child inherits none.
+    With `blocking` the caller waits until the child has finished. Otherwise the caller continues, and the child's
+    completion arrives in its inbox. The `init_…` properties name the arguments for its first message, its files and its
+    name. `immediate` runs it before the first model step of the prompt; `optional` names a flag in the env: the tool is
+    offered if the flag is `true`, `1` or `yes`. Without `resumable` it is a direct call, which can have
+    `requires_approval`. `tenvs` are the child's tenvs, `pass_tenvs` names tenvs of the caller to pass; the child
+    inherits none.
     """
 
     name: Name
@@ -148,7 +149,7 @@ class SubagentToolConfig(_Form):
     immediate: bool | Immediate = False
     optional: Name | None = None
     resumable: Literal[False] | Resumable = False
-    requires_approval: Any = None  # a `Requirement`, or its JSON; read by `requirement`
+    requires_approval: Any = None  # a `Requirement`, or its JSON; parsed by `requirement`
 
     tenvs: dict[TenvName, JsonValue] = Field(
         default_factory=dict[str, JsonValue], max_length=MOST_NAMES, repr=False
@@ -176,7 +177,7 @@ class SubagentToolConfig(_Form):
 
     @property
     def always_immediate(self) -> bool:
-        """Return whether it runs immediately, independently of flags in the env."""
+        """Return whether it runs immediately, regardless of flags in the env."""
         return self.immediate is True and self.optional is None
 
 
@@ -187,7 +188,7 @@ class AgentTool:
     `agent` is a `tw.Agent`, `description` tells the model when to call it, `config` configures the call.
     """
 
-    agent: Any  # an `Agent`, which belongs to the layer above
+    agent: Any  # an `Agent`, defined in a higher module
     description: str
     config: SubagentToolConfig
 
@@ -208,7 +209,7 @@ class PromptCall:
 class AgentCall:
     """Relation of a tool of the kind `agent` to a child thread of the agent with that id, described by `about`.
 
-    `validator` validates its arguments; None for an agent whose prompt requires only a message.
+    `validator` validates its arguments. It is None for an agent whose prompt requires only a message.
     """
 
     config: SubagentToolConfig
@@ -231,7 +232,7 @@ class Handoff:
 
 @value
 class Lifecycle:
-    """Relation of the built-in tools for resumable agents: `create` an instance, or `message` one."""
+    """Relation of the built-in tools for resumable agents: `create` an instance, or `message` an existing one."""
 
     verb: Literal["create", "message"]
     relations: tuple[AgentCall, ...]

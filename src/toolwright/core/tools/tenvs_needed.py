@@ -24,7 +24,7 @@ _MISSING = "is missing"
 class MissingTenvs:
     """The errors of a thread's tenvs: required names that are missing, and values of a wrong type.
 
-    `invalid` are pairs of a name and a message without values. `faults` are the same with whole paths.
+    `invalid` are pairs of a name and a message without values. `faults` are the same errors with full paths.
     """
 
     missing: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class MissingTenvs:
 
 
 def missing_tenvs(what: str, missing: MissingTenvs) -> TenvsRequired:
-    """Return the error that `what` needs tenvs, with all missing and invalid ones (S2 §9.3)."""
+    """Return the error that `what` requires tenvs, with all missing and invalid tenvs (S2 §9.3)."""
     return TenvsRequired(
         sentence(f"{what}, its tenvs are not what its tools need: {missing}"),
         [*missing.missing],
@@ -56,7 +56,7 @@ def missing_tenvs(what: str, missing: MissingTenvs) -> TenvsRequired:
 
 
 class Needs:
-    """The tenvs that one tool declares, read from its model. Raises `DefinitionError` for an invalid model.
+    """The tenvs that one tool declares, from its model. Raises `DefinitionError` for an invalid model.
 
     `schema` is the JSON Schema of the model, `names` and `secrets` are names as in JSON.
     """
@@ -81,7 +81,7 @@ class Needs:
     def read(self, values: Mapping[str, JSON] | Tenvs) -> dict[str, object] | MissingTenvs:
         """Return the declared names with their values, built by the model, or their errors.
 
-        A missing optional name has its default. Names are as in JSON and as in Python.
+        A missing optional name gets its default. Names are included both as in JSON and as in Python.
         """
         built = self.build(values)
         return built if isinstance(built, MissingTenvs) else self.by_both_names(built)
@@ -95,13 +95,13 @@ class Needs:
             return _missing_or_invalid(error.faults)
         try:
             return build_model(self._builder, validated)
-        except InvalidArguments as error:  # a validator of the user's own may repeat the value in any form
+        except InvalidArguments as error:  # the message of a custom validator can contain the value
             return _missing_or_invalid(
                 [FieldError(each.path[:1], "is not accepted") for each in error.faults]
             )
 
     def by_both_names(self, built: object) -> dict[str, object]:
-        """Return the fields of the instance by their names in Python and in JSON."""
+        """Return the instance's fields by name, both in Python and in JSON spelling."""
         by_both_names = {name: getattr(built, name) for name in self._fields.values()}
         return by_both_names | {key: by_both_names[name] for key, name in self._fields.items()}
 

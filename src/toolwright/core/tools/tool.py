@@ -37,14 +37,14 @@ _FRAMEWORKS: Mapping[Framework, tuple[str, str]] = {
     "openai_agents": ("the OpenAI Agents SDK", "openai-agents"),
     "langchain": ("LangChain", "langchain"),
 }
-"""Display names, and the extras that install their requirements."""
+"""Display names, and the extras that install the required packages."""
 
 
 def adapter(framework: Framework, function: Literal["native_tools", "tool_of"]) -> Callable[..., Any]:
-    """Return a function of the framework's adapter, imported by name: the core depends on no adapter.
+    """Return a function of the framework's adapter, imported by name: the core does not depend on adapters.
 
-    `native_tools(toolset, state)` are the framework's tools that call ours, `tool_of(native, …)` is our tool that calls
-    theirs. Raises `MissingExtra`.
+    `native_tools(toolset, state)` returns the framework's tools that call ours. `tool_of(native, …)` returns our tool
+    that calls the framework's. Raises `MissingExtra`.
     """
     try:
         return getattr(import_module(f"toolwright.adapters.frameworks.{framework}"), function)
@@ -84,9 +84,9 @@ _WAITING: frozenset[Kind] = frozenset({"external", "space"})
 _SHOWN: frozenset[Kind] = frozenset({"gateway", "external", "space"})
 _CONFIGURED: frozenset[Kind] = frozenset({"gateway", "external", "space", "internal"})
 _NAMED_ELSEWHERE: frozenset[Kind] = frozenset({*_CONFIGURED, "mcp"})
-_LONGEST = 1e9  # seconds, some thirty years: a deadline that a date can still hold
-_BY_KIND = float("nan")  # known by its identity: any other NaN is refused
-_SHOWN_BY_KIND = cast("bool", object())  # the same
+_LONGEST = 1e9  # seconds, about thirty years: a deadline that a date can represent
+_BY_KIND = float("nan")  # compared by identity; any other NaN is rejected
+_SHOWN_BY_KIND = cast("bool", object())  # likewise
 _CONFORMING = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -112,12 +112,12 @@ class Tool:
         timeout: Seconds after which a call fails, at most 10**9; None for no limit, which `external` and `space` tools
             must not have (S3). Default, by kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
             `mcp`, None for the others.
-        grace: Seconds that the function may continue after its run was cancelled. Default: None, which is 0, or 5 for a
-            call that has read the abort signal.
+        grace: Seconds that the function may continue after its run was cancelled. Default: None, which means 0, or 5
+            for a call that has read the abort signal.
         visible: Whether calls are shown in the active space. Default, by kind (D10): True for `gateway`, `external` and
             `space`. A `space` tool must be visible.
-        is_async: Whether the run continues without waiting for a result from outside. Default: False.
-        expires_in: Seconds for which a result from outside is accepted, at most 10**9. Default: None, no limit.
+        is_async: Whether the run continues without waiting for an external result. Default: False.
+        expires_in: Seconds for which an external result is accepted, at most 10**9. Default: None, no limit.
         execution: The HTTP request that executes the calls, unless the kind is `"internal"` (D8). Default: None.
         read_only: Whether calls change nothing. An interrupted call is repeated (D14), and several can run at once.
             Default: False.
@@ -128,8 +128,8 @@ class Tool:
         variables: Variables that must have values before a call starts (S0 §3). Default: none.
         relation: What a `"prompt"`, `"agent"` or `"mcp"` tool calls. Set by the runtime.
         meta: Meta-properties of a schema tool, which are removed from `parameters` (S1). Default: None.
-        requires_approval: Which calls wait for a person before they start: True (all), a function of the arguments, or
-            an `Approval`. Default: None, no calls.
+        requires_approval: Calls that wait for a person's approval before they start: True (all), a function of the
+            arguments, or an `Approval`. Default: None, no calls.
         signature: The handler's signature, if `tw.tool` made the tool. Any other handler is called as
             `handler(state, arguments)`.
         validator: Validates the arguments of calls. Set by default from `parameters`.
@@ -209,10 +209,10 @@ class Tool:
 
     @classmethod
     def from_schema(cls, name: str, schema: object) -> "Tool":
-        """Return the tool of a JSON Schema (S1 "Schema as interface"): `latent`, or `delegate` if it names one.
+        """Return the tool of a JSON Schema (S1 "Schema as interface"): `latent`, or `delegate` if it names a delegate.
 
-        Raises `InvalidConfiguration` with the path of every error, `DefinitionError` for an invalid name. Nothing is
-        fetched, and the schema is not changed.
+        Raises `InvalidConfiguration` with the path of every error, `DefinitionError` for an invalid name. Makes no
+        requests and does not change the schema.
         """
         return cls(**read_schema_tool(name, schema))
 
@@ -220,28 +220,27 @@ class Tool:
     def from_pydantic_ai(cls, native: object, *, deps: object = None) -> "Tool":
         """Return a tool that calls a `pydantic_ai.Tool`, whose context has these `deps` and the call's id.
 
-        Its arguments are validated by its schema, then by itself; `ModelRetry` and `ToolFailed` are error results, the
-        bytes that it returns are attachments. Raises `DefinitionError`, `MissingExtra`.
+        Arguments are validated by its schema, then by the tool itself. `ModelRetry` and `ToolFailed` become error
+        results; returned bytes become attachments. Raises `DefinitionError`, `MissingExtra`.
         """
         return adapter("pydantic_ai", "tool_of")(native, deps)
 
     @classmethod
     def from_langchain(cls, native: object) -> "Tool":
-        """Return a tool that calls LangChain's `BaseTool`; its errors are error results. Raises as
-        `from_pydantic_ai`."""
+        """Return a tool that calls a LangChain `BaseTool`; errors are error results. Raises like `from_pydantic_ai`."""
         return adapter("langchain", "tool_of")(native)
 
     @classmethod
     def from_openai_agents(cls, native: object, *, context: object = None) -> "Tool":
         """Return a tool that calls a `FunctionTool` of the OpenAI Agents SDK, whose run context has this `context`.
 
-        Its arguments are validated by its schema, then by itself. Raises as `from_pydantic_ai`.
+        Arguments are validated by its schema, then by the tool itself. Raises like `from_pydantic_ai`.
         """
         return adapter("openai_agents", "tool_of")(native, context)
 
     @property
     def latent(self) -> bool:
-        """Return whether the model itself executes the calls, so that it is asked for their output (D17)."""
+        """Return whether the model itself executes the calls, that is, provides their output (D17)."""
         return self.kind == "latent" and self.meta is not None and self.meta.activity is None
 
     @property
@@ -253,7 +252,7 @@ class Tool:
     def repeatable(self) -> bool:
         """Return whether an interrupted call can be repeated (D14).
 
-        Calls that run in a child or a prompt continue by themselves.
+        Calls that run in a child or a prompt continue without being repeated.
         """
         continues = self.kind == "delegate" or (self.relation is not None and self.kind != "mcp")
         return self.read_only or self.idempotent or continues
@@ -262,7 +261,7 @@ class Tool:
         """Return the kind that executes a call with these arguments (JSON text), which can choose a delegate."""
         if self.meta is None or "_delegate" not in self.meta.choices:
             return self.kind
-        if "_delegate" not in arguments and "\\" not in arguments:  # an escape could spell the name
+        if "_delegate" not in arguments and "\\" not in arguments:  # the name could be escaped
             return self.kind
         try:
             written: JSON = from_json(arguments)
@@ -272,7 +271,7 @@ class Tool:
 
     @property
     def delegated(self) -> "Tool":
-        """The tool for a call that chooses its delegate."""
+        """The tool for a call that chooses its delegate itself."""
         delegated = copy(self)
         for name, each in {
             "kind": "delegate",
@@ -284,7 +283,7 @@ class Tool:
         return delegated
 
     def same_as(self, other: "Tool") -> bool:
-        """Return whether both tools have the same declaration, for example because they are made from one function."""
+        """Return whether both tools have the same declaration, for example if they are made from one function."""
         return self is other or all(getattr(self, each) == getattr(other, each) for each in _DECLARED)
 
     @property
@@ -339,7 +338,7 @@ def _check(tool: Tool) -> None:
 
 
 def _check_parameters(tool: Tool) -> None:
-    """Raise `DefinitionError` unless the parameters can be an object, as arguments always are."""
+    """Raise `DefinitionError` unless the parameters accept an object, because arguments always are one."""
     if not isinstance(tool.parameters, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise DefinitionError(
             f"Tool {tool.name!r}: its parameters must be a JSON Schema as a dict, not "
@@ -353,7 +352,7 @@ def _check_parameters(tool: Tool) -> None:
 
 
 def _check_delivery(tool: Tool) -> None:
-    """Raise `DefinitionError` for fields about the delivery of results that do not fit the kind."""
+    """Raise `DefinitionError` if fields about the delivery of results do not fit the kind."""
     what = f"Tool {tool.name!r} of the kind {tool.kind!r}"
     if tool.kind not in _CONFIGURED and (tool.execution is not None or tool.is_async or tool.expires_in):
         raise DefinitionError(
@@ -372,7 +371,7 @@ def _check_delivery(tool: Tool) -> None:
 
 
 def _variables(tool: Tool) -> tuple[Variable, ...]:
-    """Return the declared variables, and those in the URL and the headers of an HTTP tool (D13)."""
+    """Return the declared variables and the variables in the URL and the headers of an HTTP tool (D13)."""
     declared_variables(f"Tool {tool.name!r}", tool.variables)
     declared = {each.name for each in tool.variables}
     in_request = () if tool.execution is None else tool.execution.variables
@@ -407,7 +406,7 @@ def _is_duration(timeout: object) -> bool:
 
 @functools.cache
 def _warn_name(name: str) -> None:
-    """Warn once for each name that a provider could reject."""
+    """Warn once for each name that some providers reject."""
     warnings.warn(
         f"The tool name {name!r} is not of the form [a-z][a-z0-9_]{{0,63}}; it works, but a provider "
         "that refuses it gets an alias.",

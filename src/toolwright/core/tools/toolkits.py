@@ -1,4 +1,4 @@
-"""The built-in toolkits and their tools' names, which no other tool may have (D7, D11)."""
+"""The built-in toolkits and the reserved names of their tools (D7, D11)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -27,11 +27,11 @@ TOOLKITS: Mapping[str, tuple[str, ...]] = {
 }
 CONFIGURED: tuple[str, ...] = (SPACES, MIND)
 ALTERNATIVE_TOOLKITS: tuple[str, ...] = (CHANNELS, MEMORY)
-"""Toolkits of an agent configured as JSON: the default, and the alternative."""
+"""The default toolkits of an agent configured as JSON, and the alternative to them."""
 
 
 def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the toolkits of an agent configured as JSON with these names, or None if it mixes both sets."""
+    """Return the toolkits of an agent configured as JSON with these names, or None if it mixes the two groups."""
     names = {*toolkits}
     if names <= {*CONFIGURED}:
         return CONFIGURED
@@ -39,7 +39,7 @@ def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def toolkits_error(toolkits: Sequence[str]) -> str | None:
-    """Return the error of an agent's toolkits, as the end of a sentence without its full stop, or None."""
+    """Return the error of an agent's toolkits, as the end of a sentence without a full stop, or None."""
     unknown = [name for name in toolkits if name not in TOOLKITS]
     if unknown:
         return f"names {unknown[0]!r}, which is no toolkit: there are {', '.join(map(repr, TOOLKITS))}"
@@ -49,5 +49,5 @@ def toolkits_error(toolkits: Sequence[str]) -> str | None:
 
 
 def reserved(toolkits: Iterable[str]) -> frozenset[str]:
-    """Return the names of the tools in these toolkits, and of the tools that every agent can get."""
+    """Return the names of the tools in these toolkits, and of the tools that every agent can have."""
     return frozenset([READ_RESULT, *[name for kit in toolkits for name in TOOLKITS[kit]]])

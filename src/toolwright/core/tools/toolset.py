@@ -46,7 +46,7 @@ class RenamedTool:
     names: PropertyNames | None
 
     def arguments(self, args: RawArguments) -> RawArguments:
-        """Return the arguments under the names of the tool's own schema. Invalid JSON is returned unchanged."""
+        """Return the arguments with the names of the tool's own schema. Invalid JSON is returned unchanged."""
         if self.names is None:
             return args
         if isinstance(args, bytes):
@@ -61,7 +61,7 @@ class RenamedTool:
             return args  # validation reports the error
 
     def result(self, result: ToolResult) -> ToolResult:
-        """Return the result, with errors of arguments under the names sent to the model."""
+        """Return the result, with argument errors under the names that were sent to the model."""
         if self.names is None or result.error is None or result.error_code != "invalid_arguments":
             return result
         return changed(result, error=self.names.with_model_names(result.error))
@@ -70,9 +70,8 @@ class RenamedTool:
 class Toolset:
     """Tools by name, in order. Raises `DefinitionError` if two share a name (D18).
 
-    Plain functions are accepted as by `tool`.
-    `executors` execute kinds other than `function`, `internal` and `latent` when the tools are called outside a
-    run; that of `gateway` has every call over HTTP.
+    Plain functions are converted as by `tool`. `executors` execute kinds other than `function`, `internal` and `latent`
+    when the tools are called outside a run. The executor of `gateway` executes all HTTP calls.
     """
 
     def __init__(
@@ -98,14 +97,14 @@ class Toolset:
 
     @cached_property
     def model_definitions(self) -> tuple[ToolDefinition, ...]:
-        """The tools for a model adapter; the same object each time."""
+        """The tools for a model adapter; returns the same object each time."""
         return tuple(tool.definition for tool in self)
 
     def definitions(self, format: Format = "openai", *, provider: Provider | None = None) -> list[JSONObject]:
         """Return the tools in the format of OpenAI's chat completions, Anthropic's messages or MCP, as a new list.
 
-        With a `provider` each tool is sent in a form that it accepts; tools without such a form are omitted (`faults`),
-        and `call` accepts the names that were sent to the model.
+        With a `provider` each tool is sent in a form that the provider accepts. Tools without such a form are omitted
+        (see `faults`), and `call` accepts the names that were sent to the model.
         """
         if not isinstance(format, str) or format not in _FORMS:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise DefinitionError(
@@ -123,7 +122,7 @@ class Toolset:
         return [form for form in forms if isinstance(form, ToolError)]
 
     def renamed(self, name: str) -> RenamedTool | None:
-        """Return the tool for a name that `definitions` sent to a model, or None if it is the tool's own name."""
+        """Return the tool for a renamed tool's name as sent to a model, or None for a tool's own name."""
         return self._renamed.get(name)
 
     def _forms(self, provider: Provider | None) -> Iterator[ProviderForm]:
@@ -149,8 +148,8 @@ class Toolset:
     async def call(self, name: str, args: RawArguments, state: ThreadState | None = None) -> ToolResult:
         """Call a tool by name with JSON text or an object.
 
-        A failure of the tool, also invalid arguments, an unknown name or missing variables, is an error result and
-        never raised. Without a state the handler gets one in memory.
+        A failure of the tool, including invalid arguments, an unknown name or missing variables, is returned as an
+        error result and never raised. Without a state the handler gets an in-memory state.
         """
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             return ToolResult.fail(
@@ -186,7 +185,7 @@ class Toolset:
     async def _call_renamed(
         self, renamed_tool: RenamedTool, args: RawArguments, state: ThreadState | None
     ) -> ToolResult:
-        own_tool = self._with([self[renamed_tool.name]])  # which knows the tool by its own name alone
+        own_tool = self._with([self[renamed_tool.name]])  # a toolset that only knows the tool's own name
         return renamed_tool.result(
             await own_tool.call(renamed_tool.name, renamed_tool.arguments(args), state)
         )
@@ -200,15 +199,15 @@ class Toolset:
         return self._with(tool for tool in self if predicate(tool))
 
     def prefixed(self, text: str) -> "Toolset":
-        """Return the tools under names that begin with `text`."""
+        """Return the tools with `text` prepended to their names."""
         check_kind("What tools are prefixed with", text, str, "text")
         return self._with(changed(tool, name=text + tool.name) for tool in self)
 
     def for_pydantic_ai(self, state: ThreadState | None = None) -> list[Any]:
         """Return the tools as `pydantic_ai.Tool`s: `Agent(…, tools=toolset.for_pydantic_ai())`.
 
-        Arguments are validated and calls executed as by `call`, with that `state`, here and in the following methods. A
-        failure is an error that the model reads; images are sent to it. Raises `MissingExtra`.
+        Here and in the following methods, arguments are validated and calls executed as by `call`, with that `state`. A
+        failure becomes an error that the model reads; images are sent to the model. Raises `MissingExtra`.
         """
         return adapter("pydantic_ai", "native_tools")(self, state)
 
@@ -217,7 +216,7 @@ class Toolset:
         return adapter("openai_agents", "native_tools")(self, state)
 
     def for_langchain(self, state: ThreadState | None = None) -> list[Any]:
-        """Return the tools as LangChain's `StructuredTool`s, for LangGraph too; a message's artifact is our result."""
+        """Return the tools as LangChain `StructuredTool`s, also for LangGraph; a message's artifact is our result."""
         return adapter("langchain", "native_tools")(self, state)
 
     def requiring_approval(
@@ -225,8 +224,8 @@ class Toolset:
     ) -> "Toolset":
         """Return a copy of the toolset in which the tools selected by `predicate` (default: all) require approval.
 
-        `approval` gives the condition and the terms, as `requires_approval` of a tool does: a function receives the
-        call's arguments. It replaces the tool's own.
+        `approval` has the same values as a tool's `requires_approval`: a function receives the call's arguments. It
+        replaces the tool's own requirement.
         """
         chosen = self if predicate is None else self.filtered(predicate)
         return self._with(
@@ -234,7 +233,7 @@ class Toolset:
         )
 
     def close(self) -> None:
-        """End the threads of sync functions."""
+        """Shut down the threads of sync functions."""
         executor = self._executors["function"]
         if isinstance(executor, FunctionExecutor):
             executor.close()
@@ -268,7 +267,7 @@ class Toolset:
 
 
 def _check_provider(provider: object) -> Provider:
-    """Return the provider, if there is one of that name."""
+    """Return the provider. Raises `DefinitionError` if it is unknown."""
     for each in get_args(Provider):
         if each == provider:
             return each

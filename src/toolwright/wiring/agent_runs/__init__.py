@@ -1,1 +1,1 @@
-"""Runs of agents from beginning to end: `tw.run`, `tw.run_sync`, `tw.stream`."""
+"""Complete runs of agents: `tw.run`, `tw.run_sync`, `tw.stream`."""

@@ -63,7 +63,7 @@ def check_approve(approve: object) -> None:
 async def ask_approval(approve: Approve, call: CallWaiting) -> JSON:
     """Call `approve` with a call that waits for an approval, in a thread if it is not async; return its answer.
 
-    Raises what it raises, and `InvalidRequest` if its answer has the wrong form.
+    Exceptions of `approve` are raised. Raises `InvalidRequest` if the answer has the wrong form.
     """
     if inspect.iscoroutinefunction(approve):
         answer = await approve(call)
@@ -74,7 +74,7 @@ async def ask_approval(approve: Approve, call: CallWaiting) -> JSON:
 
 
 async def first_done(*works: Coroutine[Any, Any, object]) -> None:
-    """Wait until the first of them has ended, and cancel the others. Raises the error of the first."""
+    """Wait until the first coroutine has ended, and cancel the others. Raises the error of the first."""
     tasks = [asyncio.ensure_future(each) for each in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -127,8 +127,8 @@ class AgentStream:
         self._runtime: Runtime | None = None
         self._result: RunResult | None = None
         self._is_sync = False
-        self._reported: set[tuple[str, str]] = set()  # calls and reasons of which the reader has an event
-        self._runs_below: dict[str, str] = {}  # runs of calls that children of the run wait for
+        self._reported: set[tuple[str, str]] = set()  # reported calls, each with its reason
+        self._runs_below: dict[str, str] = {}  # runs of children, by the calls that wait for them
         self.thread_id = ""
         self.run_id = ""
 
@@ -156,9 +156,9 @@ class AgentStream:
     async def __aiter__(self) -> AsyncGenerator[RunEvent]:
         """Yield the events of the run, from its beginning; the last one is `RunDone`.
 
-        Raises `RunFailed` after the last event if the run has failed or was cancelled. Raises `InvalidRequest` if,
-        in memory, the run waits for an answer or values that no other process can provide: a call whose
-        `CallWaiting` was left without an answer, or missing variables.
+        Raises `RunFailed` after the last event if the run has failed or was cancelled. With the journal in memory,
+        raises `InvalidRequest` if the run waits for input that no other process can provide: the answer to a
+        `CallWaiting` that was not answered, or missing variables.
         """
         async with aclosing(self._events()) as events:
             async for event in events:
@@ -170,9 +170,9 @@ class AgentStream:
         _succeeded(await self.result())
 
     def __iter__(self) -> Iterator[RunEvent]:
-        """Yield all events in code that is not async, without a block: `for event in tw.stream(agent, "…")`.
+        """Yield all events in sync code, without a block: `for event in tw.stream(agent, "…")`.
 
-        The agent works in the thread that `run_sync` uses. Raises as `async for` does.
+        The agent runs in the thread that `run_sync` uses. Raises the same errors as `async for`.
         """
         self._is_sync = True
         return _BACKGROUND.iterate(self._whole())
@@ -183,7 +183,7 @@ class AgentStream:
                 yield event
 
     async def _events(self) -> AsyncGenerator[RunEvent]:
-        """Yield the run's events, each wait of a call once."""
+        """Yield the run's events, each wait of a call only once."""
         async with aclosing(self._open.runs.stream(self.run_id)) as recorded:
             events = self._with_waits(recorded) if self._is_watched else recorded
             async with aclosing(events):
@@ -195,7 +195,7 @@ class AgentStream:
                         yield event
 
     async def _with_waits(self, events: AsyncGenerator[RunEvent]) -> AsyncGenerator[RunEvent]:
-        """Yield the events; report what only a run below waits for, then have it answered or raise."""
+        """Yield the events. Waits that only a child's run reports are reported too, then answered or raised."""
         event: asyncio.Future[RunEvent | None] | None = None
         wait: asyncio.Future[OpenWait | None] | None = None
         try:
@@ -214,25 +214,25 @@ class AgentStream:
                     yield reported
                 else:
                     await self._answer(open_wait)
-                wait.cancel()  # what it has found may have been answered meanwhile: look again
+                wait.cancel()  # the wait can have been answered in the meantime: look again
                 wait = None
         finally:
             await _cancelled(*[each for each in (event, wait) if each is not None])
 
     def _report(self, wait: OpenWait) -> CallWaiting | None:
-        """Return the event of a call that waits, or None if it was reported before or no call waits."""
+        """Return the event of a waiting call, or None if it was reported before or no call waits."""
         if wait.call is None or (wait.call.id, wait.reason) in self._reported:
             return None
         self._runs_below[wait.call.id] = wait.run_id
         return CallWaiting(wait.call.id, wait.call.name, arguments_json(wait.call.arguments), wait.reason)
 
     async def _next_wait(self) -> OpenWait | None:
-        """Return the next wait that has to be answered here, or None once the run is over."""
+        """Return the next wait that has to be answered here, or None once the run has finished."""
         _, wait = await self._open.runs.wait_for_input(self.run_id, self._can_others_answer)
         return wait
 
     def _can_others_answer(self, wait: OpenWait) -> bool:
-        """Return whether other processes can answer: on a database, all but approvals that `approve` gives."""
+        """Return whether other processes can answer: on a database, everything but approvals given by `approve`."""
         return not self._is_in_memory and not (self._order.approve and wait.reason == _APPROVAL)
 
     async def _answer(self, wait: OpenWait) -> None:
@@ -265,7 +265,7 @@ class AgentStream:
         return _succeeded(self._result)
 
     async def _with_files(self, result: RunResult) -> RunResult:
-        """Return the result with the bytes of its files, if the journal that has them is in memory."""
+        """Return the result with the bytes of its files if the journal is in memory."""
         paths = {ref.path for message in result.messages for ref in message.attachments}
         if not paths or not self._is_in_memory:
             return result
@@ -276,7 +276,7 @@ class AgentStream:
         return changed(result, files=files)
 
     async def finished(self) -> RunResult:
-        """Return the result, without reading the events. Raises as `async for` does."""
+        """Return the result without reading the events. Raises the same errors as `async for`."""
         while self._is_watched and (wait := await self._next_wait()) is not None:
             await self._answer(wait)
         return await self.result()
@@ -284,8 +284,8 @@ class AgentStream:
     def submit(self, call_id: str, result: JSON | ToolResult) -> Awaitable[None]:
         """Submit the result of a waiting call, such as an answer or an approval.
 
-        Await it in async code; in a plain `for` it has happened when it returns. Raises `NotFound`, `CallResolved`,
-        `CallExpired`, `CallCancelled`, `InvalidRequest`; then nothing has changed.
+        Await it in async code; in a plain `for` loop the result is submitted when it returns. Raises `NotFound`,
+        `CallResolved`, `CallExpired`, `CallCancelled`, `InvalidRequest`; in that case nothing has changed.
         """
         runtime, run_id = self._open, self._runs_below.get(call_id, self.run_id)
         if not self._is_sync:
@@ -323,10 +323,9 @@ def stream(
 ) -> AgentStream:
     """Run an agent and follow it: `async with tw.stream(agent, "…") as stream: async for event in stream`.
 
-    Sync code iterates over it without a block: `for event in tw.stream(agent, "…")`. The arguments are
-    those of `run`. Calls that wait are answered by `approve`, or in the loop with `stream.submit`: in memory an
-    unanswered call ends the stream with `InvalidRequest`. A failed run raises `RunFailed` after its
-    last event.
+    Sync code iterates over it without a block: `for event in tw.stream(agent, "…")`. Takes the arguments of `run`.
+    Calls that wait are answered by `approve`, or in the loop with `stream.submit`. With the journal in memory, an
+    unanswered call ends the stream with `InvalidRequest`. A failed run raises `RunFailed` after its last event.
     """
     check_approve(approve)
     values = {
@@ -371,16 +370,15 @@ async def run(
 ) -> RunResult:
     """Send an agent a message and wait for the result: `(await tw.run(agent, "…")).output`.
 
-    The conversation is new, or continues `thread`, the `thread_id` of an earlier result. Without `database_url` or
-    `settings` the journal is in memory, as long as the agent and the event loop exist. `app` has the other agents
-    that the agent calls; with it, the agent can be given by name. `model` replaces the agent's own. `user_id`,
-    `env` and `tenvs` are set on a new thread. `approve` gets each call that waits for an approval (a
-    `CallWaiting`), in a thread unless it is async, and returns true, false, or `{approved, args?, reason?}`.
+    Starts a new conversation, or continues `thread`, the `thread_id` of an earlier result. Without `database_url` or
+    `settings` the journal is in memory, as long as the agent and the event loop exist. `app` has the other agents that
+    the agent calls; with it, the agent can be given by name. `model` overrides the agent's model. `user_id`, `env` and
+    `tenvs` are set on a new thread. `approve` is called with each call that waits for an approval (a `CallWaiting`), in
+    a thread unless it is async, and returns True, False, or `{approved, args?, reason?}`.
 
-    Raises `InvalidRequest` if the run, with its journal in memory, waits for an approval or for values that cannot
-    arrive; the run is cancelled. Raises `RunFailed` if the run failed or was cancelled, and `TimeoutError` if it
-    has not ended within `timeout` seconds. On a timeout, or if the awaiting task is cancelled, the run is
-    cancelled.
+    Raises `InvalidRequest` if a run with its journal in memory waits for an approval or values that cannot arrive; the
+    run is cancelled. Raises `RunFailed` if the run failed or was cancelled, `TimeoutError` if it has not finished
+    within `timeout` seconds. The run is cancelled on a timeout, or if the awaiting task is cancelled.
     """
     running = stream(
         agent,
@@ -403,7 +401,7 @@ async def run(
         async with limit, running:
             return await running.finished()
     except TimeoutError as error:
-        if not limit.expired():  # that of `approve`
+        if not limit.expired():  # the timeout of `approve`
             raise
         raise TimeoutError(f"The run did not finish within {timeout} seconds and was cancelled.") from error
 
@@ -416,17 +414,17 @@ def _called_like(
 
 
 @_called_like(run)
-def run_sync(agent: Agent | str, content: str, **options: Any) -> RunResult:  # those of `run`
-    """Run an agent from sync code, also where an event loop is running, as in a notebook. Takes the arguments of
-    `run`.
+def run_sync(agent: Agent | str, content: str, **options: Any) -> RunResult:  # as `run`
+    """Run an agent from sync code, even if an event loop is running, as in a notebook.
 
-    The agent's tools run in a separate thread, whose event loop all calls of `run_sync` share.
+    Takes the arguments of `run`. The agent's tools run in a separate thread, whose event loop all calls of `run_sync`
+    share.
     """
     return _BACKGROUND.wait(partial(run, agent, content, **options))
 
 
 def _unanswered(wait: OpenWait) -> str:
-    """Return the error of a run that waits for input that no one can provide."""
+    """Return the error message of a run that waits for input that no one can provide."""
     if wait.call is None:
         return f"The run waits for missing variables. Pass env={{…}} with {', '.join(wait.missing)}."
     if wait.reason == _APPROVAL:
@@ -442,14 +440,14 @@ async def _submitted(runtime: Runtime, run_id: str, call_id: str, result: JSON |
 
 
 async def _cancelled(*tasks: "asyncio.Future[Any]") -> None:
-    """Cancel the tasks and wait for their end."""
+    """Cancel the tasks and wait until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Done:
-    """Awaitable of something that has happened."""
+    """Awaitable that is already done."""
 
     def __await__(self) -> Generator[None]:
         return
@@ -457,7 +455,7 @@ class _Done:
 
 
 async def _thread(runtime: Runtime, order: _Order) -> str:
-    """Return the thread of the run, which is created if none is given."""
+    """Return the thread of the run; create it if none is given."""
     if order.thread_id is None:
         return (await runtime.threads.create(order.agent, **order.values)).id
     thread = await runtime.threads.get(order.thread_id)
@@ -481,7 +479,7 @@ def _owner(agent: object, app: object) -> Owner:
 
 
 def _settings(database_url: str | None, settings: Settings | None) -> Settings:
-    """Return the given settings, or the environment's with the journal in memory."""
+    """Return the given settings, or the environment's settings with the journal in memory."""
     if not isinstance(settings, Settings | NoneType):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise DefinitionError(f"settings= must be toolwright.Settings, not {brief_value(settings)}.")
     if settings is None:
@@ -494,7 +492,7 @@ def _settings(database_url: str | None, settings: Settings | None) -> Settings:
 
 @lru_cache(maxsize=16)
 def _environment_settings(database_url: str, variables: frozenset[tuple[str, str]]) -> Settings:
-    """Return the settings of an environment with these variables: reading one takes longer than a run in memory."""
+    """Return the settings of an environment with these variables. Cached: parsing takes longer than a run in memory."""
     return Settings(database_url=database_url)
 
 

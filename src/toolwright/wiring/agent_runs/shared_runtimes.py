@@ -19,12 +19,12 @@ from toolwright.wiring.settings import MEMORY, Settings
 
 T = TypeVar("T")
 CANCEL_PATIENCE = 15.0  # seconds; a cancelled run ends within ten
-WATCHED = 0.1  # seconds between looks at whether the task that waits has been cancelled
+WATCHED = 0.1  # seconds between checks whether the waiting task was cancelled
 _END = object()
 
 
 class BackgroundLoop:
-    """An event loop in a thread of its own, started when it is first needed."""
+    """An event loop in a separate thread, started on first use."""
 
     def __init__(self) -> None:
         self._starting = threading.Lock()
@@ -32,7 +32,7 @@ class BackgroundLoop:
         self._thread: threading.Thread | None = None
 
     def wait(self, make: Callable[[], Awaitable[T]], context: Context | None = None) -> T:
-        """Return the coroutine's result. Ctrl-C cancels it, and is raised once it has ended."""
+        """Return the coroutine's result. Ctrl-C cancels it, and is raised after it has ended."""
         loop = self._running()
         over, tasks = threading.Event(), list[asyncio.Task[T]]()
         context = copy_context() if context is None else context
@@ -52,8 +52,8 @@ class BackgroundLoop:
         return tasks[0].result()
 
     def iterate(self, items: AsyncGenerator[T]) -> Generator[T]:
-        """Yield the generator's values, one by one; it is closed with the iteration."""
-        context = copy_context()  # one for all, in which the generator may keep its own
+        """Yield the generator's values one by one; it is closed at the end of the iteration."""
+        context = copy_context()  # shared by all steps, because the generator can set context variables
         try:
             while (item := self.wait(lambda: anext(items, _END), context)) is not _END:
                 yield item  # type: ignore[misc]  # not the end
@@ -66,9 +66,8 @@ class BackgroundLoop:
                 "run_sync cannot be called by async code that run_sync executes. Use `await tw.run(…)` there."
             )
         with self._starting:
-            if (
-                self._loop is None or self._thread is None or not self._thread.is_alive()
-            ):  # none yet, or a fork's
+            # none yet, or this is a forked process
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="toolwright-run-sync", daemon=True
@@ -78,7 +77,7 @@ class BackgroundLoop:
 
 
 def _wait_for(over: threading.Event) -> None:
-    """Wait; in a task of a running loop too, which `asyncio.run` cancels at Ctrl-C instead of raising it there."""
+    """Wait, also in a task of a running loop, which `asyncio.run` cancels at Ctrl-C instead of raising it there."""
     try:
         waiting = asyncio.current_task()
     except RuntimeError:  # no loop runs in this thread
@@ -96,13 +95,13 @@ async def _awaited(make: Callable[[], Awaitable[T]]) -> T:
     return await make()
 
 
-MOST_THREADS = 1_000  # of one journal in memory
-MOST_JOURNALS = 32  # in memory, of one agent or app in one event loop
-GRACE = 1.0  # seconds that calls in progress have to end once no caller waits for a run
+MOST_THREADS = 1_000  # maximum per in-memory journal
+MOST_JOURNALS = 32  # maximum in-memory journals per agent or app and event loop
+GRACE = 1.0  # seconds that calls in progress have to end after a run has lost its last caller
 Owner: TypeAlias = Agent | App
 Keep: TypeAlias = Callable[[str], Awaitable[None]]
 Mode: TypeAlias = tuple[int, object]
-"""The app and the model that a journal runs with. Users of another mode wait."""
+"""The app and the model that a journal runs with. Users of another mode have to wait."""
 
 _ENTERED: ContextVar[frozenset[int]] = ContextVar("entered", default=frozenset())
 
@@ -140,7 +139,7 @@ class _Seat:
     async def use(self, mode: Mode, app: App, settings: Settings) -> AsyncGenerator[Runtime]:
         """Yield the runtime of that app, shared by all users of the same mode. The last one closes it."""
         async with self._free:
-            # The outer run ends only after this tool: waiting for its mode to end would be a deadlock.
+            # The outer run only ends after this tool: waiting for the end of its mode would be a deadlock.
             if self._users and self._mode != mode and id(self) in _ENTERED.get():
                 raise InvalidRequest(
                     "A tool cannot run another agent or model on the journal of its own run. Pass both runs an app= "
@@ -153,7 +152,7 @@ class _Seat:
             yield await asyncio.shield(self._opened(app, settings))  # other users wait for the same future
         finally:
             _ENTERED.reset(token)
-            # Shielded: a user that is cancelled here would count as one forever, and the runtime would never close.
+            # Shielded: a user cancelled here would be counted forever, and the runtime would never close.
             await asyncio.shield(asyncio.ensure_future(self._leave()))
 
     def _opened(self, app: App, settings: Settings) -> "asyncio.Future[Runtime]":
@@ -167,7 +166,7 @@ class _Seat:
     async def _hold(
         self, app: App, settings: Settings, ready: "asyncio.Future[Runtime]", is_left: asyncio.Event
     ) -> None:
-        """Keep the runtime open, in a task of its own, because the user that opened it can be cancelled."""
+        """Keep the runtime open in a separate task, because the user that opened it can be cancelled."""
         try:
             async with app.runtime(settings, grace=GRACE, memory=self.memory) as runtime:
                 ready.set_result(runtime)
@@ -175,9 +174,7 @@ class _Seat:
         except BaseException as error:
             if ready.done():
                 raise
-            ready.set_exception(
-                error
-            )  # it belongs to the users, who wait for the runtime, and not to this task
+            ready.set_exception(error)  # raised to the users waiting for the runtime, not in this task
 
     async def _leave(self) -> None:
         async with self._free:
@@ -191,7 +188,7 @@ class _Seat:
 
 
 class _Loop:
-    """The journals of one event loop: by their URL, and in memory by who uses them."""
+    """The journals of one event loop: by URL, and in-memory journals by user."""
 
     def __init__(self) -> None:
         self.seats: dict[str, _Seat] = {}
@@ -200,7 +197,7 @@ class _Loop:
     async def seat(self, owner: Owner, url: str, model: object, thread_id: str | None) -> _Seat:
         """Return the shared runtime of the journal at that URL.
 
-        For a journal in memory it is the one that has the thread, or otherwise the owner's with that model.
+        For an in-memory journal it is the runtime that has the thread, or the owner's runtime with that model.
         """
         if not url.startswith(MEMORY):
             return self.seats.setdefault(url, _Seat())
@@ -212,7 +209,7 @@ class _Loop:
             if model not in seats:
                 _make_room(seats)
                 seats[model] = _Seat(MemoryJournal())
-            seats[model] = seats.pop(model)  # the one that was used last is the last
+            seats[model] = seats.pop(model)  # moves the most recently used to the end
             return seats[model]
         for seat in seats.values():
             if seat.memory is not None and await seat.memory.store.thread(thread_id) is not None:
@@ -224,23 +221,23 @@ class _Loop:
 
 
 def _make_room(seats: dict[object, _Seat]) -> None:
-    """Drop the least recently used idle journal, if there are many: each model object of a run has its own."""
+    """Drop the least recently used idle journal if there are too many: each model object has its own journal."""
     if len(seats) >= MOST_JOURNALS:
         oldest = next((key for key, seat in seats.items() if not seat.in_use), None)
         seats.pop(oldest, None)
 
 
 LOOPS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop]" = weakref.WeakKeyDictionary()
-"""The journals that are in use, or in memory, by event loop, so that several calls can continue one conversation."""
+"""The journals in use, and in-memory journals, by event loop, so that several calls can continue one conversation."""
 
 
 @asynccontextmanager
 async def shared_runtime(
     owner: Owner, settings: Settings, model: object | None, thread_id: str | None
 ) -> AsyncGenerator[tuple[Runtime, Keep]]:
-    """Yield the runtime of an app, or of a single agent, within the block; `model` replaces all others.
+    """Yield the runtime of an app, or of a single agent, within the block; `model` overrides all models.
 
-    Also yields a function that records the use of a thread: in memory the last 1,000 are kept.
+    Also yields a function that records the use of a thread: in memory the last 1,000 threads are kept.
     """
     loop = LOOPS.setdefault(asyncio.get_running_loop(), _Loop())
     key = model if isinstance(model, str | None) else id(model)

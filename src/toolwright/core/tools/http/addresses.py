@@ -1,4 +1,4 @@
-"""Allowed addresses for URLs from outside: public ones, and those allowed by the operator (D13)."""
+"""Allowed addresses for URLs from outside: public addresses, and addresses allowed by the operator (D13)."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Resolves a host name to its addresses."""
 AllowsAddress: TypeAlias = Callable[[str, int, Address], bool]
-"""Whether a request to that host and port may be sent to this address."""
+"""Returns whether a request to that host and port may be sent to this address."""
 S = TypeVar("S")
 
 _PRIVATE_4 = tuple(
@@ -20,7 +20,7 @@ _PRIVATE_4 = tuple(
         "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
         "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
         "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-        "168.63.129.16/32",  # the machines of a cloud are configured there, at a public address
+        "168.63.129.16/32",  # metadata service of a cloud, at a public address
     )
 )  # fmt: skip
 _PUBLIC_6 = IPv6Network("2000::/3")
@@ -34,8 +34,7 @@ _CARRIERS = (
     (IPv6Network("::/96"), 0),
     (IPv6Network("2002::/16"), 80),
 )
-"""Where an IPv4 address stands within an IPv6 one, and how many bits behind it: mapped, translated, NAT64,
-compatible, 6to4."""
+"""IPv6 networks with an embedded IPv4 address, and its trailing bits: mapped, translated, NAT64, compatible, 6to4."""
 
 LONGEST_NAME = 255  # characters of a host name
 
@@ -59,7 +58,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def is_public(address: Address) -> bool:
-    """Return whether an address is public. The embedded IPv4 address of an IPv6 address counts."""
+    """Return whether an address is public. For an IPv6 address with an embedded IPv4 address, that one is checked."""
     address = embedded(address)
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _PRIVATE_4)
@@ -71,7 +70,7 @@ def embedded(address: Address) -> Address:
     if isinstance(address, IPv4Address):
         return address
     for network, trailing in _CARRIERS:
-        if address in network and int(address) > 1:  # the unspecified one and loopback are themselves
+        if address in network and int(address) > 1:  # `::` and `::1` embed nothing
             return IPv4Address(int(address) >> trailing & 0xFFFF_FFFF)
     return IPv6Address(int(address))  # without its zone
 
@@ -97,7 +96,7 @@ class Allowed:
         return cls(frozenset(hosts), tuple(networks))
 
     def admits(self, host: str, port: int, address: Address) -> bool:
-        """Return whether a request to that host and port may be sent to `address`, to which the host has resolved."""
+        """Return whether a request to that host and port may be sent to `address`, the host's resolved address."""
         name = _plain(host)
         if (name, port) in self.hosts or (name, None) in self.hosts:
             return True
@@ -111,7 +110,7 @@ def anywhere(host: str, port: int, address: Address) -> bool:
 
 
 def public_or(allowed: Allowed) -> AllowsAddress:
-    """Return a filter for URLs from outside, and for redirects: public addresses and the `allowed` ones."""
+    """Return a filter for URLs from outside and for redirects: public addresses and the `allowed` addresses."""
     return lambda host, port, address: is_public(address) or allowed.admits(host, port, address)
 
 
@@ -155,17 +154,17 @@ async def connect_allowed(
     unreachable: type[Exception],
     timed_out: type[Exception],
 ) -> S:
-    """Return a connection to the first of the name's addresses that answers.
+    """Return a connection to the first of the name's addresses that accepts one.
 
-    Raises `AddressRefused` if one of the addresses is not allowed, and `unreachable` or `timed_out`, the errors of the
-    HTTP library in use, if none answers. The checked address itself is connected to: a name that is resolved again
-    could have another one by then.
+    Raises `AddressRefused` if one of the addresses is not allowed. Raises `unreachable` or `timed_out`, the errors of
+    the HTTP library in use, if no address answers. The connection goes to the checked address itself: resolving the
+    name again could return another one.
     """
     try:
         addresses = await resolve(host, port)
     except (OSError, UnicodeError) as error:
         raise unreachable("its name cannot be resolved") from error
-    # A name with any forbidden address is rejected, whichever of its addresses would answer.
+    # A name with any forbidden address is rejected, even if an allowed address would answer first.
     if not all(allows(host, port, ip_address(address)) for address in addresses):
         raise AddressRefused
     failed: Exception = unreachable("its name has no address")

@@ -18,14 +18,15 @@ from toolwright.core.value import value
 URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 BodyKind: TypeAlias = Literal["json", "urlencoded", "multipart", "raw"]
-_MOST_STEPS = 20  # references and alternatives between a schema and the `format` of its text
+_MOST_STEPS = 20  # maximum depth of references and alternatives when looking for a `format`
 
 
 @value
 class Encoding:
-    """Encoding of one form field: in a style as a query parameter, or as text of this content type.
+    """Encoding of one form field: in a style like a query parameter, or as text of this content type.
 
-    `content_type` is that of its part of a `multipart/form-data` body; None: JSON for objects, a file's own.
+    `content_type` is the type of the field's part in a `multipart/form-data` body. None means JSON for objects and a
+    file's own type.
     """
 
     content_type: str | None = None
@@ -86,7 +87,7 @@ def body_kind(content_type: str | None) -> BodyKind:
 
 @value
 class BodyForm:
-    """The kind of a tool's body, and its schema, which declares which texts are paths of files.
+    """The kind of a tool's body, and its schema, which declares which texts are file paths.
 
     A file is a text of the format `binary`: a field of a `multipart/form-data` body, or a `raw` body itself.
     """
@@ -104,7 +105,7 @@ class BodyForm:
         return [path for name, each in value.items() for path in _paths(self.root, self._field(name), each)]
 
     def filled(self, value: JSON, encodings: Encodings, files: Files) -> Body:
-        """Return the body of this value, with its loaded files. Raises `Unfillable` if a form is not an object."""
+        """Return the body for this value, with its loaded files. Raises `Unfillable` if a form is not an object."""
         if self.kind == "json":
             return Body(content=dumps(value).encode())
         if self.kind == "raw":
@@ -155,7 +156,7 @@ def _alternatives(root: JSONObject, schema: JSONObject) -> Iterator[JSON]:
 
 
 def target(root: JSONObject, reference: JSON) -> JSON:
-    """Return the part of a schema that a reference within it names, or None."""
+    """Return the part of a schema to which a local reference points, or None."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     node: JSON = root
@@ -218,10 +219,10 @@ def _part(name: str, value: JSON, content_type: str | None, files: Files) -> Par
 
 
 Fields: TypeAlias = dict[str, "Fields"]
-"""The kept names of an object with those below them; none below keeps the whole value."""
+"""Names of an object's fields to keep, each with its subfields; no subfields means the whole value is kept."""
 
 ANY = "*"
-"""Stands for every name that has no path of its own."""
+"""Matches every name that has no path of its own."""
 
 
 def read_fields(paths: Iterable[str]) -> Fields:
@@ -244,7 +245,7 @@ def written_path(names: Iterable[str]) -> str:
 
 
 def trimmed(part: JSON, fields: Fields) -> JSON:
-    """Return the value with only these fields. Each item of a list is trimmed by the same fields."""
+    """Return the value with only these fields. Each item of a list is trimmed to the same fields."""
     if not fields:
         return part
     if isinstance(part, list):

@@ -37,7 +37,7 @@ from toolwright.core.value import value
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 METHODS: tuple[Method, ...] = get_args(Method)
 IN_QUERY: frozenset[Method] = frozenset({"GET", "HEAD", "DELETE"})
-"""Methods whose arguments stand in the query; those of the others are a JSON body."""
+"""Methods whose arguments are sent in the query; other methods send a JSON body."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -53,12 +53,12 @@ _OURS = frozenset(
 class HttpExecution:
     """The request of an HTTP tool. `{name}` stands for an argument, `${env.NAME}` for a variable of the thread.
 
-    `parameters` are arguments that are sent in a style of their own. `body` is true if all other arguments are the
-    body, false if there is none, or the name of the argument that is the whole body; None depends on the method.
-    `encoding` is the encoding of form fields, `basic` are user and password of basic authentication, and `fields` are
-    the paths of the answer to keep; all of them if it is empty. `required` are further variables without which no
-    request is made. The URL of one that is not `trusted` came from outside: it can reach only public addresses and
-    those allowed by the operator. Raises `DefinitionError`.
+    `parameters` are arguments with their own encoding style. `body` is true if all other arguments are the body, false
+    if there is none, or the name of the argument that is the whole body; None depends on the method. `encoding` is the
+    encoding of form fields, `basic` are the user and password of basic authentication. `fields` are the paths of the
+    response to keep; an empty value keeps all. `required` are further variables that a request requires. If the
+    execution is not `trusted`, its URL came from outside: it can reach only public addresses and addresses allowed by
+    the operator. Raises `DefinitionError`.
     """
 
     url: str
@@ -80,7 +80,7 @@ class HttpExecution:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The arguments that the URL takes."""
+        """The arguments in the URL."""
         return tuple(slot.name for slot in read_url(self.url).slots if slot.kind == "argument")
 
     @property
@@ -175,10 +175,10 @@ def request_for(
     schema: JSONObject | None = None,
     files: Files | None = None,
 ) -> HttpRequest:
-    """Return the request of a call with these arguments. `schema` tells which of them are files.
+    """Return the request of a call with these arguments. `schema` declares which of them are files.
 
-    `env` has all of the execution's variables, `files` all of its `file_paths`. Raises `Unfillable`, whose message has
-    no value.
+    `env` has all of the execution's variables, `files` all of its `file_paths`. Raises `Unfillable`; its message
+    contains no values.
     """
     styled = dict(execution.parameters)
 

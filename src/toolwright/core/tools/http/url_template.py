@@ -12,7 +12,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.value import value
 
 LONGEST = 8 * 1024
-"""Characters of a URL or a header as it is configured: most servers take no longer ones."""
+"""Maximum number of characters of a configured URL or header: most servers accept no longer ones."""
 
 _SLOT = re.compile(r"\$\{([^{}]*)\}|\{([^{}]*)\}")
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
@@ -26,7 +26,7 @@ class InvalidTemplate(ValueError):
 
 
 class Unfillable(Exception):
-    """A template that cannot be filled with these arguments. The message has no value."""
+    """The template cannot be filled with these arguments. The message contains no values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Slot:
 
 Piece: TypeAlias = str | Slot
 Values: TypeAlias = Callable[[Slot], str | None]
-"""The percent-encoded text of a slot, None if there is nothing."""
+"""Returns the percent-encoded text of a slot, or None if it has no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _check_length(text: str) -> None:
 
 
 def argument_text(value: JSON) -> str | None:
-    """Return an argument for a URL: text unchanged, other values as JSON, None for null."""
+    """Return an argument as text for a URL: text unchanged, other values as JSON, None for null."""
     return value if value is None or isinstance(value, str) else dumps(value)
 
 
@@ -162,7 +162,7 @@ def _check_origin(origin: str) -> None:
 
 
 def _split(pieces: Iterable[Piece]) -> tuple[tuple[Piece, ...], tuple[tuple[Piece, ...], ...]]:
-    """Split the pieces into those of the path and those of each query parameter."""
+    """Split the pieces into the pieces of the path and the pieces of each query parameter."""
     path: list[Piece] = []
     query: list[list[Piece]] = []
     for each in pieces:
@@ -231,17 +231,17 @@ STYLES: Mapping[Place, tuple[Style, ...]] = {
     "header": ("simple", "json"),
     "cookie": ("form", "json"),
 }
-"""Styles of each place, the default first. `json` is a parameter whose content is a JSON text."""
+"""Styles of each place, the default first. `json` sends the parameter as JSON text."""
 FORM_STYLES = STYLES["query"]
-"""Styles of the fields of a form."""
+"""Styles of form fields."""
 
 _DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|"}
-_KEPT = "/:?@!$'()*,;"  # reserved characters that end neither a parameter nor the query
+_KEPT = "/:?@!$'()*,;"  # reserved characters that cannot end a parameter or the query
 
 
 @value
 class Parameter:
-    """Encoding of one argument. `name` is the name at the service; `reserved` leaves `/:?@!$'()*,;` unencoded.
+    """Encoding of one argument. `name` is the name in the request; `reserved` leaves `/:?@!$'()*,;` unencoded.
 
     `explode` None is the style's default: true for `form`, otherwise false.
     """
@@ -312,7 +312,7 @@ def styled_pairs(
 ) -> list[tuple[str, str]]:
     """Return the names and texts of a value in a query, a cookie or a form.
 
-    Null, an empty list and an empty object give none. Values nested deeper than the style allows become JSON text;
+    Null, an empty list and an empty object yield nothing. Values nested deeper than the style allows become JSON text;
     `deepObject` allows objects and lists of any depth.
     """
     if value is None:
@@ -337,7 +337,7 @@ def _reserved(text: str) -> str:
 
 
 def _flat(value: JSON) -> Iterator[str]:
-    """Yield the items of a list, or the names and values of an object in turn; null is left out."""
+    """Yield the items of a list, or alternately the names and values of an object; null is omitted."""
     if isinstance(value, dict):
         for name, item in value.items():
             if item is not None:
