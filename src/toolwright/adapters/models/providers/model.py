@@ -1,4 +1,4 @@
-"""Every provider's models, through `pydantic_ai.direct`."""
+"""Models of all providers, through `pydantic_ai.direct`."""
 
 import asyncio
 import random as chances
@@ -63,9 +63,9 @@ _FLAGS_ERRORS = frozenset({"anthropic", "bedrock"})
 class PydanticAIModel:
     """A model by name (`openai:gpt-5`, `anthropic:…`) or a pydantic-ai model, as our `Model` port.
 
-    A passing fault (rate limit, overload, network, a stream that breaks off) is tried again, `max_attempts`
-    in all; `AttemptStarted` then says that the answer begins again. A model by name imports its provider's SDK
-    here and belongs to this object: `aclose` closes its connections. `sleep` and `random` are for tests.
+    A transient error (rate limit, overload, network, interrupted stream) is retried, up to `max_attempts` attempts in
+    total; `AttemptStarted` then reports that the answer starts again. A model by name imports its provider's SDK here
+    and belongs to this object: `aclose` closes its connections. `sleep` and `random` are for tests.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class PydanticAIModel:
 
     @property
     def name(self) -> str:
-        """The model's name, as in `openai:gpt-5`."""
+        """The model's name, e.g. `openai:gpt-5`."""
         return self._name
 
     @cached_property
     def window(self) -> int | None:
-        """The most tokens that the model takes in one request, as its profile or genai-prices has it, or None."""
+        """Maximum tokens of a request, from the model's profile or genai-prices, or None."""
         try:
             return self._model.context_window
         except Exception as error:  # noqa: BLE001  a user's own model; a refusal of its provider tells the limit then
@@ -120,9 +120,9 @@ class PydanticAIModel:
         """Stream the answer; the last item is the `ModelResponse`. Closing the iterator cancels the request.
 
         Raises:
-            ModelUnavailable: every attempt failed by a passing fault.
-            ContextTooLong: the provider says that the request is longer than the model takes.
-            ModelRefused: the provider will not answer this request.
+            ModelUnavailable: every attempt failed with a transient error.
+            ContextTooLong: the provider reports that the request exceeds the model's context window.
+            ModelRefused: the provider rejects this request.
         """
         if self._model.system not in _OFFLINE:
             check_provider(self._name)
@@ -146,11 +146,11 @@ class PydanticAIModel:
             yield AttemptStarted(number=number)
 
     def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
-        """Return which of these tools the model is not offered, and why; also what its provider has refused so far."""
+        """Return which of these tools are withheld from the model and why, including tools rejected by its provider."""
         return self._offers.faults(tools)
 
     async def aclose(self) -> None:
-        """Close the connections of a model that was made from its name."""
+        """Close the connections of a model that was created by name."""
         if self._owned:
             async with self._model:
                 pass
@@ -171,7 +171,7 @@ class PydanticAIModel:
             natives = [*offer.natives, *final]
             whole = unchanged_settings(offer, self._offers, final, settings)
             if whole is not None:
-                settings, natives = whole, natives[:1]  # which represents all
+                settings, natives = whole, natives[:1]  # represents all of them
             parameters = self._parameters(request, form, natives)
         async with model_request_stream(
             self._model, messages, model_settings=settings, model_request_parameters=parameters
@@ -217,12 +217,12 @@ class PydanticAIModel:
 
 
 def _default_settings(model: Model) -> NativeSettings:
-    """Return our defaults, which the model object's settings override: no retries in the SDK, room for the answer."""
+    """Return defaults that the model object's settings override: no retries in the SDK, and room for the answer."""
     settings = NativeSettings()
     if "max_retries" not in model.unsupported_settings:
         settings["max_retries"] = 0
     if model.system == "anthropic":
-        settings["max_tokens"] = ANTHROPIC_MAX_TOKENS  # lowered by pydantic-ai to what the model can do
+        settings["max_tokens"] = ANTHROPIC_MAX_TOKENS  # lowered by pydantic-ai to the model's maximum
     settings.update(model.settings or {})
     return settings
 
