@@ -58,7 +58,7 @@ class ClusterClock(SystemClock):
             self._compared, self._took = (now, at), took
 
     async def compare(self, database_time: Callable[[], Awaitable[datetime]]) -> None:
-        """Set the clock to the database's time. Answers that took longer than a second are too imprecise and ignored."""
+        """Set the clock to the database's time. Answers that took longer than a second are ignored as too imprecise."""
         began = time.monotonic()
         database_now = await database_time()
         took = time.monotonic() - began

@@ -25,7 +25,10 @@ log = logger("toolwright.bus")
 # Seconds without a relay after which this is logged: if a reason is known, and if none is known.
 PATIENCE, UNEXPLAINED = 5.0, 15.0
 RETRY = 1.0  # seconds before the relay reconnects
-REFRESH, EXPIRES = 2.0, 6.0  # seconds between two state messages of this process, and for which a message is valid
+REFRESH, EXPIRES = (
+    2.0,
+    6.0,
+)  # seconds between two state messages of this process, and for which a message is valid
 PART = 0.1  # seconds between two parts of this process's state
 LEAST_PART = 500  # messages per part
 MOST_WAITING = 10_000  # queued messages, without live events; further messages are dropped
@@ -82,9 +85,13 @@ class ClusterBus(MemoryBus):
         self._elsewhere: dict[
             Key, dict[str | None, float]
         ] = {}  # types followed in other processes, until when; those first that were not sent again for the longest
-        self._workers: dict[str, float] = {}  # other processes that execute runs, with the expiry of this information
+        self._workers: dict[
+            str, float
+        ] = {}  # other processes that execute runs, with the expiry of this information
         self._own: dict[str, JSON] = {}  # values that this process shares
-        self._shared: dict[str, dict[str, tuple[JSON, float]]] = {}  # values of other processes, with their expiry
+        self._shared: dict[
+            str, dict[str, tuple[JSON, float]]
+        ] = {}  # values of other processes, with their expiry
         self._messages: deque[Message] = deque()
         # Queued live events, with messages about grown topics between them.
         self._events = QueueFollower()
@@ -95,7 +102,10 @@ class ClusterBus(MemoryBus):
         self._unheard: str | None = None
         self._refresh_at = 0.0  # next time at which the whole state of this process is sent, in parts
         self._rest: deque[Key | str] = deque()  # topics and names of shared values still to be sent
-        self._part, self._part_at = LEAST_PART, 0.0  # the size of the next part, and the time at which it is sent
+        self._part, self._part_at = (
+            LEAST_PART,
+            0.0,
+        )  # the size of the next part, and the time at which it is sent
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:

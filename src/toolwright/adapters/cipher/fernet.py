@@ -107,7 +107,9 @@ def _make(path: Path) -> None:
         ) as draft:  # created with mode 0600
             draft.write(Fernet.generate_key() + b"\n")
             draft.flush()
-            os.fsync(draft.fileno())  # before it gets its final name: a crash must not leave an empty key file
+            os.fsync(
+                draft.fileno()
+            )  # before it gets its final name: a crash must not leave an empty key file
             with contextlib.suppress(FileExistsError):  # another process has created it: its key is used
                 os.link(draft.name, path)
                 _sync_folder(path.parent)

@@ -172,9 +172,7 @@ def _schema_of(native: BaseTool) -> JSONObject:
             "required": [*text],
             "additionalProperties": False,
         }
-    schema = cast(
-        "object", native.tool_call_schema
-    )  # a pydantic model, a pydantic v1 model, or a schema
+    schema = cast("object", native.tool_call_schema)  # a pydantic model, a pydantic v1 model, or a schema
     if isinstance(schema, dict):
         return {"type": "object", "properties": {}, **cast("JSONObject", schema)}
     if isinstance(schema, type) and issubclass(schema, BaseModel):

@@ -98,7 +98,9 @@ class LeaseMotor(EmbeddedMotor):
         self._has_more = True  # the journal can have more due wake-ups than the last claim had room for
         self._released: set[str] = set()
         self._from_elsewhere: set[str] = set()  # requested threads that another process asked for
-        self._others: dict[str, float] = {}  # threads that only other nodes can process, with the expiry of the entry
+        self._others: dict[
+            str, float
+        ] = {}  # threads that only other nodes can process, with the expiry of the entry
         self._excess: set[str] = set()  # threads that do not fit into `_others`: released with a delay
         self._joined_as = ""  # node id of this process's last join
         self._refused = ""  # why this process was not allowed to join again

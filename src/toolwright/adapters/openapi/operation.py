@@ -28,7 +28,9 @@ from toolwright.core.tools.http.url_template import STYLES, percent
 
 Kind = Literal["json", "multipart", "urlencoded", "text", "file"]
 _SLOT = re.compile(r"\{([^{}]*)\}")
-_IGNORED = frozenset({"accept", "content-type", "authorization"})  # headers that the specification says to ignore
+_IGNORED = frozenset(
+    {"accept", "content-type", "authorization"}
+)  # headers that the specification says to ignore
 _MEDIA = re.compile(r"[\w.+*/-]+( *;[\w.+*/ =\"-]*)?", re.ASCII)
 _FORMS: Mapping[str, Kind] = {
     "application/x-www-form-urlencoded": "urlencoded",

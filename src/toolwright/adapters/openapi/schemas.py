@@ -38,7 +38,9 @@ _KEPT_KEYWORDS = frozenset(
     }
 )  # fmt: skip
 _NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
-_FIELD_DEPTH = 6  # maximum length of the paths by which an answer is trimmed; deeper values are kept as a whole
+_FIELD_DEPTH = (
+    6  # maximum length of the paths by which an answer is trimmed; deeper values are kept as a whole
+)
 _MOST_FIELDS = 2_000
 
 

@@ -87,7 +87,9 @@ _WAITS = "type(__called).__name__ == 'coroutine'"
 _FRAMES = 20  # innermost frames of a stack that are shown
 _DATA = 256 * 1024 * 1024  # bytes of the interpreter itself, and of a value while it is transferred
 _SETTLE = 0.05  # seconds
-_WRITTEN = 4  # multiple of the result limit above which results are not serialized and their length is not reported
+_WRITTEN = (
+    4  # multiple of the result limit above which results are not serialized and their length is not reported
+)
 _TOO_MUCH = (  # Monty's messages about memory: of its interpreter before it allocates, of its process when it could not
     "MemoryError: memory limit exceeded",
     "MemoryError: the worker exceeded its memory limit",
