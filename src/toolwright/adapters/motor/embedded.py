@@ -247,7 +247,7 @@ class EmbeddedMotor:
                 StoreError
             ) as error:  # they then share one queue: less fair, but nothing waits for the database
                 self._fails(error)
-        for _ in ready:  # others may have been appended in the meantime
+        for _ in ready:  # others can have been appended in the meantime
             thread_id = self._ready.popleft()
             self._waiting.setdefault(self._owners.get(thread_id, ""), deque()).append(thread_id)
 

@@ -152,7 +152,7 @@ def _schemas(document: Document, direction: Direction) -> SchemaReader:
 
 
 def _parameters(document: Document, item: Node, operation: Node) -> Iterator[tuple[Any, Node]]:
-    """Yield the parameters of an operation, those of its path first, parsed by the library and raw."""
+    """Yield the parameters of an operation, path parameters first, parsed by the library and raw."""
     merged: dict[tuple[str, str], tuple[Any, Node]] = {}
     for whole in (item, operation):
         for raw in members(whole, "parameters"):

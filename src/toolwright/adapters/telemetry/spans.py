@@ -432,7 +432,7 @@ class RunSpans:
         return step
 
     def _end_within(self, call_id: str) -> int | None:
-        """End the last step within the call. Returns its number, or None if there is none."""
+        """End the last step within the call. Returns its number, or None if no step is open."""
         step = self._steps_within.pop(call_id, None)
         if step is None:
             return None

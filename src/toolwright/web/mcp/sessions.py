@@ -78,7 +78,7 @@ class Relay:
         self.ended = False
 
     async def send(self, events: Sequence[Event]) -> None:
-        """Send those of the events that are for the host."""
+        """Send the events that are meant for the host."""
         for event in events:
             is_own = event.payload.get("toolCallId") == self._call_id
             if event.type == "tool.progress" and is_own:

@@ -99,7 +99,7 @@ class CompactionAnswer(Shape):
 
 
 class NewSummary(Form):
-    """A summary in place of the one that a model wrote; of an agent with two sides the one of a `side`."""
+    """A summary that replaces the one written by a model. `side` selects the side of an agent with two sides."""
 
     text: Annotated[StorableText, Field(max_length=MAX_SUMMARY)]
     side: Literal["side_a", "side_b"] | None = None
