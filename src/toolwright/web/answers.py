@@ -222,9 +222,8 @@ log = logging.getLogger("toolwright.web")
 
 _PIECE = 256 * 1024  # bytes sent at once
 _MEASURED = 10_000  # parts of an unrendered answer that take 5 ms
-MOST_SHOWN = (
-    2 * PAGE_BYTES
-)  # larger than a page of rows, because rows are rendered with authors, positions and so on
+# larger than a page of rows, because rows are rendered with authors, positions and so on
+MOST_SHOWN = 2 * PAGE_BYTES
 
 
 _LIMITER = RunVar[CapacityLimiter]("toolwright_answers")

@@ -88,9 +88,8 @@ async def _redeemed(request: Request, serving: Serving, token: str) -> Caller:
             "The stream token is wrong, used or expired. Get a new one from POST /api/stream-tokens."
         )
     if caller.entity_id is not None:
-        caller = person(
-            await serving.runtime.entities.get_human(caller.entity_id)
-        )  # deleted or renamed in the meantime
+        # deleted or renamed in the meantime
+        caller = person(await serving.runtime.entities.get_human(caller.entity_id))
     return _let_in(request, caller)
 
 

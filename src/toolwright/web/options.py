@@ -15,9 +15,8 @@ from toolwright.core.ports import Clock
 from toolwright.web.auth.access import TokenVerifier
 
 MAX_BODY = 10 * 1024 * 1024  # bytes (D20)
-MAX_BODY_WITH_FILES = (
-    36 * 1024 * 1024
-)  # bytes: an attachment of 25 MiB in base64, and the rest of its message
+# bytes: an attachment of 25 MiB in base64, and the rest of its message
+MAX_BODY_WITH_FILES = 36 * 1024 * 1024
 
 
 class GatewayPart(Protocol):

@@ -25,10 +25,8 @@ log = logger("toolwright.bus")
 # Seconds without a relay after which this is logged: if a reason is known, and if none is known.
 PATIENCE, UNEXPLAINED = 5.0, 15.0
 RETRY = 1.0  # seconds before the relay reconnects
-REFRESH, EXPIRES = (
-    2.0,
-    6.0,
-)  # seconds between two state messages of this process, and for which a message is valid
+# seconds between two state messages of this process, and for which a message is valid
+REFRESH, EXPIRES = (2.0, 6.0)
 PART = 0.1  # seconds between two parts of this process's state
 LEAST_PART = 500  # messages per part
 MOST_WAITING = 10_000  # queued messages, without live events; further messages are dropped
@@ -102,10 +100,8 @@ class ClusterBus(MemoryBus):
         self._unheard: str | None = None
         self._refresh_at = 0.0  # next time at which the whole state of this process is sent, in parts
         self._rest: deque[Key | str] = deque()  # topics and names of shared values still to be sent
-        self._part, self._part_at = (
-            LEAST_PART,
-            0.0,
-        )  # the size of the next part, and the time at which it is sent
+        # the size of the next part, and the time at which it is sent
+        self._part, self._part_at = (LEAST_PART, 0.0)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -357,9 +353,8 @@ class ClusterBus(MemoryBus):
         known_types = self._elsewhere.pop(key, None)
         if known_types is None and len(self._elsewhere) >= MOST_TOPICS:
             return
-        self._elsewhere[key] = known_types = (
-            known_types or {}
-        )  # moved to the end: `_expire` starts with the entries that were not refreshed
+        # moved to the end: `_expire` starts with the entries that were not refreshed
+        self._elsewhere[key] = known_types = known_types or {}
         until = _now() + EXPIRES
         known_types.update(dict.fromkeys([None] if types is None else types, until))
         if len(known_types) > MOST_TYPES:

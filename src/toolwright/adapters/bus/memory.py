@@ -33,10 +33,8 @@ class QueueFollower:
         self._came = asyncio.Event()
         self._overrun = asyncio.Event()
         self._bytes = 0  # upper bound of the queue's bytes
-        self._weighed = (
-            0,
-            0,
-        )  # number and bytes of the events at the beginning of the queue that were measured
+        # number and bytes of the events at the beginning of the queue that were measured
+        self._weighed = (0, 0)
         self.missed = False
 
     def put(self, event: Event, size: int) -> None:

@@ -102,14 +102,12 @@ class KeyFileCipher:
 def _make(path: Path) -> None:
     """Create a key in a new file, atomically. If two processes create one, the first wins."""
     try:
-        with NamedTemporaryFile(
-            "wb", dir=path.parent, prefix=f".{path.name}."
-        ) as draft:  # created with mode 0600
+        # created with mode 0600
+        with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.") as draft:
             draft.write(Fernet.generate_key() + b"\n")
             draft.flush()
-            os.fsync(
-                draft.fileno()
-            )  # before it gets its final name: a crash must not leave an empty key file
+            # before it gets its final name: a crash must not leave an empty key file
+            os.fsync(draft.fileno())
             with contextlib.suppress(FileExistsError):  # another process has created it: its key is used
                 os.link(draft.name, path)
                 _sync_folder(path.parent)

@@ -176,9 +176,8 @@ def _too_large(most: int) -> HttpFailure:
     return HttpFailure("http_too_large", f"The service's answer is larger than {quantity(most, 'byte')}.")
 
 
-_LARGE = (
-    64 * 1024
-)  # bytes of an answer that are parsed within a millisecond; larger answers are parsed in a thread
+# bytes of an answer that are parsed within a millisecond; larger answers are parsed in a thread
+_LARGE = 64 * 1024
 
 
 class HttpExecutor:

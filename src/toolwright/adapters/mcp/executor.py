@@ -37,9 +37,8 @@ log = logger("toolwright.mcp")
 MOST_ROUNDS = 30  # of requests by a server before it answers
 MOST_QUESTIONS = 20  # to people and to the model, per call
 TASK_TTL = 24 * 3600 * 1000  # milliseconds for which a server is asked to keep a task
-TASK_LASTS = (
-    7 * 24 * 3600.0
-)  # seconds until a task is abandoned if its server does not state how long it keeps it
+# seconds until a task is abandoned if its server does not state how long it keeps it
+TASK_LASTS = 7 * 24 * 3600.0
 LINKS_TIMEOUT = 10.0
 """Seconds for all files that a result links to."""
 _SPARE = 1.0  # seconds of a call's timeout reserved for its result
@@ -105,9 +104,8 @@ class _Call:
         self._questions_asked = 0
         self._limit = asyncio.timeout(None)  # ends the call when the server asks too many questions
         self.unheard = False
-        self.silence = (
-            (timeout or OUTSIDE_TIMEOUT) + ELICIT_TIMEOUT + SILENCE
-        )  # the answer can wait for a person
+        # the answer can wait for a person
+        self.silence = (timeout or OUTSIDE_TIMEOUT) + ELICIT_TIMEOUT + SILENCE
         self.thread_id: str | None = state.thread_id
 
     async def carry_out(self, connections: McpConnections, target: McpTarget) -> Outcome:

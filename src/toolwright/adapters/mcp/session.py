@@ -122,12 +122,13 @@ async def open_session(
         yield OpenSession(session, dispatcher, over, http_session)
 
 
+# types of the SDK
 async def _streams(
     target: McpTarget,
     open_client: Callable[[McpTarget], httpx2.AsyncClient],
     stack: AsyncExitStack,
     http_session: HttpSession,
-) -> Any:  # types of the SDK
+) -> Any:
     server = target.server
     if server.transport == "stdio":
         command = [str(server.command), *server.args]

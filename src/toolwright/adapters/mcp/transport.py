@@ -47,9 +47,8 @@ BROKEN_OFF = -32097  # code of requests that were sent but not answered: their e
 SESSION_GONE = -32096  # code of requests in a session of an earlier process that the server no longer knows
 OWN_CODES = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
 SESSION_ID = "mcp-session-id"
-_GATEWAY_ERRORS = frozenset(
-    {502, 504}
-)  # a gateway reports that its upstream server has disconnected or does not respond
+# a gateway reports that its upstream server has disconnected or does not respond
+_GATEWAY_ERRORS = frozenset({502, 504})
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
 
 
@@ -150,9 +149,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if earlier is not None and answer.status_code in (400, 404):
             await response.aclose()
             return _error_response("the server no longer knows the session", SESSION_GONE)
-        if (
-            answer.status_code == 404 and request.method == "POST" and SESSION_ID in request.headers
-        ):  # for a GET it can mean that the stream does not exist
+        # for a GET it can mean that the stream does not exist
+        if answer.status_code == 404 and request.method == "POST" and SESSION_ID in request.headers:
             self._lost(_method(await request.aread()))
         if answer.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()

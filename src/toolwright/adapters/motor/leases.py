@@ -251,9 +251,8 @@ class LeaseMotor(EmbeddedMotor):
                 self._enqueue(thread_id)
         now = self._clock.now()
         try:
-            await (
-                self._free_released()
-            )  # first, so that other nodes get these threads without waiting for the claim
+            # first, so that other nodes get these threads without waiting for the claim
+            await self._free_released()
             await self._claim()
             await self._compare()
             coming = await self._store.next_due(now)

@@ -28,9 +28,8 @@ from toolwright.core.tools.http.url_template import STYLES, percent
 
 Kind = Literal["json", "multipart", "urlencoded", "text", "file"]
 _SLOT = re.compile(r"\{([^{}]*)\}")
-_IGNORED = frozenset(
-    {"accept", "content-type", "authorization"}
-)  # headers that the specification says to ignore
+# headers that the specification says to ignore
+_IGNORED = frozenset({"accept", "content-type", "authorization"})
 _MEDIA = re.compile(r"[\w.+*/-]+( *;[\w.+*/ =\"-]*)?", re.ASCII)
 _FORMS: Mapping[str, Kind] = {
     "application/x-www-form-urlencoded": "urlencoded",
@@ -135,9 +134,8 @@ def literal(text: str) -> str:
     return quote(text, safe=_SAFE)
 
 
-def model_of(
-    document: Document, name: str, raw: Node
-) -> Any:  # a model of the library for the document's version
+# a model of the library for the document's version
+def model_of(document: Document, name: str, raw: Node) -> Any:
     """Parse a part of the document with the library. Its schemas and examples are validated elsewhere."""
     model = getattr(v3_0 if document.old else v3_1, name)
     fields = entries(raw)
@@ -170,9 +168,8 @@ def _names(declared: list[tuple[Any, Node]], slots: list[str]) -> dict[tuple[str
     """Return the argument names of parameters: the parameter name, with its location if two have the same name."""
     names: dict[tuple[str, str], str] = {}
     used: set[str] = set()
-    in_order = sorted(
-        declared, key=lambda each: each[0].param_in.value != "path"
-    )  # path parameters keep their names
+    # path parameters keep their names
+    in_order = sorted(declared, key=lambda each: each[0].param_in.value != "path")
     for parameter, _ in in_order:
         place, name = parameter.param_in.value, parameter.name
         if place == "path" and name not in slots:

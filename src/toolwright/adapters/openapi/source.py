@@ -172,9 +172,8 @@ class _Composer:
 
     def value_of(self, text: str) -> JSON:
         """Return the value of the first document of the text."""
-        loader: Any = getattr(
-            yaml, "CSafeLoader", yaml.SafeLoader
-        )  # the C parser if the library was built with it
+        # the C parser if the library was built with it
+        loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         for number, event in enumerate(yaml.parse(text, Loader=loader)):
             if number > 2 * MAX_DOCUMENT_VALUES:
                 raise DefinitionError(f"An OpenAPI document must have at most {MAX_DOCUMENT_VALUES} values.")

@@ -195,9 +195,8 @@ class HttpSpan:
 @contextmanager
 def _incoming(headers: Mapping[str, str]) -> Generator[None]:
     context = W3C.extract(headers, Context())
-    caller, current = (
-        trace.get_current_span(each).get_span_context() for each in (context, None)
-    )  # the program's own server span has already adopted the caller's
+    # the program's own server span has already adopted the caller's
+    caller, current = (trace.get_current_span(each).get_span_context() for each in (context, None))
     if not caller.is_valid or caller.trace_id == current.trace_id:
         yield
         return
@@ -268,9 +267,8 @@ def _tracers(exporters: Sequence[str]) -> SdkTracerProvider:
 
 def _meters(exporters: Sequence[str]) -> tuple[MeterProvider, Callable[[], str] | None]:
     """Return the provider, and the function that renders its metrics as text if it is `Meters`."""
-    ours = import_module(
-        "toolwright.adapters.telemetry.meters"
-    )  # imported by name, because a program with its own provider does not need it
+    # imported by name, because a program with its own provider does not need it
+    ours = import_module("toolwright.adapters.telemetry.meters")
     sdk = import_module("opentelemetry.sdk.metrics")
     provider = metrics.get_meter_provider()
     if not isinstance(provider, sdk.MeterProvider):

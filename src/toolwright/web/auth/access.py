@@ -328,9 +328,8 @@ def _origin_name(origin: str) -> str:
 
 STREAM_LIFE = timedelta(seconds=60)
 LONGEST = 4_096  # characters of a token
-MARGIN = timedelta(
-    minutes=10
-)  # for which a used token is remembered longer, because clocks of processes differ
+# for which a used token is remembered longer, because clocks of processes differ
+MARGIN = timedelta(minutes=10)
 
 UseOnce: TypeAlias = Callable[[str, datetime], Awaitable[bool]]
 """Marks a key as used until that time. Returns whether it was unused before."""

@@ -217,9 +217,8 @@ class _Reading:
         )
 
     def _within(self, path: Path, schema: JSONObject, values: JSON | Absence) -> Sequence[Field]:
-        properties = cast(
-            "JSONObject", schema.get("properties", {})
-        )  # `_kind` has classified the object as a group
+        # `_kind` has classified the object as a group
+        properties = cast("JSONObject", schema.get("properties", {}))
         needed = schema.get("required")
         needed = needed if isinstance(needed, list) else []
         held = values if isinstance(values, dict) else {}

@@ -27,9 +27,8 @@ COOKIE = "toolwright_session"
 LIFE = timedelta(hours=12)
 LINK_LIFE = timedelta(minutes=10)
 ROOM = 2_800  # bytes of a session: with signature and base64 it still fits into a cookie
-_TOKEN_CLAIMS = frozenset(
-    {"iss", "aud", "exp", "nbf", "iat", "jti"}
-)  # claims about the token, not about the person
+# claims about the token, not about the person
+_TOKEN_CLAIMS = frozenset({"iss", "aud", "exp", "nbf", "iat", "jti"})
 LONGEST_COOKIE = 4_096  # characters
 
 

@@ -325,9 +325,8 @@ class Visit:
                 self._complain("Something went wrong. The action failed or is incomplete.")
 
     def _complain(self, message: str) -> None:
-        with (
-            self._client
-        ):  # the pressed element, which determines the place on the page, can have been removed
+        # the pressed element, which determines the place on the page, can have been removed
+        with self._client:
             complain(message)
 
     def end(self) -> None:

@@ -339,9 +339,8 @@ async def _pass_back(
         dropped = _HOP_BY_HOP | _OWN_HEADERS
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-        with suppress(
-            httpx.TransportError
-        ):  # the process died during the answer: forward the received part and end it
+        # the process died during the answer: forward the received part and end it
+        with suppress(httpx.TransportError):
             async for piece in response.aiter_raw():
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

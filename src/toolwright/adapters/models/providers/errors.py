@@ -164,9 +164,8 @@ def _too_long(model: str, error: Exception, status: str, message: str) -> Contex
 def _too_long_match(error: ModelAPIError, text: str) -> re.Match[str] | None:
     """Return the match in the error's text for a request that is too long, or None."""
     status = error.status_code if isinstance(error, ModelHTTPError) else None
-    if (
-        status is not None and not _refuses_content(status) and status != _INTERNAL
-    ):  # older versions of llama.cpp
+    # older versions of llama.cpp
+    if status is not None and not _refuses_content(status) and status != _INTERNAL:
         return None
     first_match = next((match for pattern in TOO_LONG if (match := pattern.search(text)) is not None), None)
     if (
@@ -205,9 +204,8 @@ def _counts(body: object, match: re.Match[str] | None) -> tuple[int | None, int 
     for fields in _objects(body):  # fields of llama.cpp
         limit = limit or _tokens(fields.get("n_ctx"))
         requested = requested or _tokens(fields.get("n_prompt_tokens"))
-    if (
-        match is not None and requested is not None and answer is not None and " + " in match[0]
-    ):  # format of Anthropic
+    # format of Anthropic
+    if match is not None and requested is not None and answer is not None and " + " in match[0]:
         requested += answer
     return limit, requested, answer
 

@@ -331,9 +331,8 @@ _LOST = (
 
 def is_lost(error: BaseException) -> bool:
     """Return whether the connection is lost, so that the outcome of a COMMIT is unknown."""
-    if isinstance(
-        error, asyncpg.QueryCanceledError
-    ):  # an OperatorInterventionError that does not end the session
+    # an OperatorInterventionError that does not end the session
+    if isinstance(error, asyncpg.QueryCanceledError):
         return False
     return isinstance(error, _LOST) and not isinstance(error, ValueError)  # ValueError: invalid parameters
 

@@ -179,9 +179,8 @@ class PostgresDriver:
         self._groups -= 1
         for (commit, _), result in zip(group, results, strict=False):
             self._finish(commit, result)
-        if (
-            failure is not None
-        ):  # nothing was committed, or the outcome is unknown: each unit looks up its token
+        # nothing was committed, or the outcome is unknown: each unit looks up its token
+        if failure is not None:
             is_doubtful = not isinstance(failure, NOT_TOGETHER)
             is_one_statement = is_doubtful or len(group) > 1
             for commit, _ in group:

@@ -151,9 +151,8 @@ class PostgresLeases:
         self._heart: threading.Thread | None = None
         self._heart_session: Connection | None = None  # used in the heartbeat thread's event loop
         self._ending = threading.Event()
-        self._guard = (
-            threading.Lock()
-        )  # for attributes that both threads write: `node`, `_beaten`, `_is_lost`
+        # for attributes that both threads write: `node`, `_beaten`, `_is_lost`
+        self._guard = threading.Lock()
 
     @property
     def held(self) -> bool:

@@ -104,9 +104,8 @@ class PostgresLock:
 
     async def _end(self, connection: Connection | None) -> None:
         if connection is not None and not connection.is_closed():
-            with suppress(
-                *FAULTS
-            ):  # on failure the connection is terminated, and the server ends the session
+            # on failure the connection is terminated, and the server ends the session
+            with suppress(*FAULTS):
                 await _unlock(connection, self._patience)
 
     async def _watch(self, connection: Connection) -> None:

@@ -285,9 +285,8 @@ class AgentQueries:
         columns = (of.agent_id, of.name, of.revision, of.description, of.config)
         newest = and_(of.agent_id == agents.c.id, of.revision == agents.c.revision)
         head = (agents.c.id, *columns[1:], agents.c.created_at, of.created_at)
-        now = select(*head).select_from(
-            agents.outerjoin(agent_revisions, newest)
-        )  # a missing revision makes its agent a broken row
+        # a missing revision makes its agent a broken row
+        now = select(*head).select_from(agents.outerjoin(agent_revisions, newest))
         self.agent = compiled(now.where(agents.c.id == string("agent_id")))
         self.named = compiled(now.where(agents.c.name == string("name")))
         in_order = now.order_by(agents.c.created_at, agents.c.id)

@@ -51,9 +51,8 @@ def free_pages(connection: sqlite3.Connection) -> bool:
     free = _number(connection, "freelist_count")
     if free <= RESERVE:
         return False
-    connection.execute(
-        f"PRAGMA incremental_vacuum({min(PIECE, free - RESERVE)})"
-    ).fetchall()  # one row per page
+    # one row per page
+    connection.execute(f"PRAGMA incremental_vacuum({min(PIECE, free - RESERVE)})").fetchall()
     remaining = _number(connection, "freelist_count")
     if RESERVE < remaining < free:
         return True

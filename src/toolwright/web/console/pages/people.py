@@ -74,9 +74,8 @@ class _People:
 
     def _edit(self, person: Entity | None) -> None:
         async def save(entered: JSONObject) -> None:
-            fields = cast(
-                "EntityFields", {name: text or None for name, text in entered.items()}
-            )  # guaranteed by the schema
+            # guaranteed by the schema
+            fields = cast("EntityFields", {name: text or None for name, text in entered.items()})
             if person is None:
                 await self._entities.register(**fields)
             else:

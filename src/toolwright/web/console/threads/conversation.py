@@ -200,9 +200,8 @@ class Conversation:
         self._is_cut = False  # whether the newest messages are not drawn
         self._unread: dict[str, Element] = {}
         self._sent = box("div", "messages")
-        self._drawing = (
-            asyncio.Lock()
-        )  # one page at a time, because the next page starts where the previous one ends
+        # one page at a time, because the next page starts where the previous one ends
+        self._drawing = asyncio.Lock()
 
     @property
     def is_empty(self) -> bool:

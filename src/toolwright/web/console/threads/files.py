@@ -83,9 +83,8 @@ class ThreadValues:
         visit, thread_id = self._visit, self._thread.id
         await visit.permits.thread(visit.caller, thread_id)
         await visit.permits.env(visit.caller, self._thread.agent, values, thread_id)
-        await visit.runtime.threads.set_env(
-            thread_id, cast("EnvInput", values)
-        )  # entered text or None, by name
+        # entered text or None, by name
+        await visit.runtime.threads.set_env(thread_id, cast("EnvInput", values))
         await self._draw_names()
 
 

@@ -197,9 +197,8 @@ class CallCard:
         call = facts.call
         component = component_of(facts, self._visit.site.tool_uis)
         if component not in OURS:
-            await self._draw_users(
-                facts, cast("Drawing", component)
-            )  # because it is not a built-in component
+            # because it is not a built-in component
+            await self._draw_users(facts, cast("Drawing", component))
             return
         ours = cast("Draw", component)  # checked above
         progress = read_progress(call) if call.progress is not None and call.status == "running" else None
