@@ -1,4 +1,4 @@
-"""The machine's own clock, and ids that rise with time."""
+"""System clock, cluster clock, and generation of time-ordered ids."""
 
 import asyncio
 import itertools
@@ -13,7 +13,7 @@ from toolwright.core.errors import StoreError
 COMPARE_EVERY = 5.0  # seconds
 SLOW = 1.0  # seconds
 DELAY = timedelta(milliseconds=50)
-DRIFT = 1e-4  # seconds a second by which two clocks can part
+DRIFT = 1e-4  # seconds per second by which two clocks can diverge
 
 
 class SystemClock:
@@ -30,14 +30,14 @@ class SystemClock:
 
 
 class ClusterClock(SystemClock):
-    """The clock of a cluster's database, which the monotonic clock carries on: setting the machine's changes nothing.
+    """Clock of a cluster's database, continued with the monotonic clock and independent of the machine's clock setting.
 
-    Before it was compared for the first time it is the machine's.
+    Until the first comparison it is the machine's clock.
     """
 
     def __init__(self) -> None:
         self._compared: tuple[datetime, float] | None = None
-        self._took = 0.0  # seconds that the answer of that comparison took, which bound its error
+        self._took = 0.0  # response time of that comparison in seconds, which bounds its error
 
     def now(self) -> datetime:
         compared = self._compared
@@ -47,9 +47,9 @@ class ClusterClock(SystemClock):
         return then + timedelta(seconds=time.monotonic() - at)
 
     def moved(self, ahead: timedelta, took: float = 0.0) -> None:
-        """Take the database's clock to be so far ahead of the machine's, by an answer that took so many seconds.
+        """Set how far the database's clock is ahead of the machine's, measured by an answer that took `took` seconds.
 
-        A small difference counts only if this answer was at least as fast as the one in use.
+        A small difference is applied only if this answer was at least as fast as the one in use.
         """
         now, at = datetime.now(UTC) + ahead, time.monotonic()
         age = 0.0 if self._compared is None else at - self._compared[1]
@@ -58,7 +58,7 @@ class ClusterClock(SystemClock):
             self._compared, self._took = (now, at), took
 
     async def compare(self, database_time: Callable[[], Awaitable[datetime]]) -> None:
-        """Set the clock by the database's. An answer that took longer than a second is too inexact, and ignored."""
+        """Set the clock to the database's time. Answers that took longer than a second are ignored as too imprecise."""
         began = time.monotonic()
         database_now = await database_time()
         took = time.monotonic() - began
@@ -66,7 +66,7 @@ class ClusterClock(SystemClock):
             self.moved(database_now + timedelta(seconds=took / 2) - datetime.now(UTC), took)
 
     async def follow(self, database_time: Callable[[], Awaitable[datetime]]) -> None:
-        """Set the clock every few seconds, without end."""
+        """Set the clock every few seconds, until cancelled."""
         while True:
             await asyncio.sleep(COMPARE_EVERY)
             with suppress(StoreError):  # during an outage the clock continues by itself
@@ -74,15 +74,15 @@ class ClusterClock(SystemClock):
 
 
 _number = itertools.count(int.from_bytes(os.urandom(3)))
-# The random parts of the next ids: to ask the system for one takes longer than all the rest.
+# Random parts of the next ids, drawn in batches: one system call per id would take longer than the rest.
 _randoms: list[str] = []
 os.register_at_fork(after_in_child=_randoms.clear)
 
 
 def new_id(prefix: str) -> str:
-    """`prefix_` and 27 characters: 11 of time in milliseconds, 6 of a number that rises by one, 10 of chance.
+    """Return `prefix_` and 27 hex characters: 11 of time in milliseconds, 6 of a counter, 10 random.
 
-    Ids that a process makes rise, also within a millisecond, but once in 16 million.
+    Ids of a process are increasing, also within a millisecond, except once in 16 million.
     """
     try:
         random = _randoms.pop()

@@ -1,1 +1,1 @@
-"""The gateway: a runtime over HTTP."""
+"""HTTP gateway of a runtime."""

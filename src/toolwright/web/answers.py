@@ -1,4 +1,4 @@
-"""Answers: shapes, statuses, pages, event frames, and the bounds on what clients do not read."""
+"""HTTP answers: shapes, statuses, pages, event frames, and limits on unread data."""
 
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -24,24 +24,24 @@ from toolwright.wire.event import event_json, frame
 from toolwright.wire.shape import Absent, BrokenItem, Shape
 from toolwright.wire.space import channel_event_json
 
-MOST_UNREAD = 64 * PAGE_BYTES  # bytes, of all callers together
+MOST_UNREAD = 64 * PAGE_BYTES  # bytes of all callers together
 CUT = "toolwright.cut"
-"""The extension by which a server offers to cut a connection off at once."""
+"""ASGI extension with which a server offers to abort a connection immediately."""
 CALLER = "toolwright.caller"
-"""The name in a request's scope of its caller's label, once the caller is known."""
+"""Key in a request's scope of the caller's label, set after the caller is identified."""
 
 
 class Holder(Protocol):
-    """Holds bytes until it ends; `cancel` ends it early."""
+    """Occupies bytes until it ends. `cancel` ends it early."""
 
     def cancel(self) -> object: ...
 
 
 class UnreadAnswers:
-    """Bounds the bytes of the large answers that wait for their readers, or of bodies that wait for their ends.
+    """Limits the total bytes of large answers that are not read yet, or of bodies that have not arrived completely.
 
-    If a new answer would be one too many, the oldest answers of the caller that holds the most bytes are cut off until
-    there is room. An answer that is larger than the bound is held alone.
+    If a new answer would exceed the limit, the oldest answers of the caller that occupies the most bytes are aborted
+    until there is room. An answer that is larger than the limit is held alone.
     """
 
     def __init__(self, most: int = MOST_UNREAD) -> None:
@@ -62,18 +62,18 @@ class UnreadAnswers:
             self.remove(caller, block)
 
     def resize(self, caller: str, block: Holder, size: int) -> None:
-        """Count an answer that is held with another size."""
+        """Change the size of a held answer."""
         if self.remove(caller, block):
             self.add(caller, block, size)
 
     def add(self, caller: str, block: Holder, size: int) -> None:
-        """Count bytes of the caller, for which others make room."""
+        """Count bytes of the caller, making room by aborting other answers."""
         self._make_room(caller, size)
         self._held.setdefault(caller, {})[block] = size
         self._bytes[caller] = self._bytes.get(caller, 0) + size
 
     def _make_room(self, caller: str, size: int) -> None:
-        """Cut off answers until the caller's new one fits, or none is left."""
+        """Abort answers until the caller's new answer fits or none is left."""
         while self._held and sum(self._bytes.values()) + size > self._most:
             most = max(self._held, key=lambda each: self._bytes[each] + (size if each == caller else 0))
             oldest = next(iter(self._held[most]))
@@ -92,7 +92,7 @@ class UnreadAnswers:
 
 
 class Held:
-    """One answer that is held."""
+    """One held answer."""
 
     def __init__(self, answers: UnreadAnswers, caller: str, block: CancelScope) -> None:
         self._answers = answers
@@ -101,11 +101,11 @@ class Held:
 
     @property
     def was_aborted(self) -> bool:
-        """Return whether the answer was ended early."""
+        """Return whether the answer was aborted."""
         return self._block.cancelled_caught
 
     def resize(self, size: int) -> None:
-        """Count the answer with another size."""
+        """Change the counted size of the answer."""
         self._answers.resize(self.caller, self._block, size)
 
 
@@ -128,7 +128,7 @@ BODIES = RunVar[UnreadAnswers]("toolwright_unfinished_bodies")
 
 
 def unfinished_bodies() -> UnreadAnswers:
-    """Return the bodies of the event loop's requests that have not arrived whole."""
+    """Return the incomplete request bodies of the event loop."""
     try:
         return BODIES.get()
     except LookupError:
@@ -138,14 +138,14 @@ def unfinished_bodies() -> UnreadAnswers:
 
 
 def cut_off(scope: Scope) -> None:
-    """Cut the connection off, if the server can: an orderly end would wait for the reader."""
+    """Abort the connection if the server supports it, because a graceful end would wait for the reader."""
     cut = scope.get("extensions", {}).get(CUT)
     if cut is not None:
         cut()
 
 
 def caller_of(scope: Scope) -> str:
-    """Return the label of the caller, or the address if the caller is not known."""
+    """Return the label of the caller, or the address if the caller is unknown."""
     label, client = scope.get(CALLER), scope.get("client")
     if isinstance(label, str) and label:
         return label
@@ -160,7 +160,7 @@ class Detail(Shape):
 
 
 class ErrorShape(Shape):
-    """Every error: a sentence, and a code that stays the same; `details` for an invalid body or query."""
+    """An error: a message and a stable code, with `details` for an invalid body or query."""
 
     error: str
     code: str
@@ -168,25 +168,25 @@ class ErrorShape(Shape):
 
 
 class ListShape(Shape):
-    """A list; `broken` only where rows of it cannot be read, `more` only where a page has ended early."""
+    """A list. `broken` is present if rows cannot be read, `more` if a page was truncated."""
 
     broken: Absent[list[BrokenItem]] = None
     more: Absent[Literal[True]] = None
 
 
 class EnvNames(Shape):
-    """The names that were set, and whether each is a secret; never a value."""
+    """The names that were set, and whether each is a secret. Values are never included."""
 
     env: dict[str, dict[Literal["type"], Literal["text", "secret"]]]
 
 
 class Deleted(Shape):
-    """Deleted."""
+    """Confirmation of a deletion."""
 
     success: Literal[True]
 
 
-Responses = dict[int | str, dict[str, Any]]  # as FastAPI spells them
+Responses = dict[int | str, dict[str, Any]]  # FastAPI's type
 
 _DESCRIPTIONS: dict[int | str, str] = {
     400: "Invalid body or query.",
@@ -205,7 +205,7 @@ _DESCRIPTIONS: dict[int | str, str] = {
 def answers(
     shape: type[Shape], description: str, status: int = 200, errors: tuple[int, ...] = ()
 ) -> Responses:
-    """Return a route's answers: the good one, and the errors that it shares with others."""
+    """Return a route's documented answers: success, and the common errors."""
     good: Responses = {status: {"model": shape, "description": description}}
     return good | failures(*errors)
 
@@ -220,16 +220,17 @@ T = TypeVar("T")
 log = logging.getLogger("toolwright.web")
 
 
-_PIECE = 256 * 1024  # bytes that are sent at once
-_MEASURED = 10_000  # parts of an answer that is not rendered yet, which take 5 ms
-MOST_SHOWN = 2 * PAGE_BYTES  # rows are shown with their authors, their places and the like
+_PIECE = 256 * 1024  # bytes sent at once
+_MEASURED = 10_000  # parts of an unrendered answer that take 5 ms
+# larger than a page of rows, because rows are rendered with authors, positions and so on
+MOST_SHOWN = 2 * PAGE_BYTES
 
 
 _LIMITER = RunVar[CapacityLimiter]("toolwright_answers")
 
 
 def _one_at_a_time() -> CapacityLimiter:
-    """Return the limiter of the event loop's large answers."""
+    """Return the limiter that serializes the event loop's large answers."""
     try:
         return _LIMITER.get()
     except LookupError:
@@ -239,7 +240,7 @@ def _one_at_a_time() -> CapacityLimiter:
 
 
 class Answer(Response):
-    """A JSON answer. A large one is serialized in a thread, and sent in pieces as fast as they are read."""
+    """A JSON answer. A large answer is serialized in a thread and sent in pieces as fast as they are read."""
 
     media_type = "application/json"
 
@@ -247,11 +248,11 @@ class Answer(Response):
         self._large = content if is_large(content) else None
         super().__init__(None if self._large else content, status, headers)
 
-    def render(self, content: Any) -> bytes:  # as Starlette spells it: JSON by the callers of `answer`
+    def render(self, content: Any) -> bytes:  # Starlette's type: JSON from the callers of `answer`
         return b"" if content is None else dumps_unescaped(content).encode()
 
     def _render_large(self) -> bytes:
-        """Return the body. Its source is released at once, however slowly the body is read."""
+        """Render the body. Its source is released immediately, even if the body is read slowly."""
         content, self._large = self._large, None
         return self.render(content)
 
@@ -272,7 +273,7 @@ class Answer(Response):
             raise errors.Overloaded
         log.info("A response to %s is not read and is aborted to make room for others.", held.caller)
         cut_off(scope)
-        await anyio.lowlevel.checkpoint()  # until the server knows that the connection is gone
+        await anyio.lowlevel.checkpoint()  # until the server notices the lost connection
 
     async def _send_body(self, body: bytes, send: Send) -> None:
         self.headers["content-length"] = str(len(body))
@@ -290,9 +291,9 @@ def answer(body: JSONObject, status: int = 200, headers: dict[str, str] | None =
 def listed(
     plural: str, rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
 ) -> Answer:
-    """Return a list as `{<plural>: […]}`, with its broken items, and `more: true` if the page ends early.
+    """Return a list as `{<plural>: […]}`, with its broken items, and `more: true` if the page was truncated.
 
-    A page that is read from its end, `newest`, keeps its last items.
+    A page read from its end (`newest`) keeps its last items.
     """
     items, ended = page_json(rows, show, newest=newest)
     return answer({plural: items, **broken_json(rows), **ended})
@@ -301,9 +302,9 @@ def listed(
 def page_json(
     rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
 ) -> tuple[list[JSON], JSONObject]:
-    """Return the items of a page until they have `MOST_SHOWN` letters; and `more: true` if it ends early, or nothing.
+    """Return the items of a page up to `MOST_SHOWN` characters, and `more: true` if it was truncated.
 
-    A journal has ended its pages before, see `PageLimit`; this holds for lists that are made otherwise.
+    Pages of the journal are already truncated, see `PageLimit`. This is for lists from other sources.
     """
     items: list[JSON] = []
     size, ended = 0, ended_early(rows)
@@ -318,7 +319,7 @@ def page_json(
 
 
 def broken_json(rows: Sequence[object]) -> JSONObject:
-    """`{broken: [{id, column, error}]}`, or nothing if all rows could be read."""
+    """Return `{broken: [{id, column, error}]}`, or an empty object if all rows could be read."""
     items: list[JSON] = [
         {"id": each.id, "column": each.column, "error": each.sentence} for each in broken_rows(rows)
     ]
@@ -362,9 +363,9 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.Overloaded: 503,
     errors.KeysUnavailable: 503,
     errors.StoreError: 503,
-    errors.RowBroken: 503,  # without a Retry-After: it must be repaired
+    errors.RowBroken: 503,  # without a Retry-After, because it must be repaired
 }
-"""A class that is not listed has the status of the nearest class above it."""
+"""HTTP statuses of error classes. Other classes have the status of their nearest base class."""
 
 
 def status_of(error: type[errors.ToolwrightError]) -> int:
@@ -375,10 +376,10 @@ def status_of(error: type[errors.ToolwrightError]) -> int:
     return INTERNAL
 
 
-MOST_FRAMES = 128  # frames: readers of the same events are seldom far apart
+MOST_FRAMES = 128  # cached frames: readers of the same events are rarely far apart
 
 Names: TypeAlias = Literal["s3", "s4"]
-"""Whose names events have."""
+"""The specification whose event names are used."""
 _RENDERINGS: Mapping[Names, Callable[[Event, str | None], JSONObject]] = {
     "s3": event_json,
     "s4": channel_event_json,
@@ -386,15 +387,15 @@ _RENDERINGS: Mapping[Names, Callable[[Event, str | None], JSONObject]] = {
 
 
 class Frames:
-    """The frames of the newest events, under names of one kind."""
+    """Cache of the frames of the newest events, for one set of names."""
 
     def __init__(self, names: Names = "s3") -> None:
         self._render = _RENDERINGS[names]
         self._frames: dict[tuple[str | None, int] | int, tuple[Event, bytes]] = {}
 
     def frame(self, event: Event) -> bytes:
-        """Return the event's frame. A recorded event is known by its number, a live one by being the same object."""
-        whose = event.thread_id if event.space_id is None else None  # all spaces are numbered together
+        """Return the event's frame. Recorded events are identified by number, live events by object identity."""
+        whose = event.thread_id if event.space_id is None else None  # all spaces share one numbering
         key = id(event) if event.n is None else (whose, event.n)
         entry = self._frames.get(key)
         if entry is not None and (event.n is not None or entry[0] is event):
@@ -406,5 +407,5 @@ class Frames:
         return encoded
 
     def encode_event(self, event: Event) -> bytes:
-        """Encode the event again, without caching the frame."""
+        """Encode the event without caching the frame."""
         return frame(self._render(event, None if event.agent is None else entity_id_of(event.agent)))

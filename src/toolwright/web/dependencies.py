@@ -1,4 +1,4 @@
-"""Dependencies that authenticate callers. A route names the one it requires, and thereby the scope."""
+"""Dependencies that authenticate callers. Each route declares the dependency, and thereby the scope, that it needs."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -40,7 +40,7 @@ SCHEMES: Mapping[str, Mapping[str, str]] = {
         "description": "A token for one stream, from POST /api/stream-tokens.",
     },
 }
-"""Credentials of a caller, as in the OpenAPI document."""
+"""Security schemes of the OpenAPI document."""
 
 
 def _keys(request: Request) -> tuple[str | None, str | None]:
@@ -88,9 +88,8 @@ async def _redeemed(request: Request, serving: Serving, token: str) -> Caller:
             "The stream token is wrong, used or expired. Get a new one from POST /api/stream-tokens."
         )
     if caller.entity_id is not None:
-        caller = person(
-            await serving.runtime.entities.get_human(caller.entity_id)
-        )  # deleted meanwhile, or renamed
+        # deleted or renamed in the meantime
+        caller = person(await serving.runtime.entities.get_human(caller.entity_id))
     return _let_in(request, caller)
 
 
@@ -104,7 +103,7 @@ async def identified(request: Request, serving: Serving, key: str | None, public
 
 
 def _let_in(request: Request, caller: Caller) -> Caller:
-    """Return the caller, and record them for the access log. Raises `Forbidden` if the route requires more rights."""
+    """Record the caller for the access log and return it. Raises `Forbidden` if the route requires more rights."""
     request.scope[CALLER] = caller.label
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     caller.check_scope(scope_of(request.method, path))
@@ -118,7 +117,7 @@ async def person_of(serving: Serving, identity: TokenIdentity) -> Caller:
 
 
 def address_of(connection: HTTPConnection) -> str | None:
-    """Return the address that a connection comes from."""
+    """Return the source address of a connection."""
     return None if connection.client is None else connection.client.host
 
 
@@ -129,10 +128,10 @@ AnyCaller = Annotated[Caller, Depends(_caller)]
 """A service or a person. `Serving.permits` decides what a person may do."""
 
 StreamReader = Annotated[Caller, Depends(_follower)]
-"""A service or a person, also by a stream token; for streams only."""
+"""A service or a person, also with a stream token; for streams only."""
 
 StreamingService = Annotated[Caller, Depends(_streaming_service)]
-"""A service, also by a stream token that it created; for streams only."""
+"""A service, also with a stream token that it created; for streams only."""
 
 _SECRET: Mapping[str, list[str]] = {"secretKey": []}
 _PERSON: Mapping[str, list[str]] = {"publicKey": [], "personToken": []}
@@ -143,4 +142,4 @@ WAYS: Mapping[Callable[..., Any] | None, tuple[Mapping[str, list[str]], ...]] = 
     _follower: (_SECRET, _STREAM, _PERSON),
     _streaming_service: (_SECRET, _STREAM, _PERSON),
 }
-"""Credentials that each dependency accepts: alternatives, each with all its schemes together."""
+"""Credentials that each dependency accepts: alternatives, each a combination of schemes."""

@@ -57,14 +57,14 @@ invalid body or query also names its `details`. Streams are server-sent events."
 
 
 def create_gateway(runtime: Runtime, options: GatewayOptions) -> FastAPI:
-    """Return the gateway of a running runtime."""
+    """Return the gateway application of a running runtime."""
     serving = _serving(options)
     serving.opened = runtime
     return _application(serving, None)
 
 
 def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
-    """Return the gateway of a runtime that it opens when it starts, and closes when it stops."""
+    """Return a gateway application that opens its runtime on startup and closes it on shutdown."""
     serving = _serving(options)
 
     @asynccontextmanager
@@ -85,7 +85,7 @@ def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
 def _closing_on_signal(closing: asyncio.Event) -> Generator[None]:
     """Set `closing` on SIGINT or SIGTERM, then call the process's own handler."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are delivered to the main thread; a server in another one is stopped otherwise
+        yield  # signals are delivered to the main thread; a server in another thread is stopped in other ways
         return
     loop = asyncio.get_running_loop()
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
@@ -98,7 +98,7 @@ def _closing_on_signal(closing: asyncio.Event) -> Generator[None]:
 
     replaced = [
         each for each, handler in before.items() if callable(handler)
-    ]  # others end the process, or nothing
+    ]  # other handlers end the process or do nothing
     for each in replaced:
         signal.signal(each, close)
     try:
@@ -126,12 +126,12 @@ def _serving(options: GatewayOptions) -> Serving:
 
 
 def _warm_up() -> None:
-    """Do the work of FastAPI's first request in advance, which would block the event loop for 0.2 s.
+    """Do the work of FastAPI's first request in advance, because it would block the event loop for 0.2 s.
 
-    It looks up where the source of each route's function lies, for its messages: the first look compiles the patterns
-    of Python's tokenizer.
+    For its messages, FastAPI looks up the source of each route's function. The first lookup compiles the patterns of
+    Python's tokenizer.
     """
-    with suppress(OSError):  # where no sources are installed it looks in vain too
+    with suppress(OSError):  # fails if no sources are installed
         inspect.getsourcelines(_warm_up)
 
 
@@ -154,7 +154,7 @@ def _application(
         telemetry=NO_TELEMETRY,
     )
     gateway.state.serving = serving
-    for router in (  # those first that are called most: the routes are tried in this order
+    for router in (  # most frequently called first: routes are tried in this order
         threads.router,
         runs.router,
         streams.router,
@@ -174,7 +174,7 @@ def _application(
         streams.tokens_router,
         docs.router,
     ):
-        # As they are: `include_router` would make each route again, at the first request.
+        # Added directly: `include_router` would create each route again at the first request.
         gateway.router.routes.extend(router.routes)
     if options.mcp is not None:
         serving.mcp = options.mcp(serving)
@@ -200,5 +200,5 @@ def _application(
             allow_headers=(*HEADERS, *more),
             expose_headers=more[:1],
         )
-    gateway.add_middleware(AccessLog)  # the outermost: also what others refuse
+    gateway.add_middleware(AccessLog)  # outermost: also logs requests that other middleware rejects
     return gateway

@@ -1,4 +1,4 @@
-"""Middleware of the gateway: errors as JSON, limits of bodies, paths, and the access log."""
+"""Middleware of the gateway: errors as JSON, body limits, path aliases, CORS, tracing, and the access log."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ RETRY_AFTER = "1"  # seconds
 
 
 def answer_error(error: ToolwrightError) -> Answer:
-    """Return an error of the core as its answer."""
+    """Convert an error of the core to an HTTP answer."""
     status = status_of(type(error))
     if status == INTERNAL:
         log.error("A request failed.", exc_info=error)
@@ -79,7 +79,7 @@ def internal() -> Answer:
 
 
 def add_error_handlers(gateway: FastAPI) -> None:
-    """Answer the errors of routes and of the framework as `answer_error` does."""
+    """Register handlers that answer errors of routes and of the framework like `answer_error`."""
 
     async def core_error(_: Request, error: Exception) -> Answer:
         assert isinstance(error, ToolwrightError), "registered for it"
@@ -143,11 +143,11 @@ _LARGE = {
     ),
     "PATCH": re.compile("/api/agents/[^/]+"),
 }
-"""Where attachments, or the tools of an agent, may come."""
+"""Routes whose bodies can contain attachments or the tools of an agent."""
 
 
 class BodyLimit:
-    """ASGI middleware: rejects a body whose declared size is too large at once, others when they exceed the limit."""
+    """ASGI middleware: rejects a body immediately if its declared size is too large, or when it exceeds the limit."""
 
     def __init__(self, app: ASGIApp, options: GatewayOptions) -> None:
         self._app = app
@@ -204,7 +204,7 @@ _NO_ROOM = Overloaded(
 
 
 class _Body:
-    """A body that arrives; `cancel` ends the wait for its next part."""
+    """A body in transfer. `cancel` ends the wait for its next part."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -217,7 +217,7 @@ class _Body:
 
     @asynccontextmanager
     async def within(self, until: asyncio.Timeout) -> AsyncGenerator[None]:
-        """Wait in this block until that time, or until the body must make room."""
+        """Limit waiting in this block to that time, or until the body must make room."""
         if self.ended:
             raise TimeoutError
         async with until:
@@ -244,13 +244,13 @@ _VARIABLES = re.compile("/threads/[^/]+/variables/[^/]+")
 
 
 class OtherPaths:
-    """Answers `/api/smart-spaces/…` as `/api/spaces/…`, and `/threads/…/variables/…` as the same below `/api`."""
+    """Maps `/api/smart-spaces/…` to `/api/spaces/…`, and `/threads/…/variables/…` to the same path below `/api`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on, under the path that its route has."""
+        """Forward the request with the path of its route."""
         path = scope.get("path", "")
         if scope["type"] == "http":
             raw = scope.get("raw_path") or path.encode()
@@ -268,11 +268,11 @@ class OtherPaths:
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 HEADERS = ("x-secret-key", "x-public-key", "authorization", "content-type", "last-event-id")
 MCP_HEADERS = ("mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name")
-"""Headers of MCP hosts that are pages; the first is in answers too."""
+"""Headers of MCP hosts that run in browsers. The first is also in answers."""
 
 
 class Cors(CORSMiddleware):
-    """CORS whose refusals are JSON like every other error; a subclass, for there is no seam to wrap."""
+    """CORS whose rejections are JSON like all other errors. A subclass, because there is no other extension point."""
 
     def preflight_response(self, request_headers: Headers) -> Response:
         response = super().preflight_response(request_headers)
@@ -288,14 +288,14 @@ NAMES = frozenset({b"traceparent", b"tracestate"})
 
 
 class CallerTrace:
-    """Takes the W3C trace context from the headers of a request, where there is telemetry."""
+    """Reads the W3C trace context from the headers of a request if telemetry is enabled."""
 
     def __init__(self, app: ASGIApp, telemetry: Callable[[], Telemetry | None]) -> None:
         self._app = app
         self._telemetry = telemetry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on, within the trace of its caller."""
+        """Forward the request within the trace of its caller."""
         telemetry = self._telemetry()
         if scope["type"] != "http" or telemetry is None:
             await self._app(scope, receive, send)
@@ -309,9 +309,9 @@ access_log = logging.getLogger("toolwright.access")
 
 
 class AccessLog:
-    """Logs each request when its answer ends, at the level info: method, path, status, milliseconds, address, caller.
+    """Logs each request at level info when its answer ends: method, path, status, milliseconds, address, caller.
 
-    The address is that of a trusted proxy's client, as the server has read it. The caller is `-` unless they are known.
+    Behind a trusted proxy the address is the client's, as determined by the server. An unknown caller is `-`.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -334,8 +334,8 @@ class AccessLog:
             await self._app(scope, receive, sent)
         finally:
             ms = (perf_counter() - began) * 1_000
-            path = brief(ascii(scope["path"])[1:-1], 300)  # no line breaks from a client
-            address = ascii((scope.get("client") or ("-",))[0])[1:-1]  # a proxy's header may say anything
+            path = brief(ascii(scope["path"])[1:-1], 300)  # removes line breaks sent by clients
+            address = ascii((scope.get("client") or ("-",))[0])[1:-1]  # a proxy's header can contain any text
             caller = scope.get(CALLER, "-")
             access_log.info(
                 "%s %s %s %.1f ms %s %s",

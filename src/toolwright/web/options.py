@@ -15,11 +15,12 @@ from toolwright.core.ports import Clock
 from toolwright.web.auth.access import TokenVerifier
 
 MAX_BODY = 10 * 1024 * 1024  # bytes (D20)
-MAX_BODY_WITH_FILES = 36 * 1024 * 1024  # bytes: an attachment of 25 MiB in base64, and what goes with it
+# bytes: an attachment of 25 MiB in base64, and the rest of its message
+MAX_BODY_WITH_FILES = 36 * 1024 * 1024
 
 
 class GatewayPart(Protocol):
-    """An ASGI application that answers at a path of the gateway, `/mcp` or `/console`, and has something to end."""
+    """An ASGI application at a path of the gateway, `/mcp` or `/console`, that must be closed."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
@@ -27,26 +28,26 @@ class GatewayPart(Protocol):
 
 
 OpenPart: TypeAlias = Callable[[Any], GatewayPart]
-"""Makes it of the gateway's `Serving`, which is made of these options."""
+"""Creates the part, given the gateway's `Serving`."""
 
 
 NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-"""FastAPI's own spans are disabled, because they include queries with stream tokens. Runs have spans of ours."""
+"""FastAPI's own spans are disabled, because they include queries with stream tokens. Runs have separate spans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayOptions:
     """Settings of one gateway.
 
-    Without any keys every caller on this machine is a service. People come with one of the `public_keys` and a token
-    that `verify_token` validates. `cors_origins` are origins such as `https://example.org` whose pages may call.
-    `max_body` is in bytes, None for 10 MiB, and 36 MiB for attachments or an agent; `body_grace` is the number of
-    seconds after which a body must arrive at the minimum rate, `keep_alive` that between two comments on a stream.
-    `scripts` are the scripted models that a configuration over HTTP may name (`scripted:PATH`, a file that the server
-    reads), None for any. `docs` shows the OpenAPI document and its page to every authenticated caller, `open` to
-    everyone. `mcp` creates the endpoint that offers the app's tools to MCP hosts, or None; `console` creates the
-    console. `node_url` is the URL at which other processes of the cluster reach this one. Once `closing` is set, open
-    streams end: the server is about to stop.
+    Without any keys every caller on this machine is a service. People send one of the `public_keys` and a token that
+    `verify_token` validates. `cors_origins` are origins such as `https://example.org` whose pages may send requests.
+    `max_body` is in bytes; None means 10 MiB, and 36 MiB for attachments or an agent. `body_grace` is the number of
+    seconds after which a body must arrive at the minimum rate. `keep_alive` is the number of seconds between two
+    comments on a stream. `scripts` are the scripted models that a configuration over HTTP may name (`scripted:PATH`, a
+    file that the server reads), or None for any. `docs` shows the OpenAPI document and its page to every authenticated
+    caller, `open` to everyone. `mcp` creates the endpoint that offers the app's tools to MCP hosts, or is None.
+    `console` creates the console. `node_url` is the URL at which other processes of the cluster reach this process.
+    When `closing` is set, open streams end because the server is about to stop.
     """
 
     clock: Clock

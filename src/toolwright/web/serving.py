@@ -1,4 +1,4 @@
-"""The services that the routes of one gateway work with, and how they ask for them."""
+"""Services shared by the routes of one gateway, and the dependencies that provide them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,8 +16,9 @@ from toolwright.web.options import GatewayOptions, GatewayPart
 
 @dataclass(slots=True, kw_only=True)
 class Serving:
-    """The parts of one gateway; `opened` is its runtime while it is running, `mcp` answers hosts,
-    `console` people in their browsers."""
+    """The parts of one gateway.
+
+    `opened` is its runtime while it is running. `mcp` serves MCP hosts, and `console` serves browsers."""
 
     options: GatewayOptions
     access: Access
@@ -39,13 +40,13 @@ class Serving:
 
     @property
     def permits(self) -> Permits:
-        """Permits of callers on the runtime."""
+        """Permission checks for callers on the runtime."""
         return Permits(self.runtime)
 
 
 def serving_of(request: Request) -> Serving:
-    """Return the parts of the gateway that the request has come to."""
-    serving: Serving = request.app.state.serving  # set by `create_gateway`, and nowhere else
+    """Return the parts of the gateway that serves the request."""
+    serving: Serving = request.app.state.serving  # set only by `create_gateway`
     return serving
 
 
@@ -58,7 +59,7 @@ async def _runtime(request: Request) -> Runtime:
 
 
 ServingDep = Annotated[Serving, Depends(_gateway_parts)]
-"""The gateway's own parts."""
+"""The parts of the gateway."""
 
 AtWork = Annotated[Runtime, Depends(_runtime)]
 """The runtime of the gateway."""

@@ -1,4 +1,4 @@
-"""Server-sent events: the events of a thread or a run as they happen, for each follower (API §4)."""
+"""Server-sent events: live events of threads, runs and spaces, filtered per subscriber (API §4)."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -22,9 +22,9 @@ from toolwright.wire.event import frame, notice_json
 
 
 async def no_longer_allowed(serving: Serving, caller: Caller) -> None:
-    """Return once the caller may follow no longer, which for a service is never.
+    """Wait until the caller may no longer subscribe, which never happens for a service.
 
-    Whether the entity is there is asked as often as comments are sent: another process may have deleted it.
+    Whether the entity exists is checked as often as comments are sent, because another process can have deleted it.
     """
     if caller.entity_id is None:
         await anyio.sleep_forever()
@@ -47,9 +47,9 @@ async def _is_registered(serving: Serving, entity_id: str) -> bool:
 
 
 class EventFilter:
-    """Sight of one follower of the followed thing, which they may read.
+    """Filters the events of a topic for one subscriber, who may read it.
 
-    The events themselves tell when a person comes to a space, and when they go.
+    The events themselves show when a person joins or leaves a space.
     """
 
     def __init__(self, serving: Serving, caller: Caller, topic: Topic) -> None:
@@ -68,11 +68,11 @@ class EventFilter:
         return now or before
 
     def is_hidden(self, space_id: str) -> bool:
-        """Return whether nothing more of that space is to be shown."""
+        """Return whether further events of the space must be hidden."""
         return self._open.get(space_id) is False
 
     async def _after(self, event: Event, before: bool) -> bool:
-        """Return whether they may read the space once the event has happened."""
+        """Return whether the subscriber may read the space after the event."""
         if event.type == "space.deleted":
             return False
         if event.payload.get("entityId") != self._caller.entity_id:
@@ -105,12 +105,12 @@ HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class EventStream(StreamingResponse):
-    """An endless answer: `connected`, then events, each in one write.
+    """An unbounded answer: `connected`, then events, each in one write.
 
-    It ends when its reader goes or may read no longer, when the server stops, or when so much waits for the reader that
-    it must be stuck; a run's stream goes on after its run. `connected` says behind which event the stream begins, so
-    that a reader who loses it before the first event knows where to resume. `ids` are those of the followed thing, as
-    every event carries them; events have the `names` that are asked for.
+    The stream ends when its reader disconnects or loses access, when the server stops, or when so much data is queued
+    that the reader must be stuck. A run's stream continues after the run has finished. `connected` contains the number
+    after which the stream starts, so that a reader that disconnects before the first event knows where to resume. `ids`
+    are the ids of the topic, which every event carries. `names` selects the names in events.
     """
 
     media_type = "text/event-stream"
@@ -137,14 +137,14 @@ class EventStream(StreamingResponse):
         self._follow = follow or serving.runtime.events.following
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream. Events after `connected` are followed from the start."""
+        """Send the stream. The subscription starts before `connected` is sent."""
         async with AsyncExitStack() as stack:
             first: list[bytes] = []
             try:
                 events = await stack.enter_async_context(self._follow(self._topic, self._after))
             except (
                 Reset
-            ):  # the id is too old or unknown: the reader gets `reset`, then the events from now on
+            ):  # the id is too old or unknown: the reader receives `reset`, then the events from now on
                 events = await stack.enter_async_context(self._follow(self._topic, None))
                 first.append(self._notice("reset"))
             begins: JSONObject = {} if events.start is None else {"after": str(events.start)}
@@ -158,14 +158,14 @@ class EventStream(StreamingResponse):
                 overrun = await self._go_on(events, receive, send)
             if overrun:
                 self._cut(scope)
-                await anyio.lowlevel.checkpoint()  # until the server knows that the connection is gone
+                await anyio.lowlevel.checkpoint()  # until the server notices the lost connection
                 return
         if self._over or self._serving.options.closing.is_set():
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     @contextmanager
     def _counted(self) -> Generator[None]:
-        """Count the stream as having a reader within the block."""
+        """Count the stream as active within the block."""
         runtime = self._serving.opened
         telemetry = None if runtime is None else runtime.telemetry
         if telemetry is None:
@@ -178,14 +178,14 @@ class EventStream(StreamingResponse):
             telemetry.streams(-1)
 
     def _cut(self, scope: Scope) -> None:
-        """Abort the connection, because an orderly end would wait for the reader."""
+        """Abort the connection, because a graceful end would wait for the reader."""
         log.info(
             "A follower of the %s %s does not read and is disconnected.", self._topic.kind, self._topic.id
         )
         cut_off(scope)
 
     async def _go_on(self, events: Subscription, receive: Receive, send: Send) -> bool:
-        """Send until the end. Return whether the reader lags too far."""
+        """Send events until the end. Return whether the reader is too far behind."""
         overrun = False
 
         async def too_much() -> None:

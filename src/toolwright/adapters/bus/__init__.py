@@ -1,1 +1,1 @@
-"""The bus that carries committed events and live deltas to followers."""
+"""Event bus: delivers committed events and live deltas to subscribers."""

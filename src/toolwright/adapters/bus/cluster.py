@@ -1,4 +1,4 @@
-"""The bus of one process in a cluster: events of other processes reach the followers here, and wake-ups the nodes."""
+"""The bus of one process in a cluster: exchanges events and wake-ups with the other processes."""
 
 import asyncio
 import json
@@ -22,55 +22,57 @@ from toolwright.core.value import changed
 
 log = logger("toolwright.bus")
 
-# Seconds without a relay after which it is logged, and as long as nothing says why it has no connection.
+# Seconds without a relay after which this is logged: if a reason is known, and if none is known.
 PATIENCE, UNEXPLAINED = 5.0, 15.0
-RETRY = 1.0  # seconds before the relay connects again
-REFRESH, EXPIRES = 2.0, 6.0  # seconds between two messages about this process, and for which one is valid
-PART = 0.1  # seconds between two parts of what is sent about this process
-LEAST_PART = 500  # messages of a part
-MOST_WAITING = 10_000  # messages that wait to be sent, without live events; more are dropped
-MARK = 500  # bytes of a mark of what has grown, about
-MOST_TOPICS = 100_000  # topics that are followed in other processes
+RETRY = 1.0  # seconds before the relay reconnects
+# seconds between two state messages of this process, and for which a message is valid
+REFRESH, EXPIRES = (2.0, 6.0)
+PART = 0.1  # seconds between two parts of this process's state
+LEAST_PART = 500  # messages per part
+MOST_WAITING = 10_000  # queued messages, without live events; further messages are dropped
+MARK = 500  # approximate bytes of a message that a topic has grown
+MOST_TOPICS = 100_000  # topics with subscribers in other processes
 MOST_TYPES = 100  # types of events for which a topic is followed; with more, all are sent
 MOST_SHARED = 10_000  # keys under which other processes share values
 MOST_NODES = 1_000  # other processes
-MOST_EXPIRED = 10_000  # topics that are forgotten at a time
+MOST_EXPIRED = 10_000  # topics removed at a time
 
 Key: TypeAlias = tuple[str, str]
 Message: TypeAlias = list[Any]
 """A message to other processes, as JSON: its kind, and the fields that `ClusterBus._handle` reads."""
 Woken: TypeAlias = Callable[[str, bool], None]
-"""Called with a thread that another process has woken, and whether this process is asked to execute its run."""
+"""Called with a thread woken by another process, and whether this process is asked to execute its run."""
 
 
 class Relay(Protocol):
-    """Carries texts to all other processes of the cluster. It may lose, repeat, delay and reorder them."""
+    """Sends texts to all other processes of the cluster. It can lose, repeat, delay and reorder them."""
 
     @property
     def most(self) -> int:
-        """The most bytes of a text."""
+        """Maximum bytes of a text."""
         ...
 
     @property
     def pause(self) -> float:
-        """The seconds between two sends, in which texts are collected."""
+        """Seconds between two sends, during which texts are collected."""
         ...
 
     async def listen(self, receive: Callable[[str], None], connected: Callable[[], None]) -> None:
-        """Connect, call `connected`, and receive texts until the connection ends. Raises the client's errors."""
+        """Connect, call `connected`, and receive texts until the connection ends. Raises the errors of the client."""
         ...
 
     async def send(self, texts: Sequence[str]) -> None:
-        """Send texts, at once or never. After an exception they can be lost; `NotConnected` means not sent."""
+        """Send texts immediately. After an exception they can be lost; `NotConnected` means that they were not sent."""
         ...
 
 
 class ClusterBus(MemoryBus):
     """The `Bus` port of a process in a cluster.
 
-    Each process sends the others the topics that are followed in it. After a commit it sends them the topics that have
-    grown, and they read the events from the journal; live events, which are in no journal, it sends whole. Any message
-    may be lost: followers read the journal four times a second anyway. `works` says whether this process executes runs.
+    Each process sends the others the topics with subscribers in it. After a commit it sends them the topics with new
+    events, and they read the events from the journal. Live events, which are not in the journal, are sent in full. Any
+    message can be lost: subscribers also poll the journal four times a second. `works` is true if this process executes
+    runs.
     """
 
     def __init__(self, relay: Relay, *, works: bool) -> None:
@@ -81,24 +83,29 @@ class ClusterBus(MemoryBus):
         self._elsewhere: dict[
             Key, dict[str | None, float]
         ] = {}  # types followed in other processes, until when; those first that were not sent again for the longest
-        self._workers: dict[str, float] = {}  # other processes that execute runs, until when
+        self._workers: dict[
+            str, float
+        ] = {}  # other processes that execute runs, with the expiry of this information
         self._own: dict[str, JSON] = {}  # values that this process shares
-        self._shared: dict[str, dict[str, tuple[JSON, float]]] = {}  # those of other processes, until when
+        self._shared: dict[
+            str, dict[str, tuple[JSON, float]]
+        ] = {}  # values of other processes, with their expiry
         self._messages: deque[Message] = deque()
-        # Live events that wait to be sent, and marks of what has grown between them.
+        # Queued live events, with messages about grown topics between them.
         self._events = QueueFollower()
-        self._grown: set[Key] = set()  # topics that have a mark
+        self._grown: set[Key] = set()  # topics with a queued message that they have grown
         self._has_messages = asyncio.Event()
-        self._failing_since, self._is_logged = 0.0, False  # while nothing can be sent
+        self._failing_since, self._is_logged = 0.0, False  # set while nothing can be sent
         # Why nothing can be received.
         self._unheard: str | None = None
-        self._refresh_at = 0.0  # when everything about this process is sent again, part by part
-        self._rest: deque[Key | str] = deque()  # topics and names of shared values that are still to be sent
-        self._part, self._part_at = LEAST_PART, 0.0  # the length of the next part, and when it is sent
+        self._refresh_at = 0.0  # next time at which the whole state of this process is sent, in parts
+        self._rest: deque[Key | str] = deque()  # topics and names of shared values still to be sent
+        # the size of the next part, and the time at which it is sent
+        self._part, self._part_at = (LEAST_PART, 0.0)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin to send and to receive."""
+        """Start sending and receiving."""
         self._tasks = [
             asyncio.create_task(self._listen(), name="toolwright-relay"),
             asyncio.create_task(self._send(), name="toolwright-bus"),
@@ -177,7 +184,7 @@ class ClusterBus(MemoryBus):
                 self._has_messages.set()
 
     def _is_followed(self, key: Key, type_: str | None) -> bool:
-        """Return whether another process follows the topic: all of it, or events of that type."""
+        """Return whether another process has subscribers to the topic, for all events or this type."""
         types = self._elsewhere.get(key)
         if types is None:
             return False
@@ -218,7 +225,7 @@ class ClusterBus(MemoryBus):
         return self._part_at if self._rest else self._refresh_at
 
     def _queue_part(self) -> None:
-        """Queue a part of what other processes keep about this one. Many topics at once would block the event loop."""
+        """Queue the next part of this process's state. Sending many topics at once would block the event loop."""
         now = _now()
         self._part_at = now + PART
         if not self._rest:
@@ -236,7 +243,7 @@ class ClusterBus(MemoryBus):
                 self._queue(["share", each, self._own[each]])
 
     def _pop_messages(self) -> list[Message]:
-        """Return the queued messages, and empty the queues."""
+        """Return the queued messages and clear the queues."""
         self._has_messages.clear()
         messages = [*self._messages, *map(_message, self._events.pop_events())]
         self._messages.clear()
@@ -244,7 +251,7 @@ class ClusterBus(MemoryBus):
         return messages
 
     def _texts(self, messages: Sequence[Message]) -> Iterator[str]:
-        """Yield texts of the messages, each within the relay's limit; a message that is too long is left out."""
+        """Yield the messages as texts, each within the relay's limit. A message that is too long is left out."""
         begin = f'["{self._node}"'
         parts, size = [begin], len(begin) + 1
         room = self._relay.most - len(begin) - 2
@@ -274,16 +281,16 @@ class ClusterBus(MemoryBus):
 
     def _on_success(self) -> None:
         if self._is_logged:
-            # At the level of the loss: otherwise a log of warnings would not show the recovery.
+            # Logged at the level of the failure, so that a log of warnings also shows the recovery.
             log.warning("Messages to other processes are sent again.")
         self._failing_since, self._is_logged = 0.0, False
 
     def _expire(self) -> None:
-        """Forget what other processes have not sent again in time."""
+        """Remove state of other processes that they have not refreshed in time."""
         now = _now()
         for key, types in [*islice(self._elsewhere.items(), MOST_EXPIRED)]:
             if max(types.values(), default=0.0) > now:
-                break  # the following ones were sent later
+                break  # the following entries are newer
             del self._elsewhere[key]
         self._workers = {node: until for node, until in self._workers.items() if until > now}
         for name, values in [*self._shared.items()]:
@@ -316,10 +323,10 @@ class ClusterBus(MemoryBus):
                 return
             for message in messages:
                 self._handle(node, message)
-        except (ValueError, TypeError, RecursionError) as error:  # of another version, or of another sender
+        except (ValueError, TypeError, RecursionError) as error:  # from another version or another sender
             log.debug("A message from another process cannot be read: %s", error)
 
-    def _handle(self, node: str, message: Any) -> None:  # JSON of `_queue`
+    def _handle(self, node: str, message: Any) -> None:  # JSON created by `_queue`
         match message:
             case ["live", [*fields]]:
                 MemoryBus.publish(self, [_event(fields)])
@@ -340,15 +347,14 @@ class ClusterBus(MemoryBus):
                 if works and _has_room(self._workers, node, MOST_NODES):
                     self._workers[node] = _now() + EXPIRES
             case _:
-                pass  # of a later version
+                pass  # from a later version
 
     def _note_interest(self, key: Key, types: list[str] | None) -> None:
         known_types = self._elsewhere.pop(key, None)
         if known_types is None and len(self._elsewhere) >= MOST_TOPICS:
             return
-        self._elsewhere[key] = known_types = (
-            known_types or {}
-        )  # the last one: `_expire` begins with those that were not sent again
+        # moved to the end: `_expire` starts with the entries that were not refreshed
+        self._elsewhere[key] = known_types = known_types or {}
         until = _now() + EXPIRES
         known_types.update(dict.fromkeys([None] if types is None else types, until))
         if len(known_types) > MOST_TYPES:
@@ -381,7 +387,7 @@ def _now() -> float:
 
 
 def _types_of(followers: Iterable[QueueFollower]) -> Collection[str] | None:
-    """Return the types that the followers take together, None if one of them takes all."""
+    """Return the union of the types wanted by the subscribers, or None if one of them wants all types."""
     types = set[str]()
     for follower in followers:
         if follower.types is None:
@@ -399,7 +405,7 @@ def _interest(key: Key, types: Collection[str] | None) -> Message:
 
 
 def _message(event: Event) -> Message:
-    """Return the message for a live event, or for a mark of what has grown."""
+    """Return the message for a live event, or for a topic that has grown."""
     if event.n is not None:
         return ["grown", *cast("list[str]", event.payload["topic"])]
     ids: list[Any] = [event.thread_id, event.run_id, event.agent, event.space_id]
@@ -407,7 +413,7 @@ def _message(event: Event) -> Message:
 
 
 def _shortened(message: Message) -> Message:
-    """Return a live event with only its new part, without the text so far; other messages unchanged."""
+    """Return a live event with only its new part, without the text so far. Other messages are unchanged."""
     match message:
         case ["live", [*fields, {"delta": _} as payload]]:
             new = {name: each for name, each in payload.items() if name not in ("text", "partialArgs")}
@@ -417,7 +423,7 @@ def _shortened(message: Message) -> Message:
 
 
 def _event(fields: list[Any]) -> Event:
-    """Return the live event of these fields; raises `TypeError` or `ValueError` for others."""
+    """Return the live event with these fields. Raises `TypeError` or `ValueError` if they are invalid."""
     thread_id, run_id, agent, space_id, type_, at, payload = fields
     if not isinstance(payload, dict):
         raise TypeError("The payload of an event must be an object.")

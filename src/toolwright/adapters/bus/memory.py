@@ -1,4 +1,4 @@
-"""In-process bus: every subscriber has a bounded queue, and no publisher waits for a slow one."""
+"""In-process bus: every subscriber has a bounded queue, and publishers do not wait for slow subscribers."""
 
 import asyncio
 from collections import Counter, deque
@@ -11,15 +11,15 @@ from toolwright.core.supervision import deadlines_of
 from toolwright.core.threads.event import GROWN, Event, RunEvents, Topic
 from toolwright.core.value import changed
 
-BACKLOG = 2_000  # events that may wait for one follower
-MOST_BYTES = 1024 * 1024  # of events that may wait for one follower
+BACKLOG = 2_000  # maximum number of queued events per subscriber
+MOST_BYTES = 1024 * 1024  # maximum bytes of queued events per subscriber
 ENVELOPE = 300  # approximate bytes of an event's frame without its payload
-ESCAPED = 12  # bytes of a character within JSON at the most
-RECORDED = 8 * 1024 + ENVELOPE  # bytes of a recorded event at the most: its unit bounds the payload
+ESCAPED = 12  # maximum bytes of a character in JSON
+RECORDED = 8 * 1024 + ENVELOPE  # maximum bytes of a recorded event: its unit bounds the payload
 
 
 class QueueFollower:
-    """One subscriber's queue. Of live events only the newest of each stream is kept, with its deltas joined.
+    """One subscriber's queue. Only the newest live event of each stream is kept, with its deltas joined.
 
     A subscriber with too large a backlog has missed events, and its queue is discarded: the journal has them. Upper
     bounds of the events' sizes are added up; exact sizes are computed only if the sum would be too large, once for each
@@ -29,11 +29,12 @@ class QueueFollower:
     def __init__(self, types: Collection[str] | None = None) -> None:
         self.types = types
         self._waiting: deque[Event] = deque()
-        self._live: dict[str, tuple[Event, int]] = {}  # each with the bytes that it may take
+        self._live: dict[str, tuple[Event, int]] = {}  # each with the upper bound of its bytes
         self._came = asyncio.Event()
         self._overrun = asyncio.Event()
-        self._bytes = 0  # that all of it may take
-        self._weighed = (0, 0)  # so many events at the beginning of what waits take so many bytes
+        self._bytes = 0  # upper bound of the queue's bytes
+        # number and bytes of the events at the beginning of the queue that were measured
+        self._weighed = (0, 0)
         self.missed = False
 
     def put(self, event: Event, size: int) -> None:
@@ -55,7 +56,7 @@ class QueueFollower:
         self._came.set()
 
     def grown(self) -> None:
-        """Mark that the journal has events which the bus does not deliver, at this position in the queue."""
+        """Mark, at this position in the queue, that the journal has events which the bus does not deliver."""
         self.missed = True
         if self.types is None:
             self._flush_live()
@@ -64,7 +65,7 @@ class QueueFollower:
         self._came.set()
 
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
-        """Return events that have come, or nothing after `timeout` seconds."""
+        """Return the events that have arrived. Returns no events after `timeout` seconds."""
         if timeout is None:
             await self._came.wait()
         elif not self._came.is_set():
@@ -78,7 +79,7 @@ class QueueFollower:
         return self.pop_events()
 
     def pop_events(self) -> Sequence[Event]:
-        """Return events that have come."""
+        """Return the events that have arrived, without waiting."""
         self._came.clear()
         self._flush_live()
         events = tuple(self._waiting)
@@ -86,11 +87,11 @@ class QueueFollower:
         return events
 
     async def overrun(self) -> None:
-        """Return again than `MOST_BYTES` have waited."""
+        """Wait until more than `MOST_BYTES` have been queued."""
         await self._overrun.wait()
 
     def took_all(self) -> bool:
-        """Return whether nothing was lost since the last time this was asked."""
+        """Return whether nothing was lost since the last call of this method."""
         missed, self.missed = self.missed, False
         return not missed
 
@@ -119,7 +120,7 @@ class QueueFollower:
             self._live.clear()
 
     def _weigh(self) -> int:
-        """Size of what waits, in bytes."""
+        """Return the size of the queued events in bytes."""
         count, weight = self._weighed
         weight += sum([_size(event) for event in islice(self._waiting, count, None)])
         self._weighed = len(self._waiting), weight
@@ -133,7 +134,7 @@ def _size(event: Event) -> int:
 
 
 def _joined(before: Event, event: Event) -> tuple[Event, int]:
-    """Return the newer of two events of a stream, with the deltas of both; and how many bytes more that may take."""
+    """Return the newer of two events of a stream with the deltas of both, and the maximum number of added bytes."""
     old, new = before.payload.get("delta"), event.payload.get("delta")
     if isinstance(old, str) and isinstance(new, str):
         return changed(event, payload={**event.payload, "delta": old + new}), len(old) * ESCAPED
@@ -147,7 +148,7 @@ class MemoryBus:
         self.on_shared: list[Callable[[str], None]] = []
         self._followers: dict[tuple[str, str], list[QueueFollower]] = {}
         self._last_number = 0
-        # How many followers want each type; None stands for those that want all.
+        # Number of subscribers per type; None is the number of those that want all types.
         self._types: Counter[str | None] = Counter()
 
     def publish(self, events: Sequence[Event]) -> None:
@@ -161,7 +162,7 @@ class MemoryBus:
         for event in events:
             if event.space_id is not None and event.n is not None:
                 self._count(event.n)
-            if about != (event.thread_id, event.run_id, event.space_id):  # those of one commit share it
+            if about != (event.thread_id, event.run_id, event.space_id):  # shared by the events of one commit
                 about = event.thread_id, event.run_id, event.space_id
                 followers = self._followers_of(*about)
             size: int | None = RECORDED if event.n is not None else None
@@ -180,7 +181,7 @@ class MemoryBus:
         return followers if run_id is None else [*followers, *followers_by_topic(("run", run_id), [])]
 
     def _count(self, n: int) -> None:
-        """Count an event of a space. Spaces share one numbering: a missing number is an event of another process."""
+        """Track the number of a space event. Spaces share one numbering: a gap is an event of another process."""
         if n > self._last_number + 1:
             for (kind, _), followers in self._followers.items():
                 if kind in ("space", "spaces"):
@@ -194,16 +195,16 @@ class MemoryBus:
             follower.grown()
 
     def announce(self, topic: Topic) -> None:
-        """Do nothing: there are no other processes."""
+        """Do nothing, because there are no other processes."""
 
     def share(self, key: str, value: JSON) -> None:
-        """Do nothing: there are no other processes."""
+        """Do nothing, because there are no other processes."""
 
     def shared(self, key: str) -> Sequence[JSON]:
         return ()
 
     def wanted_in(self, space_id: str) -> bool:
-        """Return whether there are subscribers to that space, or to all spaces."""
+        """Return whether there are subscribers to the space or to all spaces."""
         return ("space", space_id) in self._followers or ("spaces", "") in self._followers
 
     def wanted(self, thread_id: str, run_id: str) -> bool:
@@ -222,7 +223,7 @@ class MemoryBus:
             yield follower
         finally:
             self._types.subtract(keys)
-            self._types = +self._types  # those that are wanted still
+            self._types = +self._types  # types that are still wanted
             self._followers[key].remove(follower)
             if not self._followers[key]:
                 del self._followers[key]

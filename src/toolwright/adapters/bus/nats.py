@@ -1,4 +1,4 @@
-"""Messages between the processes of a cluster by NATS. Needs the extra `nats`."""
+"""Messages between the processes of a cluster over NATS. Needs the extra `nats`."""
 
 import asyncio
 import errno
@@ -21,16 +21,16 @@ from toolwright.core.text import error_text
 
 log = logger("toolwright.bus")
 
-PAUSE, PING = 1.0, 2  # seconds before it is tried to connect again, and between two signs of life
-# Seconds in which a server must answer, and for the whole check of a server, which is two attempts.
+PAUSE, PING = 1.0, 2  # seconds before a reconnection attempt, and between two pings
+# Timeout of a server's answer, and of the whole check of a server (two attempts), in seconds.
 CONNECT, REACH = 2, 4.5
-PENDING = 8 * 1024 * 1024  # bytes that wait to be sent, or to be read; more are lost
+PENDING = 8 * 1024 * 1024  # buffered bytes to be sent or read; more are lost
 
 
 class NatsRelay:
-    """A `Relay` over NATS core, which keeps nothing. The processes of one `database` share a subject."""
+    """A `Relay` over NATS core, which stores no messages. The processes of one `database` share a subject."""
 
-    most = 64 * 1024  # bytes: servers take 1 MiB by default
+    most = 64 * 1024  # bytes: servers accept 1 MiB by default
     pause = 0.001
 
     def __init__(self, servers: Sequence[str], database: str) -> None:
@@ -41,7 +41,7 @@ class NatsRelay:
         self._failures, self._is_denied = _Failures(), False
 
     async def fault(self) -> str | None:
-        """Return why no server can be used, or None if one of them carries messages."""
+        """Return why no server can be used, or None if one of them delivers messages."""
         errors = await asyncio.gather(*map(self._server_error, self._servers))
         if None in errors:
             return None
@@ -51,7 +51,7 @@ class NatsRelay:
         return "; ".join(f"{host}: {error}" for host, error in zip(self._hosts, errors, strict=True))
 
     async def _server_error(self, server: str) -> str | None:
-        """Return why this server carries no messages, or None. Sends one to itself, which other processes ignore."""
+        """Return why this server delivers no messages, or None. Sends a test message that other processes ignore."""
         client, failures, text = Client(), _Failures(), dumps([new_id("bus")]).encode("ascii")
         ended = asyncio.Event()
 
@@ -61,7 +61,7 @@ class NatsRelay:
 
         async def fail(error: Exception) -> None:
             await failures.note(error)
-            # Of an established connection; others are retried.
+            # For an established connection; others are retried.
             if _is_denied(error):
                 ended.set()
 
@@ -73,7 +73,7 @@ class NatsRelay:
                     allow_reconnect=False,
                     connect_timeout=CONNECT,
                     reconnect_time_wait=0,
-                    # The least that the client takes for a limit: a second attempt follows the first at once.
+                    # The smallest limit that the client accepts: a second attempt immediately follows the first.
                     max_reconnect_attempts=1,
                     error_cb=fail,
                 )
@@ -105,7 +105,7 @@ class NatsRelay:
 
         async def fail(error: Exception) -> None:
             await failures.note(error)
-            # The connection stays, and everything that is sent is lost: nothing else would report it.
+            # The connection stays open while everything sent is lost; nothing else would report it.
             if _is_denied(error) and not self._is_denied:
                 self._is_denied = True
                 log.warning("NATS rejected a message to other processes: %s", _reason(error))
@@ -149,20 +149,20 @@ class NatsRelay:
 
 
 def host_of(server: str) -> str:
-    """Return the host and the port of a server's URL, without its user and password."""
+    """Return the host and port of a server's URL, without user and password."""
     return urlsplit(server).netloc.rpartition("@")[2]
 
 
 class _Failures:
-    """The last reason why a connection has failed, of the errors that the client reports."""
+    """Keeps the last reason for a failed connection, from the errors that the client reports."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
 
     async def note(self, error: Exception) -> None:
-        """Take an error of the client, which would print it with its traceback."""
+        """Record an error of the client, which would otherwise print it with a traceback."""
         log.debug("NATS: %s", error_text(error))
-        # A server that rejects a password ends the connection: the end says less than what came before.
+        # A server that rejects a password closes the connection; that error says less than the one before it.
         if self.reason is None or not isinstance(
             error, (ConnectionResetError, BrokenPipeError, UnexpectedEOF)
         ):
@@ -170,7 +170,7 @@ class _Failures:
 
 
 def _reason(error: Exception) -> str:
-    """Describe in plain words why a server cannot be used."""
+    """Return a message that explains why a server cannot be used."""
     text = str(error).removeprefix("nats: ").strip("'\" ")
     if "authorization violation" in text.lower():
         return "the server rejects the user or the password (authorization violation)"
@@ -178,7 +178,7 @@ def _reason(error: Exception) -> str:
         return f"the host name cannot be resolved ({error.strerror})"
     if isinstance(error, TimeoutError):
         return f"no answer within {CONNECT} seconds"
-    # The error for several addresses of one host has the number in its text alone.
+    # The error for several addresses of one host has the error number only in its text.
     if isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in text:
         return "connection refused"
     if isinstance(error, OSError) and error.errno and error.strerror:

@@ -1,1 +1,1 @@
-"""Ciphers that seal secrets."""
+"""Ciphers that encrypt secrets."""

@@ -1,4 +1,4 @@
-"""Secrets sealed with Fernet keys: the first one seals, any of them opens."""
+"""Encryption of secrets with Fernet keys: the first key encrypts, every key can decrypt."""
 
 import contextlib
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger("toolwright.secrets")
 
 
 class FernetCipher:
-    """The `Cipher` port over some keys."""
+    """The `Cipher` port with a list of Fernet keys."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._fernets = {_name(key): _fernet(key, number) for number, key in enumerate(keys, 1)}
@@ -46,7 +46,7 @@ class FernetCipher:
 
 
 def _is_canonical(sealed: str) -> bool:
-    """Return whether this is the canonical encoding of its bytes: Fernet also accepts appended bytes."""
+    """Return whether the text is the canonical encoding of its bytes. Fernet also accepts appended bytes."""
     try:
         return urlsafe_b64encode(urlsafe_b64decode(sealed)).decode() == sealed
     except ValueError:
@@ -54,7 +54,7 @@ def _is_canonical(sealed: str) -> bool:
 
 
 class KeyFileCipher:
-    """The `Cipher` port of a journal in a file. Its key file is next to it, created with the first secret."""
+    """The `Cipher` port of a journal in a file. Its key file is next to the database, created with the first secret."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -82,7 +82,7 @@ class KeyFileCipher:
             raise CannotUnseal(error.message) from error
 
     def _read(self) -> FernetCipher:
-        """Return the cipher of the file's keys, read once it is there. Raises `CannotSeal`."""
+        """Return the cipher of the file's keys, cached after the file exists. Raises `CannotSeal`."""
         if self._cipher is not None:
             return self._cipher
         try:
@@ -102,13 +102,13 @@ class KeyFileCipher:
 def _make(path: Path) -> None:
     """Create a key in a new file, atomically. If two processes create one, the first wins."""
     try:
-        with NamedTemporaryFile(
-            "wb", dir=path.parent, prefix=f".{path.name}."
-        ) as draft:  # made with mode 0600
+        # created with mode 0600
+        with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.") as draft:
             draft.write(Fernet.generate_key() + b"\n")
             draft.flush()
-            os.fsync(draft.fileno())  # before it gets its name: a crash must not leave an empty key file
-            with contextlib.suppress(FileExistsError):  # another process has created it: its key counts
+            # before it gets its final name: a crash must not leave an empty key file
+            os.fsync(draft.fileno())
+            with contextlib.suppress(FileExistsError):  # another process has created it: its key is used
                 os.link(draft.name, path)
                 _sync_folder(path.parent)
                 log.warning(

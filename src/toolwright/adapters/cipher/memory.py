@@ -6,7 +6,7 @@ from toolwright.core.errors import CannotUnseal
 
 
 class MemoryCipher:
-    """Keeps the texts and gives tokens for them."""
+    """Stores the texts and returns tokens for them."""
 
     key: str | None = "memory"
     keys = ("memory",)

@@ -1,1 +1,1 @@
-"""Executors of tools whose calls go to the outside world."""
+"""Executors of tools that call external services."""

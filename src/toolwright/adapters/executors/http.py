@@ -52,7 +52,7 @@ _CHARSETS = re.compile(
 
 
 def result_of(answer: Answer, most: int, values: int, fields: Sequence[str] = ()) -> ToolResult:
-    """Return the result of a call; of JSON only these fields.
+    """Return the result of a call. A JSON result is trimmed to the given fields.
 
     Raises `HttpFailure` for an unreadable answer.
     """
@@ -107,7 +107,7 @@ def _phrase(status: int) -> str:
 
 
 def _value(text: str, values: int) -> JSON:
-    """Parse the text as JSON. Returns the text itself if it is not JSON, or JSON that cannot be stored."""
+    """Parse the text as JSON. Returns the text itself if it is not JSON or cannot be stored."""
     try:
         return parse_json(text, values=values)
     except TooManyValues as error:
@@ -136,7 +136,7 @@ def _content_type(answer: Answer) -> tuple[str, str]:
 
 
 def _codec(charset: str) -> str:
-    """Return a codec of texts that are sent over the web; not one of the others that Python has."""
+    """Return a text codec used on the web. Python's other codecs are not allowed."""
     try:
         name = codecs.lookup(charset or "utf-8").name
     except (LookupError, ValueError):
@@ -150,7 +150,7 @@ def _encoding(answer: Answer) -> str:
 
 
 def unpacked(answer: Answer, most: int) -> bytes:
-    """Return the content unpacked, never more of it than the limit."""
+    """Return the decompressed content, up to the limit."""
     encoding = _encoding(answer)
     if not encoding or not answer.content:
         return answer.content
@@ -158,7 +158,7 @@ def unpacked(answer: Answer, most: int) -> bytes:
         raise HttpFailure(
             "http_unreadable", "The service's answer has a content encoding that was not requested."
         )
-    unpacking = zlib.decompressobj(wbits=47)  # either of the two, by its head
+    unpacking = zlib.decompressobj(wbits=47)  # gzip or zlib, detected by its header
     try:
         content = unpacking.decompress(answer.content, most + 1)
     except zlib.error as error:
@@ -176,15 +176,16 @@ def _too_large(most: int) -> HttpFailure:
     return HttpFailure("http_too_large", f"The service's answer is larger than {quantity(most, 'byte')}.")
 
 
-_LARGE = 64 * 1024  # bytes of an answer that are parsed in a millisecond; more of them leave the loop
+# bytes of an answer that are parsed within a millisecond; larger answers are parsed in a thread
+_LARGE = 64 * 1024
 
 
 class HttpExecutor:
-    """Executes calls over HTTP; a failure of any kind is an error result.
+    """Executes calls over HTTP. Any failure becomes an error result.
 
-    `allow` are hosts, hosts with a port and networks that are allowed although they are not public. `resolve`,
-    `network` and `tls` are replaced in tests. Requests carry the trace context that `telemetry` provides. Connections
-    are kept alive briefly; `aclose` closes them.
+    `allow` are non-public hosts, hosts with a port and networks that are allowed. `resolve`, `network` and `tls` are
+    replaced in tests. Requests carry the trace context that `telemetry` provides. Connections are kept alive briefly;
+    `aclose` closes them.
     """
 
     def __init__(
@@ -247,7 +248,7 @@ def open_exchange(
     network: httpcore.AsyncNetworkBackend | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Exchange:
-    """Open pools of connections for requests with answers of limited size; `aclose` closes them."""
+    """Open connection pools for requests with answers of limited size. `aclose` closes them."""
     inner: httpcore.AsyncNetworkBackend = network or httpcore.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
     context = tls or httpx.create_ssl_context()
     return Exchange(
@@ -258,7 +259,7 @@ def open_exchange(
 
 
 def _ask(request: HttpRequest, call_id: str, traced: Sequence[tuple[str, str]] = ()) -> Ask:
-    """Return the call's request with headers of ours, which the tool's own replace."""
+    """Return the call's request with default headers, which the tool's own headers override."""
     ours = (
         ("Accept", "application/json"),
         ("Accept-Encoding", "gzip, deflate"),
@@ -270,7 +271,7 @@ def _ask(request: HttpRequest, call_id: str, traced: Sequence[tuple[str, str]] =
 
 
 def _template(url: str) -> str:
-    """Return the tool's URL with its placeholders, without parts that can be secret: password and query."""
+    """Return the tool's URL with its placeholders, without its password and query, which can be secret."""
     scheme, _, rest = url.partition("?")[0].partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
@@ -279,7 +280,7 @@ def _template(url: str) -> str:
 async def _files(paths: Sequence[str], state: ThreadState) -> dict[str, FileContent]:
     """Return the files of the thread that a request sends.
 
-    Raises `HttpFailure` for one that is not there, or for too many.
+    Raises `HttpFailure` if a file does not exist or there are too many.
     """
     refs: dict[str, AttachmentRef] = {}
     for path in paths:

@@ -1,7 +1,7 @@
-"""HTTP requests of tools: checks of resolved addresses, redirects, body limits, plain error messages.
+"""HTTP requests of tools: checks of resolved addresses, redirects, body limits, error messages.
 
-Addresses are checked when a connection is opened, whatever the URL looked like. The name is not resolved again between
-the check and the connection, so DNS rebinding has no effect. Host and TLS keep the name.
+Addresses are checked when a connection is opened, regardless of the URL's form. The name is not resolved again between
+the check and the connection, so DNS rebinding has no effect. The Host header and TLS use the name.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from toolwright.core.value import changed
 
 
 class HttpFailure(Exception):
-    """A failed request. The message has none of its filled-in values."""
+    """A failed request. The message contains no values that were filled into the request."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -35,8 +35,8 @@ class HttpFailure(Exception):
 
 
 MAX_REDIRECTS = 5
-CONNECT_TIMEOUT = 10.0  # seconds for each address, and for the handshake of TLS
-MOST_ERROR_BODY = 64 * 1024  # bytes that are read of an answer of which at most 2 KB are shown
+CONNECT_TIMEOUT = 10.0  # seconds per address, and for the TLS handshake
+MOST_ERROR_BODY = 64 * 1024  # bytes read of an error answer, of which at most 2 KB are shown
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT}
 _ALLOW = "the operator may allow it with TOOLWRIGHT_HTTP_ALLOW"
@@ -44,7 +44,7 @@ _ALLOW = "the operator may allow it with TOOLWRIGHT_HTTP_ALLOW"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A request. `headers` are the tool's own, `ours` are the defaults of every request."""
+    """A request. `headers` are the tool's own headers, `ours` are the defaults of every request."""
 
     method: str
     url: httpx.URL
@@ -54,7 +54,7 @@ class Ask:
     content_type: str = "application/json"
 
     def encoded(self) -> list[tuple[bytes, bytes]]:
-        """Return all headers to send. The tool's own headers override ours of the same name."""
+        """Return all headers to send. The tool's own headers override defaults of the same name."""
         own_names = {name.lower() for name, _ in self.headers}
         rest = [(name, text) for name, text in self.ours if name.lower() not in own_names]
         if self.content is not None:
@@ -68,7 +68,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """HTTP answer; names of headers are lower case. `whole` is false where the body went over the limit."""
+    """HTTP answer with lower-case header names. `whole` is false if the body exceeded the limit."""
 
     method: str
     status: int
@@ -80,7 +80,7 @@ class Answer:
 def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) -> Ask:
     """Return the request to send. A URL's user and password become its authorization.
 
-    The boundary of a form's parts is derived from `key`: the same request is sent as the same bytes.
+    The boundary of a multipart form is derived from `key`, so that the same request is sent as the same bytes.
     """
     try:
         parsed = httpx.URL(request.url)
@@ -95,7 +95,7 @@ def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) ->
             ("Authorization", f"Basic {b64encode(unquote_to_bytes(parsed.userinfo)).decode()}"),
         )
     content, content_type = _encoded(request.body, key)
-    if request.body is not None and request.body.parts is not None:  # whose type names its boundary
+    if request.body is not None and request.body.parts is not None:  # the content type contains the boundary
         headers = tuple(each for each in headers if each[0].lower() != "content-type")
     return Ask(
         method=request.method,
@@ -108,14 +108,14 @@ def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) ->
 
 
 def _encoded(body: Body | None, key: str) -> tuple[bytes | None, str]:
-    """Return the bytes of a body and their type."""
+    """Return the bytes of a body and their content type."""
     if body is None:
         return None, ""
     if body.parts is None:
         return body.content, body.content_type
     boundary = _boundary(key, body.parts)
     content_type = f"{MULTIPART}; boundary={boundary}"
-    if not body.parts:  # of which httpx would make no form at all
+    if not body.parts:  # httpx would not encode this as a form
         return f"--{boundary}--\r\n".encode(), content_type
     files: Any = [(part.name, (part.file_name, part.content, part.content_type)) for part in body.parts]
     form = httpx.Request("POST", "http://form", files=files, headers={"Content-Type": content_type})
@@ -123,7 +123,7 @@ def _encoded(body: Body | None, key: str) -> tuple[bytes | None, str]:
 
 
 def _boundary(key: str, parts: Sequence[Part]) -> str:
-    """Return a text that is in none of the parts."""
+    """Return a text that does not occur in any of the parts."""
     for number in count():
         boundary = hashlib.sha256(f"{number} {key}".encode()).hexdigest()[:32]
         if not any(boundary.encode() in part.content for part in parts):
@@ -134,7 +134,7 @@ def _boundary(key: str, parts: Sequence[Part]) -> str:
 class Exchange:
     """Sends requests. Trusted addresses are connected to directly, all others through `guarded`.
 
-    The two pools share no connection: an unchecked one is never used for a request that requires the check.
+    The two pools share no connections, so a request that requires the check never uses an unchecked connection.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Exchange:
         self._most = most
 
     async def __call__(self, ask: Ask, trusted: bool) -> Answer:
-        """Return the last answer of up to five redirects. Raises `HttpFailure`."""
+        """Send the request and return the answer, after up to five redirects. Raises `HttpFailure`."""
         pool = self._open if trusted else self._guarded
         who = f"The service at {ask.url.host!r}"
         for _ in range(MAX_REDIRECTS + 1):
@@ -216,7 +216,7 @@ class Exchange:
 
 
 def _reason(error: httpcore.ConnectError) -> str:
-    """Describe the error without a host name: that of a redirect can be anything."""
+    """Describe the error without a host name, because a redirect can contain any host name."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):
@@ -226,9 +226,9 @@ def _reason(error: httpcore.ConnectError) -> str:
 
 
 def redirected(ask: Ask, status: int, location: str) -> Ask:
-    """Return the next request: 303, and 301 or 302 after a POST, become a GET; no credentials go to another origin.
+    """Return the request that follows a redirect. 303, and 301 or 302 after a POST, become a GET.
 
-    Raises `HttpFailure` for a location that is not a URL, or not an HTTP URL.
+    Credentials are not sent to another origin. Raises `HttpFailure` if the location is not an HTTP URL.
     """
     try:
         url = ask.url.join(location)
@@ -260,7 +260,7 @@ MOST_IDLE_CONNECTIONS = 20
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a name from the operating system, also of unusual numbers (`0x7f.1`)."""
+    """Return the addresses of a name from the operating system, including unusual numeric forms (`0x7f.1`)."""
     addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in addresses))
 
@@ -279,9 +279,9 @@ class Dialer(httpcore.AsyncNetworkBackend):
         port: int,
         timeout: float | None = None,
         local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,  # as the library has it
+        socket_options: Iterable[Any] | None = None,  # the library's type
     ) -> httpcore.AsyncNetworkStream:
-        """Return a connection to the first of the name's addresses that answers."""
+        """Connect to the first of the name's addresses that accepts a connection."""
 
         def connect(address: str) -> Awaitable[httpcore.AsyncNetworkStream]:
             return self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
@@ -295,7 +295,7 @@ class Dialer(httpcore.AsyncNetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[Any] | None = None,  # as above
     ) -> httpcore.AsyncNetworkStream:
-        """Reject the connection: no URL refers to a Unix socket."""
+        """Reject the connection, because no URL refers to a Unix socket."""
         raise AddressRefused
 
     async def sleep(self, seconds: float) -> None:
@@ -304,7 +304,7 @@ class Dialer(httpcore.AsyncNetworkBackend):
 
 
 def pool(dialer: Dialer, tls: ssl.SSLContext) -> httpcore.AsyncConnectionPool:
-    """Return a pool that no variable of the environment sends through a proxy."""
+    """Return a connection pool that ignores proxy environment variables."""
     return httpcore.AsyncConnectionPool(
         ssl_context=tls,
         max_connections=CONNECTIONS,

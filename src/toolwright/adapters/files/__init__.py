@@ -1,1 +1,1 @@
-"""Stores of the bytes of files: an object store, or memory."""
+"""Stores of file contents: an object store, or memory."""

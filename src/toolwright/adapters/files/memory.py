@@ -1,4 +1,4 @@
-"""Bytes of files in memory: the `Files` port for tests and for journals that need not last."""
+"""File contents in memory: the `Files` port for tests and for journals that need not be durable."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -8,7 +8,7 @@ from toolwright.core.errors import NotFound
 
 
 class MemoryFiles:
-    """Keeps what it is given until the process ends."""
+    """Keeps file contents until the process ends."""
 
     def __init__(self) -> None:
         self._contents: dict[str, bytes] = {}
@@ -26,10 +26,10 @@ class MemoryFiles:
         return self._contents[digest] if part is None else self._contents[digest][part]
 
     async def probe(self) -> None:
-        """Do nothing: memory always has room."""
+        """Do nothing, because memory is always writable."""
 
     async def tidy(self, before: datetime) -> int:
-        """Do nothing: there are no partial files."""
+        """Do nothing, because there are no partial files."""
         return 0
 
     async def digests(self) -> AsyncIterator[str]:

@@ -1,13 +1,13 @@
-"""Content of files in an object store: a folder or S3, with removal of old and of partial files.
+"""File contents in an object store: a folder or S3, with removal of old and of partial files.
 
-Objects are named by the SHA-256 of their bytes and only ever created, so that neither a crash nor a race can
-change one; what a dead process left behind is the same object again.
+Objects are named by the SHA-256 of their bytes and are never modified, so that neither a crash nor a race can change
+one. An object left behind by a dead process is identical to a new one.
 
-The library writes the bytes of `sha256/ab/abcd…` to `sha256/ab/abcd…#1`, and links these to their place once they are
-complete. So a partial file is never taken for a file; only its removal is left to us.
+The library writes the bytes of `sha256/ab/abcd…` to `sha256/ab/abcd…#1` and links the complete file to its final name.
+So a partial file is never mistaken for a complete one. This module only removes partial files.
 
-Old bytes are first moved aside, and checked again there: a process that has renewed them in the meantime gets them
-back, and a later one does not find them, and writes them again.
+Old files are first renamed and then checked again: if a process has renewed a file in the meantime, it is restored. A
+process that comes later does not find the file and writes it again.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.text import brief, sentence
 
 ASIDE = "#0"
-"""Suffix of a file that is being removed. Writers number their parts from 1, so none has this suffix."""
+"""Suffix of a file that is being removed. Writers number their parts from 1, so no part has this suffix."""
 
 
 def renew(path: Path) -> bool:
@@ -41,20 +41,20 @@ def renew(path: Path) -> bool:
 
 
 def bring_back(aside: Path) -> None:
-    """Restore a file that a killed process has moved aside: it could have been renewed just before."""
-    with suppress(FileNotFoundError):  # who moved it is alive
+    """Restore a file that a killed process has renamed, because it could have been renewed just before."""
+    with suppress(FileNotFoundError):  # the process that renamed it is alive
         with suppress(FileExistsError):  # it was written again in the meantime
             os.link(aside, aside.with_name(aside.name.removesuffix(ASIDE)))
         aside.unlink()
 
 
 def remove_old(path: Path, before: float) -> bool:
-    """Delete a file that was not touched since `before` (seconds since 1970). Return whether it no longer exists."""
+    """Delete a file not modified since `before` (seconds since 1970). Return whether it no longer exists."""
     try:
         if path.stat().st_mtime >= before:
             return False
         aside = path.with_name(path.name + ASIDE)
-        path.rename(aside)  # from here on a writer creates a new file instead of renewing it
+        path.rename(aside)  # from now on a writer creates a new file instead of renewing this one
         if aside.stat().st_mtime >= before:  # it was renewed between the first check and the rename
             with suppress(FileExistsError):  # it was written again in the meantime
                 os.link(aside, path)
@@ -74,15 +74,15 @@ _PREFIX = re.compile("[0-9a-f]{2}")
 def remove_leftovers(folder: Path, before: float) -> int:
     """Remove parts not written since `before`, in seconds since 1970. Returns their number. Raises `OSError`.
 
-    A writer touches its part with every write, so an old part has no writer any more. Files that a killed process was
-    removing are restored; they are removed again if they are not needed.
+    Every write updates the part's modification time, so an old part has no writer. Files that a killed process was
+    removing are restored. They are removed again if they are not needed.
     """
     count = 0
     for part in _parts(folder):
         if part.name.endswith(ASIDE):
             bring_back(Path(part))
             continue
-        with suppress(FileNotFoundError):  # its writer was there after all
+        with suppress(FileNotFoundError):  # its writer was still active
             if part.stat(follow_symlinks=False).st_mtime < before:
                 Path(part).unlink()
                 count += 1
@@ -107,16 +107,16 @@ def _is_file(entry: "os.DirEntry[str]") -> bool:
 
 
 _ERRORS = (BaseError, OSError, ValueError)
-PROBE_BYTES = 32 * 1024  # as much as the journal's own probe: a disk may have room for less
-YOUNG = timedelta(minutes=5)  # far less than unreferenced bytes are kept
+PROBE_BYTES = 32 * 1024  # the size of the journal's own probe, because a full disk can still accept less
+YOUNG = timedelta(minutes=5)  # far shorter than the time for which unreferenced bytes are kept
 _DIGEST = re.compile("[0-9a-f]{64}")
 _ALREADY_EXISTS = (AlreadyExistsError, FileExistsError, PreconditionError)
 
 
 class ObjectFiles:
-    """The `Files` port over an object store, which is opened when it is first needed.
+    """The `Files` port over an object store, which is opened when first needed.
 
-    With a `folder` every object is on the disk before it counts as put.
+    With a `folder` every object is synced to disk before `put` returns.
     """
 
     def __init__(self, opening: Callable[[], ObjectStore], folder: Path | None = None) -> None:
@@ -150,7 +150,7 @@ class ObjectFiles:
             return await asyncio.to_thread(renew, self._folder / key)
         try:
             head = await obstore.head_async(self._store(), key)
-        except FileNotFoundError:  # removed just now
+        except FileNotFoundError:  # just removed
             return False
         if datetime.now(UTC) - head["last_modified"] > YOUNG:
             await obstore.put_async(self._store(), key, content, use_multipart=False)
@@ -178,14 +178,14 @@ class ObjectFiles:
             await obstore.put_async(self._store(), PROBE, b"", use_multipart=False)
         except _ERRORS as error:
             raise StoreError(f"The file store cannot be written: {_first_line(error)}") from error
-        with suppress(*_ERRORS):  # who may only write keeps an empty object, always the same
+        with suppress(*_ERRORS):  # without delete permission the same empty object remains
             await obstore.delete_async(self._store(), PROBE)
         return None
 
     async def tidy(self, before: datetime) -> int:
         """Remove partial files of killed processes from a folder.
 
-        A bucket has none: its objects are always complete.
+        A bucket has none, because its objects are always complete.
         """
         if self._folder is None:
             return 0
@@ -197,10 +197,10 @@ class ObjectFiles:
             ) from error
 
     async def digests(self) -> AsyncIterator[str]:
-        if self._folder is not None and not self._folder.is_dir():  # made by the first file
+        if self._folder is not None and not self._folder.is_dir():  # created with the first file
             return
         try:
-            async for page in obstore.list(self._store(), FOLDER):  # pyright: ignore[reportUnknownMemberType]  # of arrow, which is not installed
+            async for page in obstore.list(self._store(), FOLDER):  # pyright: ignore[reportUnknownMemberType]  # a type of arrow, which is not installed
                 for each in page:
                     name = each["path"].rpartition("/")[2]
                     if _DIGEST.fullmatch(name):
@@ -229,7 +229,7 @@ class ObjectFiles:
         return True
 
     async def close(self) -> None:
-        """Do nothing: nothing is held open."""
+        """Do nothing, because nothing is held open."""
 
     def _store(self) -> ObjectStore:
         if self._opened is None:
@@ -248,7 +248,7 @@ def open_folder(folder: Path) -> ObjectFiles:
 
 
 def open_bucket(url: str) -> ObjectFiles:
-    """Open files in S3, by `s3://bucket/prefix`; keys, region and endpoint are those of the AWS environment."""
+    """Open files in S3 at `s3://bucket/prefix`. Keys, region and endpoint are taken from the AWS environment."""
     return ObjectFiles(lambda: S3Store.from_url(url))
 
 

@@ -1,1 +1,1 @@
-"""Tools of other agent frameworks: ours as theirs, theirs as ours."""
+"""Tool conversion to and from other agent frameworks."""

@@ -1,4 +1,4 @@
-"""LangChain's tools: ours as theirs, theirs as ours."""
+"""Tool conversion to and from LangChain."""
 
 import asyncio
 import inspect
@@ -23,13 +23,13 @@ from toolwright.core.tools.toolset import Toolset
 from toolwright.wire.result import images, text_with_files
 
 Shown = tuple[str | list[dict[str, Any]], ToolResult]
-"""Content for the model, and the artifact of LangChain's message: our result."""
+"""Content for the model, and the artifact of LangChain's message, which is the `ToolResult`."""
 
 
 class _NativeTool(StructuredTool):
-    """A tool whose function is given the arguments as one object, so that `config` and `self` are names like any."""
+    """A tool whose function receives the arguments as one object, so that `config` and `self` are ordinary names."""
 
-    def _run(self, /, **arguments: JSON) -> Any:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # LangChain gives what the signature names
+    def _run(self, /, **arguments: JSON) -> Any:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # LangChain passes the arguments in the signature
         assert self.func is not None, "as it was made"
         return self.func(arguments)
 
@@ -39,10 +39,10 @@ class _NativeTool(StructuredTool):
 
 
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[StructuredTool]:
-    """Return a `StructuredTool` for each of ours: `create_agent(…, tools=toolset.for_langchain())`.
+    """Return a `StructuredTool` for each tool: `create_agent(…, tools=toolset.for_langchain())`.
 
-    Arguments are validated here; a failure is a message with the status `error`, images are shown to the model, and the
-    artifact of a message is the `ToolResult`. `invoke` works where no event loop runs and where one does.
+    Arguments are validated here. A failure is a message with the status `error`. Images are shown to the model. The
+    artifact of a message is the `ToolResult`. `invoke` works with and without a running event loop.
     """
     return [_native(toolset, tool, state) for tool in toolset]
 
@@ -57,7 +57,7 @@ def _native(toolset: Toolset, tool: Tool, state: ThreadState | None) -> Structur
         return ([{"type": "text", "text": text}, *pictures] if pictures else text), result
 
     def call_at_once(arguments: JSONObject) -> Shown:
-        """Execute the call in a thread of its own, since the caller can have a running event loop."""
+        """Execute the call in a separate thread, because the caller can have a running event loop."""
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(copy_context().run, lambda: asyncio.run(call(arguments))).result()
 
@@ -94,7 +94,7 @@ def tool_of(native: object) -> Tool:
             "args": arguments,
             "id": state.call_id or "call",
         }
-        answer = await native.ainvoke(cast("Any", tool_call))  # a dict is a call to it
+        answer = await native.ainvoke(cast("Any", tool_call))  # a dict is passed as a tool call
         if not isinstance(answer, ToolMessage):
             return answer
         if answer.status == "error":
@@ -106,7 +106,7 @@ def tool_of(native: object) -> Tool:
 
 
 def _check_arguments(native: BaseTool) -> None:
-    """Refuse a tool that LangChain calls without arguments, whatever a model gives: no field of its form names one."""
+    """Reject a tool that LangChain always calls without arguments because its form has no field for them."""
     form = native.args_schema
     if not (isinstance(form, type) and issubclass(form, BaseModel)):
         return
@@ -120,11 +120,11 @@ def _check_arguments(native: BaseTool) -> None:
 
 
 def _invented(native: BaseTool) -> set[str]:
-    """Return the fields that LangChain derives from `*args` and `**kwargs` in a signature, and does not pass on."""
+    """Return the fields that LangChain derives from `*args` and `**kwargs` in a signature but does not pass."""
     form = cast("object", native.get_input_schema())
     if not (isinstance(form, type) and issubclass(form, BaseModel)):
         return set()
-    function = (native.func or native.coroutine) if isinstance(native, StructuredTool) else native._run  # pyright: ignore[reportPrivateUsage]  # what LangChain looks at
+    function = (native.func or native.coroutine) if isinstance(native, StructuredTool) else native._run  # pyright: ignore[reportPrivateUsage]  # checked by LangChain
     parameters = inspect.signature(function).parameters.values() if function is not None else ()
     return {each.name for each in parameters if each.kind in _VARIABLE} & {
         name for name, field in form.model_fields.items() if not field.is_required() and field.default is None
@@ -135,12 +135,12 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _is_single(native: BaseTool) -> bool:
-    """Return whether it is a tool of one text, as LangChain's first ones were."""
+    """Return whether the tool takes a single text, as LangChain's original tools do."""
     return isinstance(native, SingleInputTool) and native.args_schema is None
 
 
 def _check_injected(native: BaseTool) -> None:
-    """Refuse a tool that needs arguments which only LangChain's own agents inject, such as `InjectedState`."""
+    """Reject a tool that needs arguments which only LangChain's own agents inject, such as `InjectedState`."""
     form = cast("object", native.get_input_schema())
     if isinstance(native.args_schema, dict) or not (isinstance(form, type) and issubclass(form, BaseModel)):
         return
@@ -158,7 +158,7 @@ def _check_injected(native: BaseTool) -> None:
 
 
 def _is_call_id(notes: list[Any]) -> bool:
-    """Return whether the notes of a field say that it is the id of the call, which is always given."""
+    """Return whether a field's annotations mark it as the call's id, which is always passed."""
     return any(each is InjectedToolCallId or isinstance(each, InjectedToolCallId) for each in notes)
 
 
@@ -172,9 +172,7 @@ def _schema_of(native: BaseTool) -> JSONObject:
             "required": [*text],
             "additionalProperties": False,
         }
-    schema = cast(
-        "object", native.tool_call_schema
-    )  # a model of pydantic's, of its first version, or a schema
+    schema = cast("object", native.tool_call_schema)  # a pydantic model, a pydantic v1 model, or a schema
     if isinstance(schema, dict):
         return {"type": "object", "properties": {}, **cast("JSONObject", schema)}
     if isinstance(schema, type) and issubclass(schema, BaseModel):
@@ -191,7 +189,7 @@ def _schema_of(native: BaseTool) -> JSONObject:
 
 
 def _parts(content: list[Any]) -> object:
-    """Return the blocks of a message as texts and images, or unchanged if one of them is neither."""
+    """Convert the blocks of a message to texts and images. Returns them unchanged if one block is neither."""
     read = [_part(each) for each in content]
     return content if None in read else read
 

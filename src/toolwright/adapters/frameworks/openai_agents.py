@@ -1,4 +1,4 @@
-"""Tools of the OpenAI Agents SDK: ours as theirs, theirs as ours."""
+"""Tool conversion to and from the OpenAI Agents SDK."""
 
 import json
 from functools import partial
@@ -18,9 +18,9 @@ from toolwright.wire.result import images, text_with_files
 
 
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[FunctionTool]:
-    """Return a `FunctionTool` for each of ours: `Agent(…, tools=toolset.for_openai_agents())`.
+    """Return a `FunctionTool` for each tool: `Agent(…, tools=toolset.for_openai_agents())`.
 
-    Arguments are validated here, and every failure is text that the model reads; images are shown to it.
+    Arguments are validated here. Every failure is text for the model. Images are shown to the model.
     """
     return [
         FunctionTool(
@@ -28,7 +28,7 @@ def native_tools(toolset: Toolset, state: ThreadState | None) -> list[FunctionTo
             description=function["description"],
             params_json_schema=function["parameters"],
             on_invoke_tool=partial(_call, toolset, state, function["name"]),
-            strict_json_schema=False,  # as OpenAI takes it
+            strict_json_schema=False,  # in OpenAI's format
         )
         for each in toolset.definitions(provider="openai")
         for function in [cast("dict[str, Any]", each["function"])]

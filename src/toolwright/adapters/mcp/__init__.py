@@ -1,1 +1,1 @@
-"""MCP servers as a client sees them, by the official SDK. Needs the extra `mcp`."""
+"""MCP client: connections to MCP servers through the official SDK. Needs the extra `mcp`."""

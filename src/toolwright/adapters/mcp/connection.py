@@ -32,21 +32,21 @@ from toolwright.core.value import changed
 
 log = logger("toolwright.mcp")
 for _library in ("httpx2", "mcp.client.streamable_http", "mcp.client.sse"):
-    logger(_library)  # URLs and answers that they log may hold secrets
+    logger(_library)  # the URLs and answers that they log can contain secrets
 
 CONNECT_TIMEOUT = 30.0
 """Seconds for a session and its first list."""
-MOST_PAGES = 200  # of one list
-MOST_ENTRIES = 20_000  # of one list
-_MOST_READ_INSTRUCTIONS = 10 * MOST_INSTRUCTIONS  # characters that are looked at for secrets
+MOST_PAGES = 200  # per list
+MOST_ENTRIES = 20_000  # per list
+_MOST_READ_INSTRUCTIONS = 10 * MOST_INSTRUCTIONS  # characters that are searched for secrets
 LINGERS = 600.0
-"""Seconds for which a server may still be busy with a call that was given up, and ask something for it."""
-MOST_VIEWS = 100  # of one list: agents with other options for the same server, those that asked last
+"""Seconds for which a server can still be processing an abandoned call and send requests for it."""
+MOST_VIEWS = 100  # per list: one per set of options for the same server; the most recently used are kept
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A list as the server sent it, with the errors of the list as a whole. `number` is 0 before the first one."""
+    """A tool list as sent by the server, with the errors of the whole list. `number` is 0 before the first list."""
 
     number: int = 0
     entries: Sequence[JSON] = ()
@@ -72,15 +72,15 @@ class Connection:
         self._numbers = numbers
         self.used_at = self._opened_at = clock()
         self._listed = _Listed()
-        self._error: ListingError | None = None  # why the server is not there
+        self._error: ListingError | None = None  # why the server is unavailable
         self._views: OrderedDict[McpServer, McpListing] = OrderedDict()
         self._session: OpenSession | None = None
-        self._changed = asyncio.Event()  # set at every change of the session or of its list
-        self._stale = asyncio.Event()  # the list is to be read again
-        self._retry_now = asyncio.Event()  # set by a caller that does not wait for the end of a pause
+        self._changed = asyncio.Event()  # set on every change of the session or of its list
+        self._stale = asyncio.Event()  # the list must be re-read
+        self._retry_now = asyncio.Event()  # set by a caller to end a pause early
         self._callers: dict[int, Peer] = {}
-        self._abandoned_at: dict[str | None, float] = {}  # when, by the threads of calls without an answer
-        self.redactor = Redactor(target.secrets)  # what a server tells back
+        self._abandoned_at: dict[str | None, float] = {}  # times at which calls were abandoned, by thread
+        self.redactor = Redactor(target.secrets)  # for messages of the server
         self._task = asyncio.create_task(self._run(), name=f"mcp-{target.server.name}")
 
     @property
@@ -89,13 +89,13 @@ class Connection:
         return bool(self._callers)
 
     def is_idle(self, seconds: float) -> bool:
-        """Return whether the connection was unused for so long, and no call is in progress."""
+        """Return whether the connection has been unused for more than `seconds` and no call is in progress."""
         return not self.is_busy and self._clock() - self.used_at > seconds
 
     async def listed(self, server: McpServer, seconds: float) -> McpListing:
-        """Return the tools that an agent with these options has of the last list, and how the server is now.
+        """Return the tools of the last list that these options allow, and the status of the server.
 
-        The first list is waited for so long, in seconds, counted from the beginning of the connection.
+        Waits up to `seconds` for the first list, counted from the opening of the connection.
         """
         self.used_at = self._clock()
         try:
@@ -103,7 +103,7 @@ class Connection:
                 while self._listed.number == 0 and self._error is None:
                     await self._next_change()
         except TimeoutError:
-            pass  # the step goes on with the status `connecting` instead of waiting for a slow server
+            pass  # the step continues with the status `connecting` instead of waiting for a slow server
         view = await self._view(server)
         if self._error is None:
             return view
@@ -136,7 +136,7 @@ class Connection:
         return view
 
     async def session(self) -> OpenSession:
-        """Return the session, as soon as there is one. Raises `McpUnavailable` where the next attempt fails too."""
+        """Return the session, waiting until there is one. Raises `McpUnavailable` if the next attempt fails too."""
         self.used_at = self._clock()
         attempts = 0
         while self._session is None or self._session.over.is_set():
@@ -152,13 +152,13 @@ class Connection:
 
     @asynccontextmanager
     async def calling(self, caller: Peer) -> AsyncGenerator[None]:
-        """Assign requests made within the block, and the server's questions in the meantime, to the caller."""
+        """Assign to the caller the requests sent within the block, and the server's requests in the meantime."""
         token = CALLER.set(caller)
         self._callers[id(caller)] = caller
         try:
             yield
         except asyncio.CancelledError:
-            # The server can still ask for this call; `_caller` must not take its question for another thread's.
+            # The server can still send requests for this call. `_caller` must not assign them to another thread.
             self._abandoned_at[caller.thread_id] = self._clock()
             raise
         finally:
@@ -167,24 +167,24 @@ class Connection:
             self.used_at = self._clock()
 
     async def close(self) -> None:
-        """End it, whatever it is doing."""
+        """Close the connection immediately."""
         self._task.cancel()
         await asyncio.wait([self._task])
         self._session = None
         self._notify_changes()
 
-    # ── the task that keeps it ──────────────────────────────────────────────────────────────────────────────
+    # ── the task that keeps the session open ────────────────────────────────────────────────────────────────
 
     async def _run(self) -> None:
         """Keep a session open.
 
-        It belongs to no run, and its log has no secrets, regardless of the run that opened it.
+        The task belongs to no run. Its log contains no secrets, regardless of the run that opened the connection.
         """
         with self.logging():
             await self._keep()
 
     def logging(self) -> AbstractContextManager[None]:
-        """Return a block in which nothing is logged of the values that the target was filled in with."""
+        """Return a context manager that removes the target's secret values from log messages."""
         return logging_without(lambda: self.redactor)
 
     async def _keep(self) -> None:
@@ -198,7 +198,7 @@ class Connection:
                 raise
             except (
                 BaseException
-            ) as error:  # the SDK's task groups raise groups of any errors; the task must live on
+            ) as error:  # the SDK's task groups raise groups of any errors; the task must continue
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     raise
                 reason = error_line(error)
@@ -213,7 +213,7 @@ class Connection:
                 pass
 
     async def _live(self) -> None:
-        """Run one session, from its beginning to its end."""
+        """Run one session until it ends."""
         callbacks = Callbacks(
             elicit=self._elicit,
             sample=self._sample if self.target.server.sampling else None,
@@ -235,7 +235,7 @@ class Connection:
     async def _keep_list(self, session: OpenSession) -> None:
         """Re-read the list after each change notification, until the session has ended.
 
-        Each read is followed by a pause, which grows while every pause brings another notification.
+        Each read is followed by a pause, which grows as long as notifications arrive during every pause.
         """
         closed = asyncio.create_task(session.over.wait(), name="mcp-session-over")
         restless = 0
@@ -255,7 +255,7 @@ class Connection:
             closed.cancel()
 
     async def _watch(self, session: OpenSession) -> None:
-        """Follow the changes of the list, by the stream that the revision 2026-07-28 has for them."""
+        """Watch for changes of the list through the notification stream of revision 2026-07-28."""
         tools = getattr(session.client.server_capabilities, "tools", None)
         if not session.modern or tools is None or not tools.list_changed:
             return
@@ -295,8 +295,8 @@ class Connection:
         self._notify_changes()
 
     def _down(self, error: str) -> None:
-        """Record that the server is unavailable. Its tools are kept: it can be back when one of them is called."""
-        error = self.redactor.text(error)  # a server may tell back what it was sent
+        """Record that the server is unavailable. Keep its tools: it can be available again when one is called."""
+        error = self.redactor.text(error)  # a server can repeat what it was sent
         reason = ListingError(message=sentence(f"The server cannot be used: {error}"))
         if self._error != reason:
             log.warning("The MCP server %r cannot be used: %s", self.target.server.name, error)
@@ -306,17 +306,17 @@ class Connection:
 
     def _notify_changes(self) -> None:
         self._changed.set()
-        self._changed = asyncio.Event()  # a new one, so that every waiter wakes exactly once per change
+        self._changed = asyncio.Event()  # a new event, so that every waiter wakes exactly once per change
 
     async def _next_change(self) -> None:
         await self._changed.wait()
 
-    # ── what the server asks and tells ──────────────────────────────────────────────────────────────────────
+    # ── requests and notifications of the server ────────────────────────────────────────────────────────────
 
     def _caller(self) -> Peer | None:
-        """Return the caller to which a server's question belongs, or None if it is unknown.
+        """Return the caller to which a server's request belongs, or None if it is unknown.
 
-        On stdio and SSE messages do not identify it: it could be for a call that another thread has abandoned.
+        On stdio and SSE messages do not identify the call, which could be an abandoned call of another thread.
         """
         caller = CALLER.get()
         if caller is not None:
@@ -375,7 +375,7 @@ async def _entries(session: OpenSession) -> tuple[list[JSON], list[ListingError]
 
 
 def _usable(listed: list[Any], refused: set[str], errors: list[ListingError]) -> list[JSON]:
-    """Return the entries except those with headers that the SDK rejects. Other errors are reported later."""
+    """Return the entries without the tools whose headers the SDK rejects. Other errors are reported later."""
     error = "Its x-mcp-header annotations are not valid."
     errors += [ListingError(message=error, tool=brief(name, 60)) for name in sorted(refused)]
     return [each for each in listed if _name(each) not in refused]

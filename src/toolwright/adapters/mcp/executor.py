@@ -1,4 +1,4 @@
-"""Executor of MCP tools: sends a call to its server, and the server's questions to the person or model."""
+"""Executor of MCP tools: sends a call to its server, and forwards the server's requests to a person or the model."""
 
 import asyncio
 import math
@@ -34,19 +34,18 @@ from toolwright.core.value import changed
 
 log = logger("toolwright.mcp")
 
-MOST_ROUNDS = 30  # in which a server may ask something before it answers
-MOST_QUESTIONS = 20  # to people and to the model, in one call
-TASK_TTL = 24 * 3600 * 1000  # milliseconds that a server is asked to keep a task
-TASK_LASTS = (
-    7 * 24 * 3600.0
-)  # seconds until a task is given up whose server does not say how long it keeps it
+MOST_ROUNDS = 30  # of requests by a server before it answers
+MOST_QUESTIONS = 20  # to people and to the model, per call
+TASK_TTL = 24 * 3600 * 1000  # milliseconds for which a server is asked to keep a task
+# seconds until a task is abandoned if its server does not state how long it keeps it
+TASK_LASTS = 7 * 24 * 3600.0
 LINKS_TIMEOUT = 10.0
 """Seconds for all files that a result links to."""
-_SPARE = 1.0  # seconds of a call's time that are left to its result
+_SPARE = 1.0  # seconds of a call's timeout reserved for its result
 CALL_ID = "toolwright/callId"
-"""Where in the metadata of a call its id is, by which a server knows a call that comes again after a crash."""
+"""Metadata key of a call's id, by which a server recognizes a call that is repeated after a crash."""
 CANNOT_ASK = ("no back-channel", "server-initiated requests is unavailable")
-"""Errors of SDK and FastMCP tools that send requests of their own, which revision 2026-07-28 does not have."""
+"""Errors of SDK and FastMCP tools that send server-initiated requests, which revision 2026-07-28 does not have."""
 ASKS_IN_2025 = 'Set the option revision of the server to "2025-11-25" to let its tools ask.'
 _UNKNOWN = "the effect of the call is unknown"
 
@@ -59,7 +58,7 @@ _ANSWER: TypeAdapter[CreatedTask | types.InputRequiredResult | types.CallToolRes
 
 
 class McpExecutor:
-    """Carries calls out on MCP servers; a failure of any kind is an error result."""
+    """Executes calls on MCP servers. Any failure becomes an error result."""
 
     def __init__(self, connections: McpConnections) -> None:
         self._connections = connections
@@ -92,7 +91,7 @@ class McpExecutor:
 
 
 class _Call:
-    """One call of one tool, and who answers what its server asks: the `Peer` of its requests."""
+    """One call of a tool. As the `Peer` of its requests it answers the server's requests."""
 
     def __init__(
         self, relation: McpCall, arguments: JSONObject, state: ThreadState, timeout: float | None
@@ -103,9 +102,10 @@ class _Call:
         self._timeout = timeout
         self._began = asyncio.get_running_loop().time()
         self._questions_asked = 0
-        self._limit = asyncio.timeout(None)  # ends the call when the server asks too much
+        self._limit = asyncio.timeout(None)  # ends the call when the server asks too many questions
         self.unheard = False
-        self.silence = (timeout or OUTSIDE_TIMEOUT) + ELICIT_TIMEOUT + SILENCE  # it may wait for a person
+        # the answer can wait for a person
+        self.silence = (timeout or OUTSIDE_TIMEOUT) + ELICIT_TIMEOUT + SILENCE
         self.thread_id: str | None = state.thread_id
 
     async def carry_out(self, connections: McpConnections, target: McpTarget) -> Outcome:
@@ -138,7 +138,7 @@ class _Call:
     async def _answered(self, connection: Connection) -> types.CallToolResult | RemoteTask:
         """Return the server's answer.
 
-        The call is sent again only if the server refused it unread, for its lost session.
+        The call is sent again only if the server rejected it unread because the session was lost.
         """
         try:
             return await self._answer(await connection.session())
@@ -148,7 +148,7 @@ class _Call:
             return await self._answer(await connection.session())
 
     async def _answer(self, session: OpenSession) -> types.CallToolResult | RemoteTask:
-        """Return the server's answer, after all that it has asked before."""
+        """Return the server's answer, after answering its requests."""
         answers: dict[str, Any] | None = None
         state: str | None = None
         for _ in range(MOST_ROUNDS):
@@ -180,7 +180,7 @@ class _Call:
             task=types.TaskMetadata(ttl=TASK_TTL) if as_task else None,
             _meta=meta,
         )
-        # Not by `call_tool`, which would validate the result, and re-read the server's list for that.
+        # `call_tool` is not used: it would validate the result and re-read the server's list for that.
         answer = await session.client.send_request(
             types.CallToolRequest(params=params), _ANSWER, math.inf, progress_callback=self._progress
         )
@@ -200,7 +200,7 @@ class _Call:
         return answer
 
     def _remaining(self) -> float:
-        """Return seconds that the call may take for the files which its result links to."""
+        """Return the seconds left for reading the files to which the call's result links."""
         spent = asyncio.get_running_loop().time() - self._began
         return min(LINKS_TIMEOUT, (self._timeout or math.inf) - spent - _SPARE)
 
@@ -211,11 +211,11 @@ class _Call:
         try:
             self._state.progress(progress, total, message)
         except InvalidRequest:
-            return  # no number that could be shown
+            return  # not a number that can be displayed
 
-    # ── what the server asks ────────────────────────────────────────────────────────────────────────────────
+    # ── requests of the server ──────────────────────────────────────────────────────────────────────────────
 
-    async def _input(self, request: types.InputRequest) -> Any:  # what the SDK takes as an answer
+    async def _input(self, request: types.InputRequest) -> Any:  # any answer that the SDK accepts
         match request:
             case types.ElicitRequest(params=params):
                 answer = await self.elicit(params)
@@ -224,12 +224,12 @@ class _Call:
             case _:
                 answer = types.ListRootsResult(roots=[])
         if isinstance(answer, types.ErrorData):
-            await asyncio.sleep(0)  # the end of a call that asks too much comes first
+            await asyncio.sleep(0)  # a call with too many questions ends first
             raise MCPError(answer.code, answer.message)
         return answer
 
     def _may_ask(self) -> bool:
-        """Count a question; one too many ends the call."""
+        """Count a question and return whether it is allowed. One question too many ends the call."""
         self._questions_asked += 1
         if self._questions_asked == MOST_QUESTIONS + 1:
             with suppress(RuntimeError):  # the call has ended
@@ -255,7 +255,7 @@ class _Call:
     async def sample(
         self, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
-        """Return the answer of the agent's model, if the server's configuration allows that."""
+        """Return the answer of the agent's model, if the server's configuration allows sampling."""
         if not self._relation.server.sampling:
             return types.ErrorData(code=types.INVALID_REQUEST, message="Sampling is not allowed here.")
         if not self._may_ask():
@@ -314,7 +314,7 @@ def _failed(error: MCPError, server: McpServer) -> ToolResult:
 
 
 def _with_way_out(message: str, server: McpServer) -> str:
-    """Add to the error of a tool that cannot ask in the newest revision how it can."""
+    """Add a hint about the `revision` option to the error of a tool that cannot ask in the newest revision."""
     if server.revision is None and any(each in message for each in CANNOT_ASK):
         if is_first("cannot ask", server.name, server.url or server.command):
             log.warning(
@@ -327,7 +327,7 @@ def _with_way_out(message: str, server: McpServer) -> str:
 
 
 def _makes_tasks(session: OpenSession) -> bool:
-    """Return whether the server carries calls out as tasks, in the revision of 2025-11-25."""
+    """Return whether the server executes calls as tasks, in the revision 2025-11-25."""
     tasks = getattr(session.client.server_capabilities, "tasks", None)
     requests = getattr(tasks, "requests", None)
     return not session.modern and getattr(getattr(requests, "tools", None), "call", None) is not None
@@ -343,7 +343,7 @@ def _legacy_task(server: str, created: Mapping[str, Any]) -> RemoteTask:
 
 
 def _task_id(value: object) -> str:
-    """Return the id that a server gives a task. Raises `RuntimeError` for one that the journal cannot keep."""
+    """Return the id that a server assigned to a task. Raises `RuntimeError` if the journal cannot store it."""
     if not isinstance(value, str) or not value:
         raise RuntimeError("it created a task without an id")
     if len(value) > MAX_ID or unwritable(value):
@@ -352,7 +352,7 @@ def _task_id(value: object) -> str:
 
 
 def _session_id(value: str | None) -> str | None:
-    """Return the id of a session, or None for one that the journal cannot keep."""
+    """Return the id of a session, or None if the journal cannot store it."""
     return None if value is None or len(value) > MAX_ID or unwritable(value) else value
 
 

@@ -1,4 +1,4 @@
-"""Messages of MCP servers: invalid tools dropped before the SDK parses them, and messages about tasks."""
+"""Messages of MCP servers: drops invalid tools before the SDK parses them, and defines messages about tasks."""
 
 import asyncio
 import contextvars
@@ -30,19 +30,19 @@ class CreatedTask(types.Result):
 
 
 class TaskParams(types.RequestParams):
-    """Names a task."""
+    """Parameters that identify a task."""
 
     task_id: str
 
 
 class AnswerParams(TaskParams):
-    """Answers to a task's questions."""
+    """Parameters with the answers to a task's questions."""
 
     input_responses: dict[str, Any]
 
 
 class GetTask(types.Request[TaskParams, Literal["tasks/get"]]):
-    """Asks how far a task is."""
+    """Request for the status of a task."""
 
     method: Literal["tasks/get"] = "tasks/get"
     params: TaskParams
@@ -58,7 +58,7 @@ class TaskResult(types.Request[TaskParams, Literal["tasks/result"]]):
 
 
 class CancelTask(types.Request[TaskParams, Literal["tasks/cancel"]]):
-    """Asks to stop a task."""
+    """Request to cancel a task."""
 
     method: Literal["tasks/cancel"] = "tasks/cancel"
     params: TaskParams
@@ -66,7 +66,7 @@ class CancelTask(types.Request[TaskParams, Literal["tasks/cancel"]]):
 
 
 class UpdateTask(types.Request[AnswerParams, Literal["tasks/update"]]):
-    """Answers to a task's questions (2026-07-28)."""
+    """Request with the answers to a task's questions (2026-07-28)."""
 
     method: Literal["tasks/update"] = "tasks/update"
     params: AnswerParams
@@ -80,19 +80,19 @@ class Answer(types.Result):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """All fields, with the metadata as `_meta` if there is some."""
+        """All fields, with the metadata, if any, as `_meta`."""
         fields = dict(self.model_extra or {})
         return {**fields, "_meta": self.meta} if self.meta else fields
 
 
 HEADER_MARK = "x-mcp-header"
-"""The keyword of a schema that has an argument sent as a header."""
+"""Schema keyword of arguments that are also sent as headers."""
 CREATED = "toolwright/task"
-"""Where in the metadata of a result the task is that was made in its place (2025-11-25)."""
+"""Metadata key, in a result, of the task that was created instead of the result (2025-11-25)."""
 PROGRESS_PAUSE = 0.05
-"""Seconds between two progress reports of one call that are delivered."""
+"""Seconds between two delivered progress reports of one call."""
 MOST_TOKENS = 1_000
-"""Calls whose progress is reported in one pause; that of others is dropped."""
+"""Calls whose progress is reported within one pause; progress of further calls is dropped."""
 
 
 class _Progress:
@@ -107,20 +107,21 @@ class _Progress:
 
 
 class ToolsDispatcher(JSONRPCDispatcher):
-    """The SDK's dispatcher; `listed` are the tools of the page that came last, as the server sent
-    them, `marked` the names of those whose arguments are sent as headers too.
+    """The SDK's dispatcher, extended for tool lists, tasks and progress.
 
-    The SDK is shown what it needs of them, and validates no results: we do. `over` is set when the connection is.
+    `listed` are the tools of the last page as sent by the server, `marked` the names of the tools whose arguments are
+    also sent as headers. The SDK receives only the parts of tools that it needs, and validates no results: this package
+    does. `over` is set when the connection has ended.
     """
 
     listed: list[Any]  # whatever the server sent
     marked: set[str]
 
-    def __init__(self, *streams: Any, over: asyncio.Event) -> None:  # as the SDK has them
+    def __init__(self, *streams: Any, over: asyncio.Event) -> None:  # types of the SDK
         super().__init__(*streams)
         self.listed, self.marked = [], set()
         self._over = over
-        self._progress: dict[Any, _Progress] = {}  # by the tokens of calls
+        self._progress: dict[Any, _Progress] = {}  # by call token
 
     async def send_raw_request(
         self,
@@ -133,7 +134,7 @@ class ToolsDispatcher(JSONRPCDispatcher):
         """Return the answer to a request."""
         answer = await super().send_raw_request(method, params, opts, _related_request_id=_related_request_id)
         if method == "tools/call" and isinstance(answer.get("task"), dict):
-            return {"content": [], "_meta": {CREATED: answer["task"]}}  # what the SDK knows no result of
+            return {"content": [], "_meta": {CREATED: answer["task"]}}  # the SDK has no type for this result
         if method == "tools/call":
             return await _readable(answer)
         if method != "tools/list":
@@ -167,8 +168,10 @@ class ToolsDispatcher(JSONRPCDispatcher):
         on_notify: OnNotify,
         sender_ctx: contextvars.Context | None,
     ) -> None:
-        """Deliver a notification. Of a call's progress only the latest report in each pause: the SDK starts two tasks
-        for every one."""
+        """Deliver a notification.
+
+        Of a call's progress only the latest report per pause is delivered, because the SDK starts two tasks for each.
+        """
         token = (msg.params or {}).get("progressToken")
         if msg.method != "notifications/progress" or not isinstance(token, str | int):
             return super()._dispatch_notification(msg, metadata, on_notify, sender_ctx)
@@ -190,19 +193,19 @@ class ToolsDispatcher(JSONRPCDispatcher):
     async def _pause(self, token: str | int) -> None:
         await asyncio.sleep(PROGRESS_PAUSE)
         latest = self._progress.pop(token).latest
-        if latest is not None and self._tg is not None:  # it is None once the session has begun to end
+        if latest is not None and self._tg is not None:  # None if the session is ending
             latest()
 
 
 async def _readable(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a call as the SDK can read it; one of many parts is looked at in a thread."""
+    """Return the answer to a call in a form that the SDK can read. Many parts are processed in a thread."""
     content: Any = answer.get("content")  # whatever the server sent
     many = isinstance(content, list) and len(cast("list[Any]", content)) > MANY_PARTS
     return dict(await asyncio.to_thread(readable_answer, answer) if many else readable_answer(answer))
 
 
 def _marked(listed: list[Any]) -> list[dict[str, Any]]:
-    """Return the tools with arguments that are also sent as headers: the SDK validates only these."""
+    """Return the tools with arguments that are also sent as headers. The SDK validates only these."""
     return [_needed(each) for each in listed if _is_usable(each) and _has_mark(each["inputSchema"])]
 
 
@@ -232,5 +235,5 @@ def _is_usable(entry: Any) -> bool:  # whatever the server sent
 
 
 def _needed(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a tool from which the SDK learns which arguments are sent as headers too."""
+    """Return the part of a tool from which the SDK reads which arguments are also sent as headers."""
     return {"name": entry["name"], "inputSchema": {"type": "object", **entry["inputSchema"]}}

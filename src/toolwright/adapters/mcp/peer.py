@@ -22,7 +22,7 @@ _PARSING = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
 
 
 def error_line(error: BaseException) -> str:
-    """Return the text of an error, of the first one in a group, without its final full stop."""
+    """Return the message of an error, or of the first error in a group, without its final full stop."""
     error = first_error(error)
     match error:
         case TimeoutError():
@@ -42,7 +42,7 @@ def error_line(error: BaseException) -> str:
 
 
 def _http_error(response: httpx2.Response) -> str:
-    """Describe the error of a server that answers with one: the transport's message, if it is the cause."""
+    """Return the message for an error answer of a server: the transport's message if that is the cause."""
     try:
         return brief(str(response.json()["error"]["message"]), MOST)
     except (httpx2.ResponseNotRead, ValueError, LookupError, TypeError):
@@ -56,16 +56,16 @@ def _parsing_error(message: str) -> str:
 
 
 MAX_MESSAGE = 36 * 1024 * 1024
-"""Most bytes of one message: a file of 25 MiB in base64, and the JSON around it."""
-AT_ONCE = 256 * 1024  # bytes that are counted on the event loop
+"""Maximum bytes of one message: a file of 25 MiB in base64, and the JSON around it."""
+AT_ONCE = 256 * 1024  # bytes up to which a message is checked on the event loop
 
 
 class Refused(Exception):
-    """A rejected message; the text has the reason."""
+    """A rejected message, with the reason as its text."""
 
 
 async def check_values(message: bytes) -> None:
-    """Raise `Refused` for a message of more JSON values than any text from outside may hold."""
+    """Raise `Refused` for a message with more JSON values than external input may contain."""
     try:
         if len(message) <= AT_ONCE:
             ValueCount(MAX_JSON_VALUES).add(message)
@@ -76,13 +76,14 @@ async def check_values(message: bytes) -> None:
 
 
 SILENCE = 300.0
-"""Seconds that an answer may take, and a stream say nothing, if no call waits for it."""
+"""Timeout of answers, and idle timeout of streams, in seconds, if no call waits for them."""
 
 
 class Peer(Protocol):
-    """Answers what the server asks in the middle of its call; `unheard` is set where the server has refused the call
-    before it looked at it, since it knows nothing of the session. `silence` is for how many seconds the answer may say
-    nothing; `thread_id` is the thread of the call, None where it is of none.
+    """Answers the server's requests during a call.
+
+    `unheard` is set if the server rejected the call unread because it does not know the session. `silence` is the idle
+    timeout of the answer in seconds. `thread_id` is the thread of the call, or None.
     """
 
     unheard: bool
@@ -101,7 +102,7 @@ class Peer(Protocol):
 
 
 class NoPeer:
-    """The peer of a request for the result of a task: no run waits for it in memory, so no one can be asked."""
+    """The peer of a request for a task's result. No run waits for it in memory, so every question is rejected."""
 
     def __init__(self) -> None:
         self.unheard = False
@@ -109,16 +110,16 @@ class NoPeer:
         self.thread_id: str | None = None
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ErrorData:
-        """Answer that no one can be asked."""
+        """Return the error that no one can be asked."""
         return nobody()
 
     async def sample(self, params: types.CreateMessageRequestParams) -> types.ErrorData:
-        """Answer that no one can be asked."""
+        """Return the error that no one can be asked."""
         return nobody()
 
 
 def nobody() -> types.ErrorData:
-    """Return the answer for a question whose call is unknown or has ended."""
+    """Return the error for a question whose call is unknown or has ended."""
     return types.ErrorData(code=types.INVALID_REQUEST, message="The call has ended: no one can be asked.")
 
 
@@ -126,12 +127,12 @@ CALLER: ContextVar[Peer | None] = ContextVar("mcp_caller", default=None)
 """The caller of the current request or answer. Over HTTP the SDK propagates contexts in both directions."""
 
 SESSION: ContextVar[str | None] = ContextVar("mcp_session", default=None)
-"""The session of an earlier process in which a request is sent, instead of the connection's own."""
+"""The session of an earlier process to be used for a request instead of the connection's own session."""
 
 
 @contextmanager
 def within(session: str | None) -> Generator[None]:
-    """Requests that are sent within this belong to that HTTP session; to the connection's own for None."""
+    """Send the requests within the block in the given HTTP session. None is the connection's own session."""
     token = SESSION.set(session)
     try:
         yield

@@ -25,16 +25,16 @@ from toolwright.core.value import changed
 
 FAILED = "mcp_tool_failed"
 STRUCTURED = "toolwright/structured"
-"""The metadata key of structured content that the SDK would refuse."""
+"""The metadata key of structured content that the SDK would reject."""
 MANY_PARTS = 100
-"""Blocks of content that are looked at within a millisecond."""
+"""Content blocks that can be processed within a millisecond."""
 _NO_MATCH = "The result does not match the outputSchema of the tool"
 _MOST_ERROR = 1_000  # characters
 _ANY_KIND = "application/octet-stream"
 
 
 async def validated_result(answer: types.CallToolResult, output: JSONObject | None) -> ToolResult:
-    """Return the same as `result_of`, in a thread where it takes more than a millisecond."""
+    """Return the same as `result_of`. Runs in a thread if it takes more than a millisecond."""
     if takes_long(answer):
         return await asyncio.to_thread(result_of, answer, output)
     return result_of(answer, output)
@@ -43,7 +43,7 @@ async def validated_result(answer: types.CallToolResult, output: JSONObject | No
 def result_of(answer: types.CallToolResult, output: JSONObject | None) -> ToolResult:
     """Return the result of a call; `output` is the schema that describes its structured content.
 
-    The call has had its effect: whatever of its result cannot be read costs itself, with one line in its place.
+    The call has already had its effect: each unreadable part of the result is replaced with one line of text.
     """
     texts, files = content_of(answer.content)
     structured, notes = _structured(answer)
@@ -76,7 +76,7 @@ def _structured_content(answer: types.CallToolResult) -> Any:  # whatever the se
 def _error(
     answer: types.CallToolResult, texts: list[str], files: list[Attachment], structured: JSON
 ) -> ToolResult:
-    """Return the error of a tool, with its files and with structured content that adds to the text."""
+    """Return the error of a tool, with its files and any structured content that the text does not contain."""
     error_meta = (answer.meta or {}).get(ERROR)
     text = "\n".join(texts)
     error = text.strip() or "The tool failed."
@@ -103,7 +103,7 @@ def _toolwright_error(error_meta: Mapping[str, Any]) -> tuple[str, JSONObject]:
 
 
 def _mismatch(structured: JSON, output: JSONObject, has_structured: bool) -> list[str]:
-    """Return a line if the result does not match the schema. No line if it does, or if the schema is unreadable."""
+    """Return a line of text if the result does not match the schema. Empty if it does or the schema is unreadable."""
     if not has_structured:
         return [f"{_NO_MATCH}: there is no structured content."]
     try:
@@ -132,12 +132,12 @@ _BLOCK_KEYS = frozenset(
         "meta",
     }
 )
-"""Fields of content blocks, as the protocol and as Python spell them."""
+"""Fields of content blocks, in the spelling of the protocol and of Python."""
 _FILE_KEYS = ("data", "blob")
 
 
 def _repeats_content(structured: JSON, texts: Sequence[str], files: Sequence[Attachment]) -> bool:
-    """Return whether the structured content is the content blocks again: servers return images so."""
+    """Return whether the structured content repeats the content blocks, as servers do for images."""
     if not files:
         return False
     whole = (
@@ -163,12 +163,12 @@ def _repeats_block(part: JSON, texts: Sequence[str], encoded: Set[str]) -> bool:
 
 
 def _standard(base64: str) -> str:
-    """Return base64 text in the standard alphabet, without line breaks; pydantic writes bytes in the URL-safe one."""
+    """Convert base64 text to the standard alphabet without line breaks. Pydantic writes the URL-safe alphabet."""
     return "".join(base64.split()).replace("-", "+").replace("_", "/")
 
 
 def _with_file_names(structured: JSON, files: Sequence[Attachment]) -> JSON:
-    """Replace base64 text that a file of the result holds by the name of that file."""
+    """Replace base64 text that is also a file of the result with the name of that file."""
     names = {each.data: f"[file {each.name}]" for each in files if each.data}
     if not names:
         return structured
@@ -204,7 +204,7 @@ def _says_the_same(text: str, structured: JSON) -> bool:
 
 
 def takes_long(answer: types.CallToolResult) -> bool:
-    """Return whether the result takes more than a millisecond to read: many parts, a large file or a large object."""
+    """Return whether reading the result takes more than a millisecond: many parts, a large file or a large object."""
     return (
         len(answer.content) > MANY_PARTS
         or is_large(_structured_content(answer))
@@ -225,7 +225,7 @@ def _longest(block: types.ContentBlock) -> str:
 
 
 def parsed_answer(answer: Mapping[str, Any]) -> types.CallToolResult:
-    """Return an answer that the SDK did not read. Raises `ValueError` for an invalid result."""
+    """Parse an answer that the SDK did not parse. Raises `ValueError` for an invalid result."""
     return types.CallToolResult.model_validate(readable_answer(answer), by_name=False)
 
 
@@ -255,7 +255,7 @@ _BLOCK: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
 
 
 def _is_block(block: Any) -> bool:  # whatever the server sent
-    """Return whether the SDK can read the block; texts and images alone are seen to be fine at once."""
+    """Return whether the SDK can read the block. Plain texts and images are accepted without parsing."""
     match block:
         case {"type": "text", "text": str()} if len(block) == 2:
             return True
@@ -279,7 +279,7 @@ def _omission(block: Any) -> dict[str, Any]:  # whatever the server sent
 
 
 def content_of(blocks: Sequence[types.ContentBlock]) -> tuple[list[str], list[Attachment]]:
-    """Return the texts of these blocks, and their files; a file that is not base64 is a line of text instead."""
+    """Return the texts and files of these blocks. A file that is not base64 becomes a line of text."""
     texts: list[str] = []
     files: list[Attachment] = []
     for block in blocks:
@@ -334,7 +334,7 @@ def _sent_name(meta: Mapping[str, Any] | None) -> str | None:
 
 
 def _file_name(uri: str) -> str:
-    """Return the last part of a URI, as the name of a file."""
+    """Return the last part of a URI as a file name."""
     try:
         path = urlsplit(uri).path
     except ValueError:

@@ -51,11 +51,11 @@ from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.value import changed
 
 _ERRORS = (MCPError, ValidationError, RuntimeError, ValueError)
-"""The errors that the SDK raises when a server refuses or its answer is invalid."""
+"""The errors that the SDK raises when a server rejects a request or its answer is invalid."""
 
 
 async def listed_prompts(connection: Connection, seconds: float) -> McpPrompts:
-    """Return the prompts that the server lists now; none if it does not declare that it has prompts."""
+    """Return the prompts that the server lists. Empty if it does not declare the prompts capability."""
     try:
         async with asyncio.timeout(seconds), connection.calling(NoPeer()):
             session = await connection.session()
@@ -69,7 +69,7 @@ async def listed_prompts(connection: Connection, seconds: float) -> McpPrompts:
 
 
 async def _entries(session: OpenSession) -> list[JSON]:
-    """Return the entries of the list page by page, at most one more than are read."""
+    """Return the entries of the list, page by page, at most one more than the limit."""
     entries: list[JSON] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):
@@ -84,7 +84,7 @@ async def _entries(session: OpenSession) -> list[JSON]:
 
 
 async def written_prompt(connection: Connection, name: str, arguments: Mapping[str, str]) -> McpPromptText:
-    """Return the prompt as the server writes it with these arguments. Raises `McpUnavailable` and `McpRefused`."""
+    """Return the prompt rendered by the server with these arguments. Raises `McpUnavailable` and `McpRefused`."""
     async with connection.calling(NoPeer()):
         session = await connection.session()
         try:
@@ -116,7 +116,7 @@ def _text_of(connection: Connection, answer: types.GetPromptResult) -> McpPrompt
 
 
 MOST_LINKED = 20
-"""Files of one result that are read by their links."""
+"""Maximum number of linked files read for one result."""
 _RESOURCE: TypeAdapter[types.InputRequiredResult | types.ReadResourceResult] = TypeAdapter(
     Annotated[types.InputRequiredResult | types.ReadResourceResult, Field(union_mode="left_to_right")]
 )
@@ -141,9 +141,9 @@ async def read_resource(
 async def with_linked_files(
     session: OpenSession, answer: types.CallToolResult, seconds: float
 ) -> types.CallToolResult:
-    """Return the result with its linked files, if the server is a Toolwright server: it links to large files only.
+    """Return the result with its linked files if the server is a Toolwright server, which links to large files only.
 
-    Files that cannot be read in time are left as links.
+    Files that cannot be read in time remain links.
     """
     linked = [each for each in answer.content if _is_own_file(each)][:MOST_LINKED]
     if not linked or seconds <= 0:
@@ -154,7 +154,7 @@ async def with_linked_files(
             for each in linked:
                 read[id(each)] = await _file(session, each)
     except (TimeoutError, MCPError, ValidationError, RuntimeError):
-        pass  # a link says where the file is
+        pass  # the link still refers to the file
     content = [read.get(id(each), each) for each in answer.content]
     return answer.model_copy(update={"content": content})
 
@@ -164,7 +164,7 @@ def _is_own_file(block: types.ContentBlock) -> bool:
 
 
 async def _file(session: OpenSession, link: types.ContentBlock) -> types.ContentBlock:
-    """Return the file to which a link leads, or the link itself if it is not a file."""
+    """Return the linked file, or the link itself if it is not a file."""
     assert isinstance(link, types.ResourceLink), "as just chosen"
     answer = await _answer(session, link.uri)
     if isinstance(answer, types.InputRequiredResult) or len(answer.contents) != 1:
@@ -200,7 +200,7 @@ async def task_state(
 ) -> McpTaskState:
     """Return the state of a task, whose structured result must fit `output`. Raises the errors of `task`.
 
-    While its result is fetched the server may ask something: within `by_nobody` no other call is taken for the asker.
+    The server can send requests while its result is fetched. Within `by_nobody` they are not assigned to another call.
     """
     reply = await _task_request(session, GetTask(params=TaskParams(task_id=task_id)))
     status = reply.get("status")
@@ -227,14 +227,14 @@ async def task_state(
 
 
 async def answer_task(session: OpenSession, task_id: str, answers: Mapping[str, JSON]) -> None:
-    """Hand in the answers to its questions, by their keys."""
+    """Submit the answers to the task's questions, by key."""
     await _task_request(
         session, UpdateTask(params=AnswerParams(task_id=task_id, input_responses=dict(answers)))
     )
 
 
 async def cancel_task(session: OpenSession, task_id: str) -> None:
-    """Ask the server to stop; one that refuses has the last word. Raises `McpUnavailable` or `McpTaskUnknown`."""
+    """Ask the server to cancel the task. A rejection is only logged. Raises `McpUnavailable` or `McpTaskUnknown`."""
     try:
         await _task_request(session, CancelTask(params=TaskParams(task_id=task_id)))
     except _Refused as error:
@@ -253,9 +253,9 @@ async def _fetched(
     output: JSONObject | None,
     by_nobody: AbstractAsyncContextManager[None],
 ) -> ToolResult:
-    """Return the result of a task that has finished, or asks something first (2025-11-25).
+    """Return the result of a task that has finished or that asks questions first (2025-11-25).
 
-    Its questions arrive as requests of their own, which cannot be answered: no run waits for the call in memory.
+    Its questions arrive as separate requests, which cannot be answered: no run waits for the call in memory.
     """
     try:
         async with by_nobody:
@@ -288,7 +288,7 @@ def _failure(error: object, message: str | None) -> ToolResult:
 def _questions(requests: object) -> Mapping[str, JSONObject]:
     """Return the questions for people, by key: a message with the schema of the answer, or with a URL.
 
-    No other requests.
+    Other requests are left out.
     """
     questions: dict[str, JSONObject] = {}
     for key, request in cast("Mapping[str, Any]", requests if isinstance(requests, dict) else {}).items():
@@ -306,7 +306,7 @@ def _questions(requests: object) -> Mapping[str, JSONObject]:
 
 
 class _Refused(McpUnavailable):
-    """The server has answered with an error of its own."""
+    """The server has answered with an error."""
 
 
 async def _task_request(
@@ -316,7 +316,7 @@ async def _task_request(
     try:
         answer = await session.client.send_request(request, Answer, seconds)
     except MCPError as error:
-        if error.error.code == SESSION_GONE:  # the server may know the task in another session
+        if error.error.code == SESSION_GONE:  # the server can know the task in another session
             with within(None):
                 return await _task_request(session, request, seconds)
         message = brief(error.error.message, 500)
@@ -331,14 +331,14 @@ async def _task_request(
 
 
 MOST_CONNECTIONS = 200
-"""Connections above which the one that was used least lately is closed, of those on which no call is in progress."""
+"""Number of connections above which the least recently used one without a call in progress is closed."""
 IDLE = 600.0
-"""Seconds without a call or a question for its tools, after which a connection is closed."""
+"""Seconds without a call or a request for its tools after which a connection is closed."""
 SWEEP = 60.0
 
 
 class McpConnections:
-    """Connections by their targets. `resolve` finds the addresses of a name, `allow` admits addresses not public."""
+    """Connections by target. `resolve` looks up the addresses of a name; `allow` admits non-public addresses."""
 
     def __init__(
         self,
@@ -359,7 +359,7 @@ class McpConnections:
         self._sweeping: asyncio.Task[None] | None = None
 
     def connection(self, target: McpTarget) -> Connection:
-        """Return the connection to that target. It is opened if it does not exist."""
+        """Return the connection to the target. Opens it if it does not exist."""
         connection = self._by_key.get(target.key)
         if connection is None:
             if len(self._by_key) >= self._most:
@@ -372,11 +372,11 @@ class McpConnections:
         return connection
 
     async def listing(self, target: McpTarget, seconds: float) -> McpListing:
-        """Return the tools that the server listed last; one that never did is waited for so long, in seconds."""
+        """Return the tools that the server listed last. Waits up to `seconds` for the first list."""
         return await self.connection(target).listed(target.server, seconds)
 
     async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
-        """Return the prompts that the server offers, asked for so long, in seconds."""
+        """Return the prompts that the server offers. Waits up to `seconds`."""
         connection = self.connection(target)
         with connection.logging():
             return await listed_prompts(connection, seconds)
@@ -390,7 +390,7 @@ class McpConnections:
     async def task(
         self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
     ) -> McpTaskState:
-        """Return the state of a task. Raises `McpUnavailable`, and `McpTaskUnknown` where the server knows of none."""
+        """Return the state of a task. Raises `McpUnavailable`, or `McpTaskUnknown` if the server does not know it."""
         connection = self.connection(target)
         with connection.logging(), within(session):
             nobody = connection.calling(NoPeer())
@@ -399,19 +399,19 @@ class McpConnections:
     async def answer_task(
         self, target: McpTarget, task_id: str, answers: Mapping[str, JSON], session: str | None = None
     ) -> None:
-        """Hand in the answers to its questions, by their keys. Raises what `task` does."""
+        """Submit the answers to the task's questions, by key. Raises the errors of `task`."""
         connection = self.connection(target)
         with connection.logging(), within(session):
             await answer_task(await connection.session(), task_id, answers)
 
     async def cancel_task(self, target: McpTarget, task_id: str, session: str | None = None) -> None:
-        """Ask the server to stop. Raises what `task` does."""
+        """Ask the server to cancel the task. Raises the errors of `task`."""
         connection = self.connection(target)
         with connection.logging(), within(session):
             await cancel_task(await connection.session(), task_id)
 
     async def aclose(self) -> None:
-        """Close all connections, and end the processes of servers on stdio."""
+        """Close all connections and end the processes of stdio servers."""
         if self._sweeping is not None:
             self._sweeping.cancel()
         connections, self._by_key = [*self._by_key.values()], {}

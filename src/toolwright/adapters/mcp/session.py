@@ -1,4 +1,4 @@
-"""A session with an MCP server: its transport opened, the revision of the protocol agreed on."""
+"""Session with an MCP server: opens the transport and negotiates the protocol revision."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -30,12 +30,12 @@ from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.tools.mcp import McpTarget, Revision
 
 REQUEST_TIMEOUT = 20.0
-"""Seconds that a server has for an answer to anything but a call."""
+"""Timeout in seconds of all requests other than calls."""
 
 OpenClient = Callable[[McpTarget, Lost], httpx2.AsyncClient]
-"""The HTTP client for a target, and what it calls when the server has lost the session.
+"""Creates the HTTP client for a target, given the callback for a lost session.
 
-What it may reach depends on who has configured the server.
+The addresses that the client may reach depend on who has configured the server.
 """
 
 
@@ -50,22 +50,22 @@ class Callbacks:
 
 @dataclass(slots=True)
 class HttpSession:
-    """The session of a server over HTTP, by its id; None where there is none.
+    """Id of the session with a server over HTTP, or None.
 
-    One in which the server has created tasks is left to the server when the connection ends: the tasks end with it.
+    A session in which the server has created tasks is not ended with the connection, because its tasks would end too.
     """
 
     id: str | None = None
     has_tasks: bool = False
 
     async def read(self, answer: httpx2.Response) -> None:
-        """Keep the id that an answer names."""
+        """Store the session id of an answer."""
         self.id = answer.headers.get(SESSION_ID) or self.id
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """A session, and the dispatcher below it; `over` is set when it has ended, or its server has lost it."""
+    """A session and its dispatcher. `over` is set when the session has ended or its server has lost it."""
 
     client: ClientSession
     dispatcher: ToolsDispatcher
@@ -74,13 +74,13 @@ class OpenSession:
 
     @property
     def modern(self) -> bool:
-        """Return whether it uses the revision 2026-07-28 or a later one."""
+        """Return whether the session uses the revision 2026-07-28 or a later one."""
         return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 USE_SSE = 'it speaks the older transport SSE: set transport "sse"'
 PROBE_TIMEOUT = 5.0  # seconds
-END_TIMEOUT = 2.0  # seconds for the notice that a session has ended
+END_TIMEOUT = 2.0  # seconds for the request that ends a session
 
 
 @asynccontextmanager
@@ -122,12 +122,13 @@ async def open_session(
         yield OpenSession(session, dispatcher, over, http_session)
 
 
+# types of the SDK
 async def _streams(
     target: McpTarget,
     open_client: Callable[[McpTarget], httpx2.AsyncClient],
     stack: AsyncExitStack,
     http_session: HttpSession,
-) -> Any:  # as the SDK has them
+) -> Any:
     server = target.server
     if server.transport == "stdio":
         command = [str(server.command), *server.args]
@@ -156,7 +157,7 @@ async def _streams(
 
 
 async def _end_session(http: httpx2.AsyncClient, url: str, http_session: HttpSession) -> None:
-    """End the session at the server, unless its tasks would end with it."""
+    """End the session at the server unless its tasks would end with it."""
     if http_session.id is None or http_session.has_tasks:
         return
     with suppress(TimeoutError, httpx2.HTTPError, httpx2.StreamError):
@@ -165,7 +166,7 @@ async def _end_session(http: httpx2.AsyncClient, url: str, http_session: HttpSes
 
 
 async def _is_sse_endpoint(http: httpx2.AsyncClient, url: str) -> bool:
-    """Return whether the URL is of the older transport: its stream begins with the event `endpoint`."""
+    """Return whether the URL uses the older SSE transport, whose stream begins with the event `endpoint`."""
     try:
         async with (
             asyncio.timeout(PROBE_TIMEOUT),
@@ -183,10 +184,10 @@ async def _is_sse_endpoint(http: httpx2.AsyncClient, url: str) -> bool:
 
 
 async def _agree(session: ClientSession, revision: Revision | None) -> None:
-    """Negotiate the given revision, or the newest that both support.
+    """Negotiate the given revision, or the newest revision that both sides support.
 
     Uses discovery, or the handshake of revisions before 2026 if that fails. Raises `McpUnavailable` if the server uses
-    another revision than the given one.
+    a revision other than the given one.
     """
     if revision is None:
         try:

@@ -37,31 +37,28 @@ from toolwright.core.text import brief, error_text, first_error, quantity, sente
 from toolwright.core.tools.http.addresses import AddressRefused, AllowsAddress, Resolve, connect_allowed
 
 CONNECT_TIMEOUT = 10.0  # seconds
-CONNECTIONS = 1_000  # to one server, which may keep those of calls that were given up
-MOST_ERROR_BODY = 2_048  # bytes of the body of an error that are shown
+CONNECTIONS = 1_000  # per server, which can keep the connections of abandoned calls open
+MOST_ERROR_BODY = 2_048  # bytes of an error body that are shown
 Lost: TypeAlias = Callable[[str | None], None]
 """Called when the server has lost the session, with the method of the rejected message."""
-NO_SERVER = -32099  # the code of errors that no server has sent
-NOT_SENT = -32098  # that of requests that no server has been sent
-BROKEN_OFF = -32097  # that of requests that were sent, and whose answer did not come: their effect is unknown
-SESSION_GONE = (
-    -32096
-)  # that of requests in a session of an earlier process that the server does not know any more
+NO_SERVER = -32099  # code of errors that no server has sent
+NOT_SENT = -32098  # code of requests that were not sent
+BROKEN_OFF = -32097  # code of requests that were sent but not answered: their effect is unknown
+SESSION_GONE = -32096  # code of requests in a session of an earlier process that the server no longer knows
 OWN_CODES = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
 SESSION_ID = "mcp-session-id"
-_GATEWAY_ERRORS = frozenset(
-    {502, 504}
-)  # a gateway reports that the server it forwards to has disconnected, or is silent
+# a gateway reports that its upstream server has disconnected or does not respond
+_GATEWAY_ERRORS = frozenset({502, 504})
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
 
 
 class AllowedNetwork(httpcore2.AsyncNetworkBackend):
-    """Connects to addresses that are validated after the name was resolved, and to no others."""
+    """Connects only to addresses that were validated after the name was resolved."""
 
     def __init__(self, resolve: Resolve, allows: AllowsAddress) -> None:
         self._resolve = resolve
         self._allows = allows
-        self._inner: httpcore2.AsyncNetworkBackend = httpcore2.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
+        self._inner: httpcore2.AsyncNetworkBackend = httpcore2.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were missing
 
     async def connect_tcp(
         self,
@@ -69,9 +66,9 @@ class AllowedNetwork(httpcore2.AsyncNetworkBackend):
         port: int,
         timeout: float | None = None,
         local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,  # as the library has it
+        socket_options: Iterable[Any] | None = None,  # the library's type
     ) -> httpcore2.AsyncNetworkStream:
-        """Return a connection to the first of the name's addresses that answers."""
+        """Connect to the first of the name's addresses that accepts a connection."""
 
         def connect(address: str) -> Awaitable[httpcore2.AsyncNetworkStream]:
             return self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
@@ -85,7 +82,7 @@ class AllowedNetwork(httpcore2.AsyncNetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[Any] | None = None,  # as above
     ) -> httpcore2.AsyncNetworkStream:
-        """Reject the connection: no URL refers to a Unix socket."""
+        """Reject the connection, because no URL refers to a Unix socket."""
         raise AddressRefused
 
     async def sleep(self, seconds: float) -> None:
@@ -94,9 +91,9 @@ class AllowedNetwork(httpcore2.AsyncNetworkBackend):
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Requests over a guarded network. Failures are answers too, so that each ends only its own request.
+    """HTTP transport over an `AllowedNetwork`. Failures become answers, so that each ends only its own request.
 
-    An error answer that is not a protocol message is converted to one; an answer that is too large is cut off. `lost`
+    An error answer that is not a protocol message is converted to one. An answer that is too large is truncated. `lost`
     is called with the message's method if the server does not know its session.
     """
 
@@ -108,7 +105,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Return the answer of the server, or one in its place."""
+        """Return the answer of the server, or an error answer in its place."""
         url, caller = request.url, CALLER.get()
         earlier = SESSION.get() if request.method == "POST" and SESSION_ID in request.headers else None
         if earlier == request.headers.get(SESSION_ID):
@@ -152,9 +149,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if earlier is not None and answer.status_code in (400, 404):
             await response.aclose()
             return _error_response("the server no longer knows the session", SESSION_GONE)
-        if (
-            answer.status_code == 404 and request.method == "POST" and SESSION_ID in request.headers
-        ):  # to a GET it may mean that there is no such stream
+        # for a GET it can mean that the stream does not exist
+        if answer.status_code == 404 and request.method == "POST" and SESSION_ID in request.headers:
             self._lost(_method(await request.aread()))
         if answer.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
@@ -169,7 +165,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The body of an answer within the limits: those of one message, or in a stream those of each message."""
+    """Body of an answer with size limits, which apply to each message of a stream."""
 
     def __init__(self, response: httpcore2.Response, kind: str) -> None:
         self._response = response
@@ -216,7 +212,7 @@ def client(
 
 
 def _method(message: bytes) -> str | None:
-    """Return the method of a message that we have sent, or None for an answer."""
+    """Return the method of a sent message, or None if it is an answer."""
     method = json.loads(message).get("method")
     return method if isinstance(method, str) else None
 
@@ -229,7 +225,7 @@ def _kind(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 async def _http_error(answer: httpx2.Response, kind: str) -> httpx2.Response:
-    """Return the error that an HTTP answer stands for. A protocol message is returned unchanged."""
+    """Convert an HTTP error answer to a protocol error. A protocol message is returned unchanged."""
     body = await _beginning(answer, MAX_MESSAGE if kind == "application/json" else MOST_ERROR_BODY)
     if kind == "application/json" and _is_message(body):
         return httpx2.Response(answer.status_code, headers={"content-type": kind}, content=bytes(body))
@@ -242,7 +238,7 @@ async def _http_error(answer: httpx2.Response, kind: str) -> httpx2.Response:
 
 
 async def _beginning(answer: httpx2.Response, most: int) -> bytearray:
-    """Return the beginning of a body, a little more than `most` bytes of it at the most."""
+    """Return the beginning of a body, up to the chunk in which it exceeds `most` bytes."""
     body = bytearray()
     try:
         async for chunk in answer.aiter_raw():
@@ -257,7 +253,7 @@ async def _beginning(answer: httpx2.Response, most: int) -> bytearray:
 
 
 def _is_message(body: bytearray) -> bool:
-    """Return whether the body is an error of the protocol."""
+    """Return whether the body is a protocol error."""
     try:
         message: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -273,7 +269,7 @@ def _phrase(status: int) -> str:
 
 
 def _error_response(message: str, code: int = NO_SERVER, status: int = 502) -> httpx2.Response:
-    """Return an error of the protocol that no server has sent."""
+    """Return an answer with a protocol error that no server has sent."""
     error = {"code": code, "message": sentence(message)}
     content = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
     return httpx2.Response(status, content=content.encode(), headers={"content-type": "application/json"})
@@ -283,9 +279,9 @@ log = logger("toolwright.mcp.stdio")
 
 PIECE = 64 * 1024
 END_GRACE = 2.0
-"""Seconds that a process has to end after its input was closed, and again after a SIGTERM."""
-REAPED = 30.0  # seconds after a SIGKILL until the process is seen to have ended, on a busy machine
-MOST_JUNK = 20  # lines that are no JSON, logged of one process
+"""Seconds to wait for a process to end after its input was closed, and again after a SIGTERM."""
+REAPED = 30.0  # seconds to wait for the end of a process after a SIGKILL, on a busy machine
+MOST_JUNK = 20  # logged lines per process that are not JSON
 LONGEST_SHOWN = 500  # characters of a line in the log
 
 
@@ -295,10 +291,10 @@ async def stdio_streams(
 ) -> AsyncGenerator[
     tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 ]:
-    """Yield the streams of a process in a session of its own. It is ended with all its children.
+    """Yield the streams of a process in its own session. The process and its children are ended after the block.
 
-    Its standard error is logged after `clean`, and so is output that is not a message. Raises `OSError` if it cannot be
-    started, `McpUnavailable` if it ends before the block does.
+    Its standard error, and output that is not a message, are logged after `clean`. Raises `OSError` if the process
+    cannot be started, and `McpUnavailable` if it ends before the block does.
     """
     process = await _started(command, env)
     incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -333,9 +329,9 @@ def _is_closed(error: BaseException) -> bool:
 
 
 async def _started(command: list[str], env: Mapping[str, str]) -> asyncio.subprocess.Process:
-    """Return the process.
+    """Start the process and return it.
 
-    One that is cancelled while it starts is killed once it has: asyncio would leave its pipes open.
+    If this is cancelled, the process is killed after it has started, because asyncio would leave its pipes open.
     """
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
@@ -366,7 +362,7 @@ async def _read(
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
     clean: Callable[[str], str],
 ) -> None:
-    """Pass on the messages that the process writes, until it closes its output or writes one that is too large."""
+    """Forward the messages that the process writes, until it closes its output or a message is too large."""
     assert process.stdout is not None, "it was started with pipes"
     buffer, junk = bytearray(), 0
     async with incoming:
@@ -381,7 +377,7 @@ async def _read(
                     return
                 buffer.clear()
                 if isinstance(message, SessionMessage):
-                    # The session has ended; reading continues, since a process with a full pipe cannot end.
+                    # The session has ended. Reading continues, because a process with a full pipe cannot end.
                     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                         await incoming.send(message)
                 elif message is not None and junk < MOST_JUNK:
@@ -394,7 +390,7 @@ async def _read(
 
 
 async def _message(line: bytes) -> SessionMessage | str | None:
-    """Return the message of a line; the beginning of a line that holds none, or None for an empty one.
+    """Return the message in a line, the beginning of a line without a message, or None for an empty line.
 
     Raises `Refused`.
     """
@@ -420,11 +416,11 @@ async def _write(
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
     except OSError:
-        incoming.close()  # there is no answer any more
+        incoming.close()  # there will be no answer
 
 
 async def _log_errors(name: str, process: asyncio.subprocess.Process, clean: Callable[[str], str]) -> None:
-    """Log lines of the process's standard error at debug level. Longer output is cut."""
+    """Log lines of the process's standard error at debug level. Long output is truncated."""
     assert process.stderr is not None, "it was started with pipes"
     while piece := await process.stderr.read(PIECE):
         line = clean(piece[:LONGEST_SHOWN].decode("utf-8", "replace").rstrip())
@@ -432,18 +428,16 @@ async def _log_errors(name: str, process: asyncio.subprocess.Process, clean: Cal
 
 
 async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]]) -> None:
-    """Close its input, then send SIGTERM, then SIGKILL to its process group, with a grace period before each."""
+    """Close the process's input, then send SIGTERM and SIGKILL to its group, with a grace period before each."""
     tasks[1].cancel()
     if process.stdin is not None:
         process.stdin.close()
-    drain = asyncio.create_task(_drain(process, tasks[0]))  # one that cannot write does not end
+    drain = asyncio.create_task(_drain(process, tasks[0]))  # a process that cannot write does not end
     try:
         if not await _ended(process, END_GRACE):
             _signal(process, signal.SIGTERM)
             await _ended(process, END_GRACE)
-        _signal(
-            process, signal.SIGKILL
-        )  # to the group: also if the process has ended, its children can be left
+        _signal(process, signal.SIGKILL)  # to the group: children can remain even if the process has ended
         await _ended(process, REAPED)
     finally:
         for task in (*tasks, drain):
@@ -461,7 +455,7 @@ async def _drain(process: asyncio.subprocess.Process, reading: asyncio.Task[None
 
 
 async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    """Return whether it ends in time. `wait` alone would also wait for children that hold its pipes."""
+    """Return whether the process ends in time. `wait` alone would also wait for children that hold its pipes."""
     until = asyncio.get_running_loop().time() + seconds
     while process.returncode is None and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110 - see above
         await asyncio.sleep(0.01)
@@ -469,6 +463,6 @@ async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    # Gone already, or (on macOS) a group of zombies only.
+    # Already ended, or (on macOS) only zombies are left in the group.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)

@@ -1,4 +1,4 @@
-"""Embeddings of OpenAI and servers compatible with its `/embeddings`, over plain HTTP."""
+"""Embeddings from OpenAI and servers compatible with its `/embeddings`, over plain HTTP."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -12,11 +12,11 @@ from toolwright.core.text import brief
 
 TIMEOUT = 60.0  # seconds; callers have shorter timeouts
 _PASSING = frozenset({408, 409, 425, 429})
-_LONGEST = 500  # characters of what a provider says
+_LONGEST = 500  # characters of a provider's message
 
 
 class OpenAIEmbedder:
-    """Asks `base_url`, as in `https://api.openai.com/v1`, for vectors of a model; `aclose` closes its connections."""
+    """Gets vectors of a model from `base_url`, e.g. `https://api.openai.com/v1`. `aclose` closes its connections."""
 
     def __init__(self, model: str, *, key: str, base_url: str) -> None:
         self._model = model
@@ -52,7 +52,7 @@ class OpenAIEmbedder:
         return ModelUnavailable(f"No answer from {answer_line}")
 
 
-# Any: a provider's JSON, of which whatever does not fit raises
+# Any: a provider's JSON; unexpected values raise
 def _vectors(parsed: Any, count: int) -> list[list[float]]:
     vectors = {each["index"]: [float(number) for number in each["embedding"]] for each in parsed["data"]}
     return [vectors[n] for n in range(count)]

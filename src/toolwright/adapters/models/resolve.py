@@ -9,18 +9,18 @@ from toolwright.core.errors import DefinitionError, ModelRefused, missing_extra
 from toolwright.core.model import Model
 
 _guards: list["ProviderGuard"] = []
-"""Active guards of the whole process: a runtime started before a test is guarded too, in every thread."""
+"""Active guards of the whole process. They also apply to a runtime started before a test, in every thread."""
 
 
 class ProviderGuard:
-    """Blocks requests to providers' models while it is active; `asked` are the names of the blocked ones."""
+    """Blocks requests to providers' models while it is active. `asked` are the names of the blocked models."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
     @property
     def fault(self) -> str | None:
-        """A sentence that names the models that would have been asked; None if there were none."""
+        """A sentence that names the blocked models, or None if there were none."""
         if not self.asked:
             return None
         names = ", ".join(map(repr, dict.fromkeys(self.asked)))
@@ -31,7 +31,7 @@ class ProviderGuard:
 
     @contextmanager
     def on(self) -> Generator[None]:
-        """Refuse requests to providers while the block lasts."""
+        """Reject requests to providers within the block."""
         _guards.append(self)
         try:
             yield
@@ -40,7 +40,7 @@ class ProviderGuard:
 
 
 def check_provider(name: str) -> None:
-    """Raise `ModelRefused` where the model or embedder of that name must not be asked."""
+    """Raise `ModelRefused` if requests to the named model or embedder are blocked."""
     if not _guards:
         return
     for guard in _guards:
@@ -78,26 +78,26 @@ def resolve(name: str) -> Model:
     except ImportError as error:
         extra = provider if provider in ("openai", "anthropic") else "pydantic-ai"
         raise missing_extra(f"The model {name!r}", extra, error) from error
-    # Any: a module loaded by name has no static type
+    # Any: a module imported by name has no static type
     model: Model = adapter.PydanticAIModel(name)
     return model
 
 
 class Resolver:
-    """Resolves names to models, each name once; `aclose` closes what it made."""
+    """Resolves names to models, each name once. `aclose` closes the models that it created."""
 
     def __init__(self) -> None:
         self._models: dict[str, Model] = {}
 
     def resolve(self, name: str) -> Model:
-        """Return the model of that name: see `resolve`."""
+        """Return the model with this name; see `resolve`."""
         model = self._models.get(name)
         if model is None:
             model = self._models[name] = resolve(name)
         return model
 
     async def aclose(self) -> None:
-        """Close the connections of every model that has some."""
+        """Close the connections of all models that have an `aclose`."""
         models, self._models = self._models, {}
         for model in models.values():
             close = getattr(model, "aclose", None)

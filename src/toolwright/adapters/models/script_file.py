@@ -1,4 +1,4 @@
-"""The file of a scripted model: its turns as YAML."""
+"""YAML file with the turns of a scripted model."""
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -11,12 +11,12 @@ from toolwright.core.text import sentence
 
 
 def read_turns(path: str | PathLike[str]) -> Sequence[object] | Mapping[str, Sequence[object]]:
-    """Return the turns, or lists of them by name, not validated yet.
+    """Return the turns, or lists of turns by name, not validated yet.
 
-    Raises `DefinitionError` naming the file, if it cannot be read or is neither.
+    Raises `DefinitionError`, naming the file, if it cannot be read or contains neither.
     """
     try:
-        if Path(path).exists() and not Path(path).is_file():  # a pipe or a device might never end
+        if Path(path).exists() and not Path(path).is_file():  # reading a pipe or a device might never end
             raise DefinitionError(f"The script {str(path)!r} cannot be read: it is not a file.")
         turns: object = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
@@ -27,11 +27,11 @@ def read_turns(path: str | PathLike[str]) -> Sequence[object] | Mapping[str, Seq
         ) from error
     except yaml.YAMLError as error:
         raise DefinitionError(f"The script {str(path)!r} is not YAML{_place(error)}.") from error
-    except (ValueError, RecursionError) as error:  # a date that there is not, a thousand brackets
+    except (ValueError, RecursionError) as error:  # an invalid date, or a thousand brackets
         raise DefinitionError(f"The script {str(path)!r} cannot be read as YAML.") from error
     if not isinstance(turns, list | dict):
         raise DefinitionError(f"The script {str(path)!r} must be a list of turns, or lists by name.")
-    # pyright sees list[Unknown] | dict[Unknown, Unknown]: the model checks what they hold
+    # pyright sees list[Unknown] | dict[Unknown, Unknown]: the model validates the items
     return turns  # pyright: ignore[reportUnknownVariableType]
 
 

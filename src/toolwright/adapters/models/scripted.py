@@ -47,7 +47,7 @@ class _Form(BaseModel):
 
 
 class UsageForm(_Form):
-    """Tokens that a turn claims to have used."""
+    """Token usage that a turn reports."""
 
     input_tokens: _Count = 0
     output_tokens: _Count = 0
@@ -66,7 +66,7 @@ class TurnForm(_Form):
     """A scripted turn; `value` is its `json`, which distinguishes null from absent."""
 
     text: str = ""
-    value: JsonValue = Field(default=None, alias="json")  # pydantic's models have a method of that name
+    value: JsonValue = Field(default=None, alias="json")  # pydantic models have a method with this name
     calls: list[CallForm] = Field(default_factory=list[CallForm])
     thinking: str = ""
     when: str | None = None
@@ -77,12 +77,12 @@ class TurnForm(_Form):
 
 
 _KEYS = {name: field.alias or name for name, field in TurnForm.model_fields.items()}
-"""Keys of a turn, by the names of the form's fields."""
+"""Keys of a turn, by the form's field names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One answer: `form` as written, `text` its text, `deltas` its events except the last."""
+    """One answer: `form` as written, `text` is its text, and `deltas` are its events except the last."""
 
     form: TurnForm
     text: str
@@ -100,7 +100,7 @@ class Script:
     conditional: tuple[tuple[str, Turn], ...]
 
     def turn(self, step: int, last_message: str) -> Turn | None:
-        """Return the turn for step 1, 2, …: the rule is in `ScriptedModel`."""
+        """Return the turn for step 1, 2, …; see the rules in `ScriptedModel`."""
         for when, turn in self.conditional:
             if when in last_message:
                 return turn
@@ -202,10 +202,10 @@ async def stream_turn(
     sleep: Callable[[float], Awaitable[object]],
     new_id: Callable[[], str],
 ) -> AsyncGenerator[ModelEvent]:
-    """Yield the turn as the answer of the model with that name.
+    """Yield the turn as the answer of the model with the given name.
 
     Raises:
-        ContextTooLong, ModelRefused, ModelUnavailable: the turn says so.
+        ContextTooLong, ModelRefused, ModelUnavailable: the turn has the corresponding `fail`.
     """
     for delta in turn.deltas:
         if turn.form.delay:
@@ -244,20 +244,19 @@ def _response(turn: Turn, request: ModelRequest, model: str, new_id: Callable[[]
 
 
 class ScriptedModel:
-    """Answers from a list of turns, or from such lists by agent or prompt name.
+    """Model that answers from a list of turns, or from lists of turns by agent or prompt name.
 
-    A turn is `{"text": …}`, `{"calls": [{"name": …, "args": …}]}` or both; `args` may be raw text, also
-    malformed JSON. `{"json": …}` has any JSON value, written as the text. Which turn a step gets:
+    A turn is `{"text": …}`, `{"calls": [{"name": …, "args": …}]}` or both; `args` can be raw text, including malformed
+    JSON. `{"json": …}` is any JSON value, serialized as the text. The turn of a step is:
 
-    1. the first one in the list whose `when` text is in the last message's content;
-    2. else, at step n of a run, the n-th of the turns without `when`;
-    3. in a script that has turns with `when`, the last turn without one, if it makes no calls, serves all
-       later steps too.
+    1. the first turn in the list whose `when` text is in the last message's content;
+    2. otherwise, at step n of a run, the n-th turn without `when`;
+    3. after the last turn without `when`, that turn again, if it makes no calls and the script has turns with `when`.
 
-    There is no turn past that: the model refuses. A list by name is looked up by the prompt's name first,
-    then the agent's. More keys of a turn: `thinking`; `delay` (seconds before each piece); `fail`
-    (`unavailable`, `refused` or `too_long`, with `message`), after what the turn says; `usage`. `window` is the most
-    tokens that the model says it takes; nothing here counts them.
+    Otherwise the model raises `ModelRefused`. Lists by name are looked up by the prompt's name first, then by the
+    agent's. Other keys of a turn: `thinking`; `delay` (seconds before each piece); `fail` (`unavailable`, `refused` or
+    `too_long`, with `message`), raised after the turn's content; `usage`. `window` is the context window in tokens that
+    the model reports; it is not enforced.
     """
 
     def __init__(
@@ -281,7 +280,7 @@ class ScriptedModel:
 
     @classmethod
     def from_yaml(cls, path: str | PathLike[str]) -> Self:
-        """Read the same form from a YAML file.
+        """Create the model from a YAML file with the same content.
 
         Raises:
             DefinitionError: the file cannot be read or is not a script; the message names file and turn.
@@ -292,20 +291,20 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """The model's name, as in `scripted:demo.yaml`."""
+        """The model's name, e.g. `scripted:demo.yaml`."""
         return self._name
 
     @property
     def window(self) -> int | None:
-        """The most tokens of a request, as it was given."""
+        """The context window in tokens, as configured."""
         return self._window
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Stream the turn for this step.
 
         Raises:
-            ModelRefused: the script has no turn for it, or the turn says so.
-            ContextTooLong, ModelUnavailable: the turn says so.
+            ModelRefused: the script has no turn for the step, or the turn has this `fail`.
+            ContextTooLong, ModelUnavailable: the turn has the corresponding `fail`.
         """
         turn = self._turn(request, request.messages[-1].content if request.messages else "")
         async for event in stream_turn(turn, request, self._name, self._sleep, self._new_id):
@@ -319,7 +318,7 @@ class ScriptedModel:
         return turn
 
     def _script(self, request: ModelRequest) -> tuple[Script, int]:
-        """Return the list, and the number of the step in it: a prompt's own counts that prompt's steps only."""
+        """Return the list and the number of the step in it. A list for a prompt counts only that prompt's steps."""
         who = request.who
         if isinstance(self._scripts, Script):
             return self._scripts, request.step
@@ -335,11 +334,11 @@ TurnMaker: TypeAlias = Callable[[tuple[Message, ...]], object]
 
 
 class FunctionModel:
-    """Model that answers with a function: `fn(messages)` returns a turn in the form of `ScriptedModel`'s.
+    """Model that answers with a function: `fn(messages)` returns a turn in the form of `ScriptedModel`.
 
-    `{"text": …}`, `{"calls": [{"name": …, "args": …}]}` and the other keys, but for `when`. The function may be
-    async; a plain one is called on the event loop, and waits for nothing. What it raises ends the run as `failed`.
-    `window` is the most tokens that the model says it takes; nothing here counts them.
+    A turn is `{"text": …}` or `{"calls": [{"name": …, "args": …}]}` with the other keys, except `when`. The function
+    can be async. A plain function is called on the event loop and must not block. An exception that it raises ends the
+    run as `failed`. `window` is the context window in tokens that the model reports; it is not enforced.
     """
 
     def __init__(
@@ -366,25 +365,25 @@ class FunctionModel:
 
     @property
     def name(self) -> str:
-        """The model's name, `function:` and the function's own unless another was given."""
+        """The model's name: `function:` and the function's name, unless another was given."""
         return self._name
 
     @property
     def window(self) -> int | None:
-        """The most tokens of a request, as it was given."""
+        """The context window in tokens, as configured."""
         return self._window
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Stream the turn that the function returns for the request's messages.
 
         Raises:
-            DefinitionError: what it makes is no turn.
-            ContextTooLong, ModelRefused, ModelUnavailable: the turn says so.
+            DefinitionError: the function does not return a valid turn.
+            ContextTooLong, ModelRefused, ModelUnavailable: the turn has the corresponding `fail`.
         """
         where = f"The turn of {self._name!r} for step {request.step}"
         answer = self._fn(request.messages)
         if inspect.isawaitable(answer):
-            answer = cast("object", await answer)  # whatever it yields
+            answer = cast("object", await answer)  # of any type
         if not isinstance(answer, dict):
             raise DefinitionError(
                 f"{where} is {brief_value(answer)}, but a turn is a dict such as {{'text': 'Done.'}} or "
@@ -403,9 +402,9 @@ SIZE = 4_096
 
 
 class TrigramEmbedder:
-    """Counts the groups of three letters within words: `garden` is near `Gardener` and `gardens`, not `flower`.
+    """Embedder that counts letter trigrams within words: `garden` is similar to `Gardener` and `gardens`, not `flower`.
 
-    The same text has the same vector in every process.
+    Vectors are deterministic: the same text has the same vector in every process.
     """
 
     name = "trigrams"
@@ -418,7 +417,7 @@ class TrigramEmbedder:
 def _vector(text: str) -> list[float]:
     vector = [0.0] * SIZE
     for word in text.casefold().split():
-        letters = f" {word} ".encode("utf-32-le", "replace")  # of four bytes each
+        letters = f" {word} ".encode("utf-32-le", "replace")  # four bytes each
         for start in range(0, 4 * len(word), 4):
             vector[crc32(letters[start : start + 12]) % SIZE] += 1
     return vector

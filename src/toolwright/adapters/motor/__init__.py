@@ -1,1 +1,1 @@
-"""Motors: who drains a thread once it has been woken."""
+"""Schedulers: process woken threads."""

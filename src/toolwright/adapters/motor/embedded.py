@@ -1,4 +1,4 @@
-"""The embedded motor: drains run in this process's event loop, while it holds the journal's lock."""
+"""Embedded scheduler: processes threads in this process's event loop while it holds the journal's lock."""
 
 import asyncio
 import logging
@@ -15,10 +15,10 @@ from toolwright.core.ports import Clock, Drain, Lock, RetryInIsolation
 
 log = logging.getLogger("toolwright.motor")
 
-RESERVED = 5  # one slot in so many is kept for owners that have less than an equal share
-MOST_QUEUED = 10_000  # threads; with more, the journal is read no further than the oldest wakes
-PATIENCE = 5  # seconds that a cancelled drain has to end; it is cancelled again in each
-SOLITUDE = 10.0  # seconds that a run may hold the others off, to wait for its turn or to run by itself
+RESERVED = 5  # one slot in this many is reserved for owners with less than an equal share
+MOST_QUEUED = 10_000  # queued threads; with more, only the oldest wake-ups are read from the journal
+PATIENCE = 5  # seconds for a cancelled worker to end; it is cancelled again every second
+SOLITUDE = 10.0  # seconds for which a solitary run can block others, while waiting and while running
 
 
 class EmbeddedMotor:
@@ -31,7 +31,7 @@ class EmbeddedMotor:
     When slots are scarce, the owner with the fewest runs in progress goes first. A fifth of the slots is reserved for
     owners with less than an equal share: the threads of one owner cannot occupy all of them.
 
-    `tell` is called with a thread that was woken here, and whose run another process is to execute.
+    `tell` is called with a thread that was woken here and whose run another process must execute.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class EmbeddedMotor:
         await self._lock.release()
 
     async def _end_drains(self, grace: float) -> None:
-        """Wait so many seconds for the end of the drains, then cancel them."""
+        """Wait up to `grace` seconds for workers to end, then cancel them."""
         if self._running:
             await asyncio.wait(list(self._running.values()), timeout=grace)
         await self._end(self._running.values())
@@ -128,7 +128,7 @@ class EmbeddedMotor:
         if self._lock.held:
             pause = await self._claim_due()
             await self._start_drains()
-        # Not only on notifications: wake-ups of other processes and lost notifications are found by the sweep.
+        # The sweep also finds wake-ups of other processes and lost notifications.
         await self._pause(pause)
 
     async def _try_lock(self) -> None:
@@ -140,7 +140,7 @@ class EmbeddedMotor:
             self._answers()
 
     async def _pause(self, seconds: float) -> None:
-        """Start drains as they are queued, for so many seconds. Statements in progress are not interrupted."""
+        """Start queued workers for the given number of seconds. Statements in progress are not interrupted."""
         now = asyncio.get_running_loop().time
         until = now() + seconds
         while True:
@@ -164,15 +164,15 @@ class EmbeddedMotor:
         self._owners.clear()
 
     async def _end(self, tasks: Iterable[asyncio.Task[None]]) -> None:
-        """Cancel tasks, each second again if they swallow it, and abandon them after `PATIENCE`."""
+        """Cancel tasks, repeatedly every second if they swallow it, and abandon them after `PATIENCE`."""
         remaining = set(tasks)
         for _ in range(PATIENCE):
             for task in remaining:
                 task.cancel()  # repeatedly, since user code can swallow a cancellation
             if remaining:
                 _, remaining = await asyncio.wait(remaining, timeout=1.0)
-        for task in remaining - self._stubborn:  # drains can be ended from two places, each waits
-            if self._outage.lasts:  # a commit under way cannot be taken back
+        for task in remaining - self._stubborn:  # workers can be ended from two places, each of which waits
+            if self._outage.lasts:  # a commit in progress cannot be undone
                 log.info("The task %r ends once the journal is available.", task.get_name())
             else:
                 log.error("The task %r ignores its cancellation and is abandoned.", task.get_name())
@@ -182,7 +182,7 @@ class EmbeddedMotor:
     async def _claim_due(self) -> float:
         """Queue due wake-ups. Returns the seconds until the next search.
 
-        Each search looks beyond those queued already: a backlog of one owner hides no other's wake-ups.
+        Each search looks beyond the queued wake-ups, so that a backlog of one owner does not hide others' wake-ups.
         """
         now = self._clock.now()
         try:
@@ -215,7 +215,7 @@ class EmbeddedMotor:
         if thread_id in self._queued or thread_id in self._solo:
             return
         if self._not_before.get(thread_id, 0.0) > self._clock.monotonic():
-            return  # its wake-up stays in the journal, where a later search finds it
+            return  # its wake-up remains in the journal, where a later search finds it
         self._queued.add(thread_id)
         self._ready.append(thread_id)
         self._stirred.set()
@@ -245,17 +245,17 @@ class EmbeddedMotor:
                 self._owners |= await self._store.owners(unknown)
             except (
                 StoreError
-            ) as error:  # they share one queue then: less fair, but nothing waits for the database
+            ) as error:  # they then share one queue: less fair, but nothing waits for the database
                 self._fails(error)
-        for _ in ready:  # others may have been appended in the meantime
+        for _ in ready:  # others can have been appended in the meantime
             thread_id = self._ready.popleft()
             self._waiting.setdefault(self._owners.get(thread_id, ""), deque()).append(thread_id)
 
     def _start_fairly(self) -> None:
-        """Start queued threads while slots are free, first those of the owner with the fewest runs in progress."""
+        """Start queued threads while slots are free, starting with the owner with the fewest runs in progress."""
         running = Counter(self._owners.get(each, "") for each in self._running)
         owners = len(running.keys() | self._waiting.keys())
-        share = max(1, self._concurrency // (owners + 1))  # as if one more were to come
+        share = max(1, self._concurrency // (owners + 1))  # as if there were one more owner
         while self._waiting and len(self._running) < self._concurrency:
             owner = self._next_owner(running)
             free = self._concurrency - len(self._running)
@@ -265,10 +265,10 @@ class EmbeddedMotor:
             self._start_queued(queue.popleft())
             running[owner] += 1
             if queue:
-                self._waiting[owner] = queue  # after the others: owners of equal rank take turns
+                self._waiting[owner] = queue  # moved to the end, so that owners of equal rank take turns
 
     def _next_owner(self, running: Counter[str]) -> str:
-        """Return the queued owner with the fewest runs in progress; of several the one that waits longest."""
+        """Return the queued owner with the fewest runs in progress. Of several owners, the longest waiting one."""
         fewest = next(iter(self._waiting))
         for owner in self._waiting:
             if not running[owner]:
@@ -278,7 +278,7 @@ class EmbeddedMotor:
         return fewest
 
     def _is_solitary(self) -> bool:
-        """Return whether a run executes alone. After a while others may start."""
+        """Return whether a solitary run is in progress. After a while others can start."""
         if self._by_itself is not None and self._held_off_long():
             self._by_itself, self._holding_off = None, None
         return self._by_itself is not None
@@ -309,7 +309,7 @@ class EmbeddedMotor:
     def _start(self, thread_id: str, *, alone: bool) -> None:
         task = asyncio.create_task(self._drain_one(thread_id, alone), name=f"drain {thread_id}")
         self._running[thread_id] = task
-        # Not in the drain itself: one that is cancelled before its first step would never free its slot.
+        # Not in the worker itself: a task that is cancelled before its first step would never free its slot.
         task.add_done_callback(lambda _: self._ended(thread_id))
 
     async def _drain_one(self, thread_id: str, alone: bool) -> None:
@@ -333,7 +333,7 @@ class EmbeddedMotor:
             log.exception("Processing of the thread %s failed. It is retried in %.0f s.", thread_id, delay)
 
     def _ended(self, thread_id: str) -> None:
-        """Free the slot of a drain that has ended, and queue its thread if it was woken in the meantime."""
+        """Free the slot of a worker that has ended, and queue its thread if it was woken in the meantime."""
         del self._running[thread_id]
         if self._by_itself == thread_id:
             self._by_itself, self._holding_off = None, None
@@ -370,4 +370,4 @@ class EmbeddedMotor:
 
 
 def _nobody(_: str) -> None:
-    """Do nothing, in place of `nudge` before the scheduler has started."""
+    """Do nothing. Placeholder for `nudge` before the scheduler has started."""

@@ -1,4 +1,4 @@
-"""Scheduler of a node in a cluster: processes the threads that this node has leased from the common journal."""
+"""Scheduler of a cluster node: processes the threads that this node has leased from the shared journal."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -16,29 +16,29 @@ from toolwright.core.ports import Clock, Drain, Lock, Verdict
 
 log = logger("toolwright.motor")
 
-CHECK_INTERVAL = 0.1  # seconds between two looks whether the leases are still held
-OTHERS = 60.0  # seconds for which a thread is left to other nodes, since this one does not know its agent
-MOST_OTHERS = 5_000  # such threads that are not leased
+CHECK_INTERVAL = 0.1  # seconds between two checks that the leases are still held
+OTHERS = 60.0  # seconds for which a thread is left to other nodes because this one does not know its agent
+MOST_OTHERS = 5_000  # maximum number of such threads excluded from claims
 MOST_AT_ONCE = 50  # threads leased by one statement
 NO_HEARTBEAT = "This node of the cluster cannot send a heartbeat at the moment."
-REFUSED = 5.0  # seconds before a process that may not join again tries to
-DUE = 5  # one free slot in so many is reserved for due wake-ups in the journal
+REFUSED = 5.0  # seconds before a rejected process tries to join again
+DUE = 5  # one free slot in this many is reserved for due wake-ups in the journal
 
 
 class Leases(Lock, Protocol):
-    """Leases of threads: each is processed by the one node that has leased it.
+    """Thread leases: each thread is processed only by the node that has leased it.
 
     `held` is true if no other node can have leased this node's threads. Raises `StoreError`.
     """
 
     @property
     def node(self) -> str:
-        """The id of this node, another one each time it joins."""
+        """The id of this node, which changes each time it joins."""
         ...
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether a process without a cluster keeps this node from joining."""
+        """Return whether a process outside the cluster prevents this node from joining."""
         ...
 
     def turned(self, busy: int) -> None:
@@ -48,34 +48,34 @@ class Leases(Lock, Protocol):
     async def claim(
         self, named: Sequence[str], most: int, others: Sequence[str] = ()
     ) -> tuple[list[Wake], list[str]]:
-        """Lease threads: those `named` that are free or this node's, and up to `most` more, longest due first.
+        """Lease the `named` threads that are free or leased by this node, and up to `most` more, longest due first.
 
-        The latter exclude the `others`, which are left to other nodes. Also returns those of the `named` threads that
-        could not be leased now, since their rows are locked.
+        The additional threads exclude the `others`, which are left to other nodes. Also returns the `named` threads
+        that could not be leased now because their rows are locked.
         """
         ...
 
     async def leased(self) -> list[Wake]:
-        """Return the wakes of all threads that this node has leased."""
+        """Return the wake-ups of all threads that this node has leased."""
         ...
 
     async def free(self, thread_ids: Collection[str], delay: float = 0.0) -> bool:
-        """Release these threads, if this node still has them; those whose rows are locked stay leased.
+        """Release these threads if this node still has them. Threads whose rows are locked remain leased.
 
-        They are due in `delay` seconds at the earliest. Returns whether one of them is due again.
+        The released threads are due in `delay` seconds at the earliest. Returns whether one of them is due again.
         """
         ...
 
     async def on_duty(self, name: str, seconds: float) -> bool:
-        """Return whether this node has the duty of that name. One node at a time has it, for so many seconds."""
+        """Return whether this node holds the named duty. One node at a time holds it, for `seconds`."""
         ...
 
 
 class LeaseMotor(EmbeddedMotor):
-    """The `Motor` port for a node of a cluster: the embedded motor, which leases each thread before it is drained.
+    """The `Motor` port for a cluster node: the embedded scheduler, which leases each thread before it is processed.
 
-    A thread whose drain has failed, or that may run only by itself, stays leased until it is tried again. The owners'
-    equal shares are not kept across nodes.
+    A thread that failed, or whose run must execute alone, remains leased until it is retried. Equal shares of owners
+    apply only within a node.
     """
 
     def __init__(
@@ -95,14 +95,16 @@ class LeaseMotor(EmbeddedMotor):
         self._watch: asyncio.Task[None] | None = None
         self._requested: dict[str, None] = {}
         self._offered = 0  # free slots since the last one reserved for due wake-ups
-        self._has_more = True  # more can be due in the journal than the last claim had room for
+        self._has_more = True  # the journal can have more due wake-ups than the last claim had room for
         self._released: set[str] = set()
-        self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
-        self._others: dict[str, float] = {}  # threads that only others can drain, until when
-        self._excess: set[str] = set()  # more of them than `_others` takes: released with a delay
-        self._joined_as = ""  # the id of the node when this process joined last
-        self._refused = ""  # why this process may not join again
-        self._join_at = 0.0  # when it tries to, if it was refused
+        self._from_elsewhere: set[str] = set()  # requested threads that another process asked for
+        self._others: dict[
+            str, float
+        ] = {}  # threads that only other nodes can process, with the expiry of the entry
+        self._excess: set[str] = set()  # threads that do not fit into `_others`: released with a delay
+        self._joined_as = ""  # node id of this process's last join
+        self._refused = ""  # why this process was not allowed to join again
+        self._join_at = 0.0  # time of the next attempt after a rejection
 
     @property
     def is_only_driver(self) -> bool:
@@ -144,7 +146,7 @@ class LeaseMotor(EmbeddedMotor):
         await self._end([each for each in (giving_back, self._watch) if each is not None])
 
     async def _give_back(self) -> None:
-        """While the scheduler stops, release threads without a drain at once, and the others when their drain ends."""
+        """While stopping, release threads without a worker immediately, and the others when their worker ends."""
         while True:
             try:
                 await self._compare()
@@ -163,7 +165,7 @@ class LeaseMotor(EmbeddedMotor):
             await super()._try_lock()
         except DefinitionError as error:
             if not self._joined_as:
-                raise  # before the first join it is an error of the start; later the process keeps serving
+                raise  # before the first join this is a startup error; later the process keeps serving
             if error.message != self._refused:
                 log.warning("This process cannot join the cluster again: %s", error.message)
             self._refused, self._join_at = error.message, self._clock.monotonic() + REFUSED
@@ -181,9 +183,9 @@ class LeaseMotor(EmbeddedMotor):
         self._joined_as = node
 
     async def _watch_leases(self) -> None:
-        """Record that the event loop runs, and stop the drains as soon as the leases are lost.
+        """Record that the event loop runs, and stop all workers as soon as the leases are lost.
 
-        A task of its own, because a slow database can delay the scheduler's turn for long.
+        It is a separate task, because a slow database can delay the scheduler's turn for a long time.
         """
         while True:
             await asyncio.sleep(CHECK_INTERVAL)
@@ -192,18 +194,18 @@ class LeaseMotor(EmbeddedMotor):
                 await self._yield_drains()
 
     def woken_elsewhere(self, thread_id: str, asked: bool) -> None:
-        """Wake a thread that was woken in another process: if it is leased here, or if this node is `asked` to."""
+        """Wake a thread that was woken in another process, if it is leased here or if this node is `asked` to."""
         if self.driving and (asked or self._has(thread_id)):
             self.wake(thread_id)
             if thread_id in self._requested:
                 self._from_elsewhere.add(thread_id)
 
     def _enqueue(self, thread_id: str) -> None:
-        """Lease the thread, then drain it."""
+        """Request a lease of the thread, to process it afterwards."""
         if thread_id in self._queued or thread_id in self._solo or self._rests(thread_id):
             return
-        self._others.pop(thread_id, None)  # it was woken: perhaps it was cancelled
-        if len(self._requested) < MOST_QUEUED:  # the journal has the others
+        self._others.pop(thread_id, None)  # woken again, possibly by a cancellation
+        if len(self._requested) < MOST_QUEUED:  # others remain in the journal
             self._requested[thread_id] = None
             self._stirred.set()
 
@@ -214,7 +216,7 @@ class LeaseMotor(EmbeddedMotor):
             self._excess.add(thread_id)
 
     def _failed(self, thread_id: str) -> float:
-        """Pause the thread; after a second failure here, leave it to other nodes for as long."""
+        """Pause the thread. After a second failure here, leave it to other nodes for the same time."""
         is_known = thread_id in self._delays
         delay = super()._failed(thread_id)
         if is_known:
@@ -229,7 +231,7 @@ class LeaseMotor(EmbeddedMotor):
         return [*self._others]
 
     def _has(self, thread_id: str) -> bool:
-        """Return whether the thread is processed here, now or later. While stopping, only those in progress count."""
+        """Return whether the thread is processed here, now or later. While stopping, only threads in progress count."""
         if self._stopping:
             return thread_id in self._running
         places = (self._running, self._queued, self._requested, self._solo, self._not_before)
@@ -249,9 +251,8 @@ class LeaseMotor(EmbeddedMotor):
                 self._enqueue(thread_id)
         now = self._clock.now()
         try:
-            await (
-                self._free_released()
-            )  # first, so that other nodes get these threads without waiting for the claim
+            # first, so that other nodes get these threads without waiting for the claim
+            await self._free_released()
             await self._claim()
             await self._compare()
             coming = await self._store.next_due(now)
@@ -262,7 +263,7 @@ class LeaseMotor(EmbeddedMotor):
         return self._pause_until(coming, now)
 
     async def _compare(self) -> None:
-        """Compare what this node has leased with what it drains: the answer of a claim can be lost."""
+        """Compare the leased threads with the threads being processed, because the answer of a claim can be lost."""
         for wake in await self._leases.leased():
             if wake.thread_id in self._running:
                 self._note(wake)
@@ -281,7 +282,7 @@ class LeaseMotor(EmbeddedMotor):
 
     async def _claim(self) -> None:
         """Lease requested threads and due ones."""
-        locked = dict[str, None]()  # wanted again in the next turn
+        locked = dict[str, None]()  # requested again in the next turn
         while True:
             room = min(self._concurrency - len(self._running) - len(self._queued), MOST_AT_ONCE)
             if room <= 0 or self._by_itself is not None or self._holding_off is not None:
@@ -302,7 +303,7 @@ class LeaseMotor(EmbeddedMotor):
         self._requested |= locked
 
     def _refuse(self) -> None:
-        """Leave requested threads to other nodes. The journal has them, and a queue here would be unbounded."""
+        """Leave requested threads to other nodes. They remain in the journal; a queue here would be unbounded."""
         for thread_id in self._requested:
             if thread_id not in self._not_before and thread_id not in self._from_elsewhere:
                 self._tell(thread_id)
@@ -324,7 +325,7 @@ class LeaseMotor(EmbeddedMotor):
             self._excess -= excess
 
     def _drop(self, names: Collection[str], leased: Collection[str]) -> None:
-        """Remove requested threads, and the failures of those not `leased` here, which another node has."""
+        """Remove requested threads, and the failure records of threads not `leased` here, which another node has."""
         for thread_id in names:
             self._requested.pop(thread_id, None)
             if thread_id not in leased:

@@ -10,7 +10,7 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
-    """A clock that advances only when it is set; a sleep advances it."""
+    """A clock that advances only when it is set or when something sleeps."""
 
     def __init__(self, now: datetime = START) -> None:
         self._start = self._now = now
@@ -25,11 +25,11 @@ class ManualClock:
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Move the time on."""
+        """Advance the time."""
         self._now += timedelta(seconds=seconds)
 
     def set_by(self, seconds: float) -> None:
-        """Set the wall-clock time forward, or back. The monotonic time is unchanged."""
+        """Set the wall-clock time forward or back. The monotonic time is unchanged."""
         self._now += timedelta(seconds=seconds)
         self._start += timedelta(seconds=seconds)
 
@@ -70,7 +70,7 @@ class ManualMotor:
     async def run_until_idle(self, limit: int = 100_000) -> int:
         """Process due threads, longest due first, and notified ones, until there are none. Returns their number.
 
-        A notification processes a thread that has a wake-up, whenever that is due; so does the result `again`.
+        A notification, or the result `again`, processes a thread that has a wake-up even if that is not due yet.
         """
         count = 0
         while names := await self._next():
@@ -89,7 +89,7 @@ class ManualMotor:
         return due + [name for name in nudged if await self._store.wake(name) is not None]
 
     async def run_timers(self) -> int:
-        """Advance the clock to the next wake-up, and process threads; 0 if there is none."""
+        """Advance the clock to the next wake-up and process threads. Returns 0 if there is no wake-up."""
         coming = await self._store.next_due(self._clock.now())
         if coming is None:
             return 0

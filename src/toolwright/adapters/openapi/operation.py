@@ -28,7 +28,8 @@ from toolwright.core.tools.http.url_template import STYLES, percent
 
 Kind = Literal["json", "multipart", "urlencoded", "text", "file"]
 _SLOT = re.compile(r"\{([^{}]*)\}")
-_IGNORED = frozenset({"accept", "content-type", "authorization"})  # as headers: the specification says so
+# headers that the specification says to ignore
+_IGNORED = frozenset({"accept", "content-type", "authorization"})
 _MEDIA = re.compile(r"[\w.+*/-]+( *;[\w.+*/ =\"-]*)?", re.ASCII)
 _FORMS: Mapping[str, Kind] = {
     "application/x-www-form-urlencoded": "urlencoded",
@@ -36,12 +37,12 @@ _FORMS: Mapping[str, Kind] = {
 }
 _PREFERRED: Sequence[Kind] = ("json", "multipart", "urlencoded", "text", "file")
 _COMBINED = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "$ref", "patternProperties", "discriminator"})
-_SAFE = "/:@!&'()*+,;=~-._%?"  # of what a document has in a path; `$` would begin a placeholder of ours
+_SAFE = "/:@!&'()*+,;=~-._%?"  # characters kept in paths of a document; `$` would start a placeholder
 
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A whole document, and what its operations have in common."""
+    """A whole document, with settings shared by its operations."""
 
     root: Node
     old: bool
@@ -51,7 +52,7 @@ class Document:
 
 @dataclass(kw_only=True)
 class Request:
-    """The request of an operation while it is read."""
+    """The request of an operation while it is being read."""
 
     url: str
     method: str
@@ -92,7 +93,7 @@ def read_request(
             continue
         _add_parameter(request, reader, arguments[parameter.param_in.value, parameter.name], parameter, raw)
     for slot in slots:
-        if ("path", slot) not in arguments:  # which the document forgot to declare
+        if ("path", slot) not in arguments:  # not declared in the document
             arguments["path", slot] = slot
             request.properties[slot] = {"type": "string"}
             request.required.append(slot)
@@ -102,7 +103,7 @@ def read_request(
 
 
 def response_fields(document: Document, operation: Node) -> list[str]:
-    """Return the paths of the fields that the first success of an operation declares."""
+    """Return the paths of the fields that the first success response of an operation declares."""
     answers = entries(operation, "responses")
     for status in sorted(answers, key=lambda each: (each.upper() == "2XX", each)):
         if not status.startswith("2"):
@@ -124,19 +125,18 @@ def description_of(operation: Node, method: str, path: str, longest: int) -> str
 
 
 def shortened(text: str, longest: int) -> str:
-    """Return the text, cut so that it has so many characters with the mark of the cut."""
+    """Return the text truncated to `longest` characters, including the mark of the truncation."""
     return text if len(text) <= longest else brief(text, max(1, longest - 24))
 
 
 def literal(text: str) -> str:
-    """Return a text of the document within a URL: no placeholder of ours is in it."""
+    """Quote a text of the document for use in a URL, so that it contains no placeholders."""
     return quote(text, safe=_SAFE)
 
 
-def model_of(
-    document: Document, name: str, raw: Node
-) -> Any:  # a model of the library, of the document's version
-    """Return a part of the document, read by the library; its schemas and examples are validated otherwise."""
+# a model of the library for the document's version
+def model_of(document: Document, name: str, raw: Node) -> Any:
+    """Parse a part of the document with the library. Its schemas and examples are validated elsewhere."""
     model = getattr(v3_0 if document.old else v3_1, name)
     fields = entries(raw)
     if not fields:
@@ -150,7 +150,7 @@ def _schemas(document: Document, direction: Direction) -> SchemaReader:
 
 
 def _parameters(document: Document, item: Node, operation: Node) -> Iterator[tuple[Any, Node]]:
-    """Yield the parameters of an operation, those of its path first, parsed by the library and raw."""
+    """Yield the parameters of an operation, path parameters first, parsed by the library and raw."""
     merged: dict[tuple[str, str], tuple[Any, Node]] = {}
     for whole in (item, operation):
         for raw in members(whole, "parameters"):
@@ -165,12 +165,11 @@ def _parameters(document: Document, item: Node, operation: Node) -> Iterator[tup
 
 
 def _names(declared: list[tuple[Any, Node]], slots: list[str]) -> dict[tuple[str, str], str]:
-    """Return the arguments of parameters: their names, with their place where two have the same name."""
+    """Return the argument names of parameters: the parameter name, with its location if two have the same name."""
     names: dict[tuple[str, str], str] = {}
     used: set[str] = set()
-    in_order = sorted(
-        declared, key=lambda each: each[0].param_in.value != "path"
-    )  # those of the path keep their names
+    # path parameters keep their names
+    in_order = sorted(declared, key=lambda each: each[0].param_in.value != "path")
     for parameter, _ in in_order:
         place, name = parameter.param_in.value, parameter.name
         if place == "path" and name not in slots:
@@ -244,7 +243,7 @@ def _add_body(request: Request, reader: SchemaReader, document: Document, operat
             raise Refused(f"a {request.method} request cannot have a body")
         return
     media, kind, each = _chosen(content)
-    if not _MEDIA.fullmatch(media):  # it is sent in a header, in which a text could name a variable
+    if not _MEDIA.fullmatch(media):  # it is sent in a header, in which a text could refer to a variable
         raise Refused(f"its body has the content type {brief(media, 100)!r}")
     schema = entries(each).get("schema")
     if media != "application/json" and "*" not in media:
@@ -269,7 +268,7 @@ def _add_body(request: Request, reader: SchemaReader, document: Document, operat
 
 
 def _whole(request: Request, converted: JSON, required: bool) -> None:
-    """Make the body one argument."""
+    """Convert the whole body to one argument."""
     name = "body"
     while name in request.properties:
         name += "_"
@@ -280,7 +279,7 @@ def _whole(request: Request, converted: JSON, required: bool) -> None:
 
 
 def _without_reference(reader: SchemaReader, schema: Node) -> JSON:
-    """Return the schema itself, where it is a reference to one of an object that can be spread into arguments."""
+    """Resolve a reference to an object schema whose properties can be separate arguments."""
     target = resolved(schema)
     if target is schema or not isinstance(target, Mapping) or _COMBINED & target.keys():
         return reader.read(schema)
@@ -288,9 +287,9 @@ def _without_reference(reader: SchemaReader, schema: Node) -> JSON:
 
 
 def _can_be_flat(converted: JSON, used: Mapping[str, JSON], required: object) -> bool:
-    """Return whether the properties of a body can be arguments of their own.
+    """Return whether the properties of a body can be separate arguments.
 
-    If the document does not say whether a body is required, it is if one of its properties is.
+    If the document does not state whether a body is required, it is required if one of its properties is.
     """
     if (
         not isinstance(converted, dict)
@@ -313,7 +312,7 @@ def _is_object(converted: JSON) -> bool:
 
 
 def _mark_files(schema: Node, converted: JSON) -> None:
-    """Mark properties as files that 3.1 describes only by their content type, and describe each."""
+    """Mark properties as files and describe them. OpenAPI 3.1 declares files only by content type."""
     properties = converted.get("properties") if isinstance(converted, dict) else None
     for name, each in properties.items() if isinstance(properties, dict) else ():
         if not isinstance(each, dict):
@@ -359,7 +358,7 @@ def _add_encoding(request: Request, document: Document, media: Node, kind: Kind)
 
 
 def _chosen(content: Mapping[str, Node]) -> tuple[str, Kind, Node]:
-    """Return the content type that a body is sent as: JSON if there is a choice."""
+    """Return the content type of a body: JSON if there is a choice."""
     supported: list[tuple[str, Kind, Node]] = [
         (media, kind, each)
         for media, each in content.items()
@@ -392,14 +391,15 @@ def _kind(media: str) -> Kind:
 
 
 Auth = bool | str | Mapping[str, str] | None
-_COOKIE = re.compile(r"[!#%&'*+.^_`|~0-9A-Za-z-]+")  # sent in a header, in which `${…}` names a variable
+_COOKIE = re.compile(r"[!#%&'*+.^_`|~0-9A-Za-z-]+")  # sent in a header, in which `${…}` refers to a variable
 _LONGEST = 300  # characters of a variable's description
 
 
 def add_security(config: JSONObject, document: Document, operation: Node, prefix: str, auth: Auth) -> None:
-    """Put the credentials of an operation into its configuration, as variables. Raises `Refused`.
+    """Add the credentials of an operation to its configuration, as variables. Raises `Refused`.
 
-    Of alternatives the first one is taken whose schemes can all be sent, and before it one whose schemes `auth` names.
+    The first alternative whose schemes are all named in `auth` is used, or the first whose schemes can all be sent if
+    there is none.
     """
     declared = part(operation, "security")
     requirements = declared if declared is not None else part(document.root, "security")
@@ -409,7 +409,7 @@ def add_security(config: JSONObject, document: Document, operation: Node, prefix
     by_name: Mapping[str, str] = auth if isinstance(auth, Mapping) else {}
     satisfiable = [names for names in choices if names and all(name in by_name for name in names)]
     if [] in choices and not satisfiable and not isinstance(auth, str):
-        return  # it is optional, and was not requested
+        return  # optional and not requested
     reason = ""
     for names in [*satisfiable, *choices]:
         try:
@@ -423,7 +423,7 @@ def add_security(config: JSONObject, document: Document, operation: Node, prefix
     raise Refused(reason)
 
 
-def _scheme(document: Document, name: str) -> Any:  # the library's model
+def _scheme(document: Document, name: str) -> Any:  # a model of the library
     raw = part(document.root, "components", "securitySchemes", name)
     if raw is None:
         raise Refused(f"its security scheme {name!r} is not declared")
@@ -451,7 +451,7 @@ def _variable(name: str, prefix: str, auth: Auth, count: int) -> str:
 
 
 def upper(text: str) -> str:
-    """`apiKey` as `API_KEY`."""
+    """Convert `apiKey` to `API_KEY`."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
     return re.sub(r"[^A-Za-z0-9]+", "_", parted).strip("_").upper()[:60] or "KEY"
 
@@ -485,7 +485,7 @@ def _send(config: JSONObject, scheme: Any, variable: str, name: str) -> None:
 
 
 def _drop_parameter(config: JSONObject, scheme: Any) -> None:
-    """Remove an argument for a key that is also declared as a parameter: the model does not know it."""
+    """Remove the argument for a key that is also declared as a parameter, because the model does not know the key."""
     execution = cast("JSONObject", config["execution"])
     parameters = cast("dict[str, JSONObject]", execution.get("parameters", {}))
     for argument, each in [*parameters.items()]:

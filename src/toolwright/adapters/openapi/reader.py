@@ -1,4 +1,4 @@
-"""OpenAPI documents read operation by operation: which are wanted, where they are served, what they are called."""
+"""Reader of OpenAPI documents: selects operations, and determines their base URLs and tool names."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ _FLAGS: Mapping[str, str] = {
     "destructive": "destructive",
 }
 _CONVERTER = "convert it to OpenAPI 3, for example with `npx swagger2openapi`"
-_LONGEST_NAME = 64  # characters that every provider takes
+_LONGEST_NAME = 64  # characters that every provider accepts
 
 
 class _Operation:
@@ -59,22 +59,22 @@ class _Operation:
 
     @property
     def shown(self) -> str:
-        """The operation as people name it."""
+        """The operation as shown to users."""
         return f"{self.method} {self.path}"
 
     @property
     def name(self) -> str:
-        """Its own name, or one of its method and path."""
+        """The name of the operation, or a name derived from its method and path."""
         return self.id or f"{self.method.lower()}_{self.path.strip('/').replace('/', '_')}"
 
 
 def read_api(document: JSONObject, form: ApiForm, url: str | None) -> Api:
-    """Return the tools of a document that came from this URL, if it did.
+    """Return the tools of a document. `url` is the URL from which it was loaded, if any.
 
-    Raises `DefinitionError` for one that is none.
+    Raises `DefinitionError` if it is not an OpenAPI document.
     """
     old = _is_old(document)
-    resolving: Any = jsonref  # which is untyped
+    resolving: Any = jsonref  # untyped
     root: Node = resolving.replace_refs(document, loader=_no_other, lazy_load=True)
     whole = Document(root=root, old=old, longest=form.max_description, inheritance=Inheritance(root))
     title = part(root, "info", "title")
@@ -106,7 +106,7 @@ _ERRORS = (
 
 
 class _ApiReader:
-    """Makes configurations of operations, each of a name of its own."""
+    """Creates configurations of operations, each with a unique name."""
 
     def __init__(self, document: Document, form: ApiForm, url: str | None, prefix: str) -> None:
         self._document = document
@@ -178,7 +178,7 @@ class _ApiReader:
         return name
 
     def _base(self, operation: _Operation) -> str:
-        """Return the address below which the operation is served."""
+        """Return the base URL of the operation."""
         if self._form.base_url is not None:
             return self._form.base_url.rstrip("/")
         for whole in (operation.node, operation.item, self._document.root):
@@ -198,7 +198,7 @@ class _ApiReader:
         return literal(url).rstrip("/")
 
     def _is_as_written(self, base: str) -> bool:
-        """Return whether the caller gave the address. Addresses of a foreign document must be public."""
+        """Return whether the caller specified the address. Addresses from a foreign document must be public."""
         if self._form.base_url is not None or self._url is None:
             return True
         ours, theirs = urlsplit(self._url), urlsplit(base)
@@ -206,7 +206,7 @@ class _ApiReader:
 
 
 def _is_old(document: JSONObject) -> bool:
-    """Return whether the document is OpenAPI 3.0. Raises `DefinitionError` if it is neither that nor 3.1."""
+    """Return whether the document is OpenAPI 3.0. Raises `DefinitionError` if it is neither 3.0 nor 3.1."""
     version = document.get("openapi")
     if version is None and "swagger" in document:
         raise DefinitionError(f"This is a Swagger {document['swagger']} document: {_CONVERTER}.")
@@ -224,7 +224,7 @@ def _no_other(uri: str) -> object:
 
 
 def _prefix(title: str, form: ApiForm, url: str | None) -> str:
-    """Return the prefix of variable names: never a text that a document from elsewhere has chosen."""
+    """Return the prefix of variable names. It is never a text chosen by a foreign document."""
     if form.name is not None:
         return upper(form.name)
     return upper(title if url is None else urlsplit(url).hostname or "")
@@ -244,7 +244,7 @@ def _operations(root: Node) -> Iterator[_Operation]:
 
 
 def _selected(root: Node, form: ApiForm) -> Iterator[_Operation]:
-    """Yield the operations that are chosen. Raises `DefinitionError` for a choice that none matches."""
+    """Yield the selected operations. Raises `DefinitionError` for a pattern that matches no operation."""
     only = form.only or OnlyForm()
     operations = [*_operations(root)]
     for each in operations:
@@ -276,7 +276,7 @@ def _selected(root: Node, form: ApiForm) -> Iterator[_Operation]:
 
 
 def _matches(patterns: list[str] | None, names: list[str]) -> bool:
-    """Return whether one of the names is one of the patterns; without patterns all are."""
+    """Return whether one of the names matches one of the patterns. Without patterns every name matches."""
     return patterns is None or any(
         name == pattern or ("*" in pattern and fnmatchcase(name, pattern))
         for name in names
@@ -290,7 +290,7 @@ def _error_message(error: BaseException) -> str:
         where = ".".join(map(str, first["loc"]))
         return f"{error.title} {where} {form_error(first)}"
     if isinstance(error, jsonref.JsonRefError):
-        untyped: Any = error  # which is untyped
+        untyped: Any = error  # untyped
         is_refused = isinstance(untyped.cause, Refused)
         return (
             str(untyped.cause)

@@ -1,4 +1,4 @@
-"""Schemas of OpenAPI documents as JSON Schemas: references, nullable, inheritance, discriminators."""
+"""Conversion of OpenAPI schemas to JSON Schema: references, nullable, inheritance, discriminators."""
 
 import re
 from collections.abc import Generator, Iterator, Mapping
@@ -19,7 +19,7 @@ FILE: JSONObject = {
     "description": "The path of a file of this thread.",
 }
 MOST_DEPTH = 60
-"""Schemas within each other: a document has at most 64 levels itself, but references may nest forever."""
+"""Maximum nesting of schemas. A document has at most 64 levels itself, but references can nest without end."""
 
 _MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _LISTS = frozenset({"anyOf", "oneOf", "prefixItems"})
@@ -38,12 +38,14 @@ _KEPT_KEYWORDS = frozenset(
     }
 )  # fmt: skip
 _NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
-_FIELD_DEPTH = 6  # of the paths by which an answer is trimmed; deeper values are kept whole
+_FIELD_DEPTH = (
+    6  # maximum length of the paths by which an answer is trimmed; deeper values are kept as a whole
+)
 _MOST_FIELDS = 2_000
 
 
 class Refused(Exception):
-    """An operation that cannot be a tool; the message has the reason."""
+    """An operation cannot become a tool. The message has the reason."""
 
 
 def resolved(node: Node) -> Node:
@@ -52,7 +54,7 @@ def resolved(node: Node) -> Node:
 
 
 def part(node: Node, *path: str | int) -> Node:
-    """Return the part of an object at that path, or None."""
+    """Return the part of an object at the path, or None."""
     for name in path:
         node = resolved(node)
         if not isinstance(node, Mapping):
@@ -67,13 +69,13 @@ def last_name(node: Node) -> str:
 
 
 def members(node: Node, *path: str | int) -> list[Node]:
-    """Return the items of the list at that path; none if there is no list."""
+    """Return the items of the list at the path. Empty if there is no list."""
     value = part(node, *path)
     return cast("list[Node]", value) if isinstance(value, list) else []
 
 
 def entries(node: Node, *path: str | int) -> dict[str, Node]:
-    """Return the names and values of the object at that path; none if there is not an object."""
+    """Return the names and values of the object at the path. Empty if there is no object."""
     value = part(node, *path)
     return (
         {str(name): each for name, each in cast("Mapping[Any, Node]", value).items()}
@@ -83,7 +85,7 @@ def entries(node: Node, *path: str | int) -> dict[str, Node]:
 
 
 class Inheritance:
-    """The schemas of a document by which others are extended with `allOf`."""
+    """The schemas of a document that other schemas extend with `allOf`."""
 
     def __init__(self, document: Node) -> None:
         self._schemas = entries(document, "components", "schemas")
@@ -95,7 +97,7 @@ class Inheritance:
                     self._children.setdefault(id(parent), []).append(name)
 
     def below(self, schema: Node) -> list[str]:
-        """Return the names of the schemas that extend this one, also by way of others."""
+        """Return the names of the schemas that extend this one, directly or indirectly."""
         names: list[str] = []
         remaining = [*self._children.get(id(schema), ())]
         while remaining:
@@ -113,10 +115,10 @@ class Inheritance:
 
 
 class SchemaReader:
-    """Reads the schemas of one operation; `definitions` are those that others refer to.
+    """Reads the schemas of one operation. `definitions` are the schemas that are referenced by others.
 
-    `old` is OpenAPI 3.0, whose schemas are a dialect of their own. In a request what is `readOnly` is left out, in a
-    response what is `writeOnly`.
+    `old` means OpenAPI 3.0, whose schemas are a separate dialect. `readOnly` properties are left out of requests, and
+    `writeOnly` properties out of responses.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class SchemaReader:
         self._depth = 0
 
     def read(self, node: Node, *, extended: bool = False) -> JSON:
-        """Return the schema as JSON Schema. An `extended` one is a parent, without its children as alternatives."""
+        """Convert the schema to JSON Schema. An `extended` schema is a parent, without its children as alternatives."""
         if type(node) is JsonRef:
             return self._reference(node, extended)
         if isinstance(node, bool):
@@ -165,7 +167,7 @@ class SchemaReader:
             while name in self.definitions:
                 name, number = f"{base}_{number}", number + 1
             self._names[key] = name
-            self.definitions[name] = {}  # taken, for schemas that refer to themselves
+            self.definitions[name] = {}  # reserved for schemas that refer to themselves
             self.definitions[name] = self.read(schema, extended=extended)
         return self._names[key]
 
@@ -181,7 +183,7 @@ class SchemaReader:
 
     @contextmanager
     def _within(self, anchor: str, node: Node) -> Generator[None]:
-        """While the schema of that anchor is read."""
+        """Register the anchor within the block, in which its schema is read."""
         self._anchors.append((anchor, node))
         try:
             yield
@@ -200,7 +202,7 @@ class SchemaReader:
     def _described_object(self, node: Mapping[str, Node], extended: bool) -> JSON:
         discriminator = part(node, "discriminator")
         if isinstance(discriminator, Mapping):
-            if extended:  # its alternatives are those that extend it, and would contain themselves
+            if extended:  # its alternatives are its extensions, which would contain themselves
                 node = {name: each for name, each in node.items() if name not in ("oneOf", "anyOf")}
             else:
                 chosen = self._discriminated(node, cast("Mapping[str, Node]", discriminator))
@@ -254,7 +256,7 @@ class SchemaReader:
         return {"anyOf": [converted, {"type": "null"}], **described} if converted else described
 
     def _discriminated(self, node: Mapping[str, Node], discriminator: Mapping[str, Node]) -> JSON:
-        """Return the alternatives of a schema, each with its value of the discriminating property; None without any."""
+        """Return the alternatives of a schema with their discriminator values, or None if there are none."""
         name = discriminator.get("propertyName")
         if not isinstance(name, str):
             return None
@@ -302,7 +304,7 @@ class SchemaReader:
 
 
 def field_paths(schema: Node) -> list[tuple[str, ...]]:
-    """Return the paths of the fields that a schema declares; none where it declares no properties at its top."""
+    """Return the paths of the fields that a schema declares. Empty if it declares no properties at the top level."""
     paths: dict[tuple[str, ...], None] = {}
     if not _collect(schema, (), (), paths) or len(paths) > _MOST_FIELDS:
         return []
@@ -312,7 +314,7 @@ def field_paths(schema: Node) -> list[tuple[str, ...]]:
 def _collect(
     schema: Node, at: tuple[str, ...], above: tuple[int, ...], paths: dict[tuple[str, ...], None]
 ) -> bool:
-    """Put the paths below a schema there; false where it declares none, so that the whole is kept."""
+    """Add the paths below a schema to `paths`. Returns False if it declares none, so that it is kept as a whole."""
     schema = resolved(schema)
     identity = id(cast("object", schema))
     if not isinstance(schema, Mapping) or identity in above or len(at) >= _FIELD_DEPTH:
@@ -336,7 +338,7 @@ def _collect(
 
 
 def _mapped(mapping: Node) -> dict[str, list[str]]:
-    """Return the values of a discriminator by the names of the schemas that they choose."""
+    """Return the values of a discriminator by the name of the schema that they select."""
     values: dict[str, list[str]] = {}
     for each, target in entries(mapping).items():
         values.setdefault(str(target).rpartition("/")[2], []).append(each)
@@ -361,7 +363,7 @@ def _choices(schema: Node, name: str, depth: int = 0) -> Iterator[list[JSON]]:
 
 
 def _old_limits(converted: JSONObject) -> None:
-    """3.0 has true or false for whether a limit is exclusive."""
+    """Convert exclusive limits of OpenAPI 3.0, where `exclusiveMinimum` and `exclusiveMaximum` are booleans."""
     for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if (
             isinstance(converted.get(exclusive), bool)
@@ -372,7 +374,7 @@ def _old_limits(converted: JSONObject) -> None:
 
 
 def _json(node: Node) -> JSON:
-    """Return the part of the document as it was written, with its references as texts."""
+    """Return the part of the document as written, with unresolved references."""
     if type(node) is JsonRef:
         return _json(cast("Node", node.__reference__))  # untyped
     if isinstance(node, Mapping):

@@ -1,7 +1,7 @@
 """Sources of OpenAPI documents: a path, a URL, JSON or YAML text, an object.
 
-YAML is read by its events, as YAML 1.2 reads JSON's types (`no` is a text, dates are texts): the library's own composer
-follows the nesting of a text with its stack, and its older rules turn texts into other values.
+YAML is composed from parser events with the JSON types of YAML 1.2 (`no` and dates are texts). The library's own
+composer recurses into nested texts and converts more texts to other values, by older rules.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from toolwright.core.text import brief, quantity, sentence
 from toolwright.core.tools.http.addresses import Resolve
 from toolwright.core.tools.http.execution import HttpRequest
 
-Node: TypeAlias = dict[str, Any] | list[Any]  # JSON while it is made
+Node: TypeAlias = dict[str, Any] | list[Any]  # JSON under construction
 FETCH_TIMEOUT = 30.0  # seconds
 _ACCEPT = "application/json, application/yaml, application/vnd.oai.openapi, */*;q=0.5"
 _NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?")
-_LONGEST_NUMBER = 400  # characters; longer ones stay texts
+_LONGEST_NUMBER = 400  # characters; longer numbers remain texts
 
 
 def is_url(source: object) -> bool:
@@ -39,7 +39,7 @@ def is_url(source: object) -> bool:
 
 
 def is_path(source: object) -> bool:
-    """Return whether the source is a file: a text of one line that is neither a URL nor a JSON object."""
+    """Return whether the source is a file path: a single line that is neither a URL nor a JSON object."""
     if isinstance(source, Path):
         return True
     return (
@@ -51,7 +51,7 @@ def is_path(source: object) -> bool:
 
 
 def load(source: object, folder: Path | None = None) -> JSONObject:
-    """Return the document of a path, a text or an object; a path is relative to the folder.
+    """Load the document from a path, a text or an object. A path is relative to the folder.
 
     Raises `DefinitionError`.
     """
@@ -78,7 +78,7 @@ async def fetch(
     network: httpcore.AsyncNetworkBackend | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> JSONObject:
-    """Return the document at a URL. One that is not trusted reaches no private address that is not allowed (D13).
+    """Fetch the document at a URL. An untrusted URL can reach only public and allowed addresses (D13).
 
     Raises `DefinitionError`.
     """
@@ -110,13 +110,13 @@ async def fetch(
 
 
 def shown_url(url: str) -> str:
-    """Return the URL without user, password and query, which may be secret."""
+    """Return the URL without user, password and query, which can be secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def read(content: bytes) -> JSONObject:
-    """Return the document of a JSON or YAML text. Raises `DefinitionError`."""
+    """Parse a JSON or YAML text. Raises `DefinitionError`."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -136,7 +136,7 @@ def read(content: bytes) -> JSONObject:
 def _checked(document: object) -> JSONObject:
     if not isinstance(document, Mapping):
         raise DefinitionError("An OpenAPI document must be an object with the field 'openapi'.")
-    whole = cast("Mapping[str, object]", document)  # whose keys are looked at below
+    whole = cast("Mapping[str, object]", document)  # keys are checked below
     if has_more_values(whole, MAX_DOCUMENT_VALUES):
         raise DefinitionError(f"An OpenAPI document must have at most {MAX_DOCUMENT_VALUES} values.")
     try:
@@ -162,19 +162,18 @@ def _yaml(text: str) -> JSON:
 
 
 class _Composer:
-    """Makes JSON of the events of a YAML text."""
+    """Composes JSON from the events of a YAML text."""
 
     def __init__(self) -> None:
         self._within: list[Node] = []
-        self._keys: list[str | None] = []  # of the objects that are open; None where a key is next
+        self._keys: list[str | None] = []  # current keys of the open objects; None if a key is expected next
         self._anchors: dict[str, Any] = {}
         self._top: Any = None
 
     def value_of(self, text: str) -> JSON:
         """Return the value of the first document of the text."""
-        loader: Any = getattr(
-            yaml, "CSafeLoader", yaml.SafeLoader
-        )  # the library's, where it was built with it
+        # the C parser if the library was built with it
+        loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         for number, event in enumerate(yaml.parse(text, Loader=loader)):
             if number > 2 * MAX_DOCUMENT_VALUES:
                 raise DefinitionError(f"An OpenAPI document must have at most {MAX_DOCUMENT_VALUES} values.")
@@ -208,7 +207,7 @@ class _Composer:
             self._keys.pop()
             if isinstance(node, dict) and "<<" in node:
                 _merge(node)
-            if anchor is not None:  # known once it is whole, so that nothing contains itself
+            if anchor is not None:  # registered after the node is complete, so that no node contains itself
                 self._anchors[anchor] = node
 
     def _wants_key(self) -> bool:
@@ -232,7 +231,7 @@ class _Composer:
 
 
 def _merge(node: dict[str, Any]) -> None:
-    """Merge the mappings of `<<` into the object, after its own names."""
+    """Merge the mappings of `<<` into the object. Its own names take precedence."""
     merged = node.pop("<<")
     for each in cast("list[Any]", merged if isinstance(merged, list) else [merged]):
         for name, part in cast("dict[str, Any]", each if isinstance(each, dict) else {}).items():

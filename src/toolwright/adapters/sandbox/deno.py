@@ -1,4 +1,4 @@
-"""JavaScript and TypeScript, each run in a Deno process of its own, which may do nothing but think and talk to us."""
+"""JavaScript and TypeScript sandbox: one Deno process per execution, with no permissions."""
 
 import asyncio
 import json
@@ -30,20 +30,21 @@ querystring readline readline/promises repl sqlite stream stream/consumers strea
 test test/reporters timers timers/promises tls trace_events tty url util util/types v8 vm wasi worker_threads zlib"""
 NODE_MODULES = tuple(_NODE_MODULES.split())
 _TYPES = {"typescript": "application/typescript", "javascript": "text/javascript"}
-_DATA = 800 * 1000 * 1000  # bytes, of which V8 reserves most; enough for the heap that code has by default
+_DATA = 800 * 1000 * 1000  # bytes, most of them reserved by V8; enough for the default heap
 _SOURCE = re.compile(r"data:[\w/.+-]+;source=(\w+);base64,[A-Za-z0-9+/=.]*")
 _INTERNAL_FRAME = re.compile(r"\n {1,9}at [^\n]*(?:;source=runner;|\(?(?:ext|node|file):)[^\n]*")
 _CLOSED = re.compile(r'Unsupported scheme "none" for module "none:[^"]*"\. Supported schemes:(?:\n - "\w+")*')
 _RUNNER = Path(__file__).with_name("runner.mjs")
-_STDERR = 16 * 1024  # bytes that are kept of what V8 says when it dies
+_STDERR = 16 * 1024  # bytes kept of V8's output on a crash
 _log = logging.getLogger(__name__)
 
 
 class DenoSandbox:
     """The `Sandbox` port for JavaScript and TypeScript. It needs Linux, and the extra `sandbox`.
 
-    The code's own limits are the kernel's and ours, the process has no permission at all, and of what it says only
-    calls of the functions that the options name have an effect. `deno` is the program, if not the installed one.
+    Limits of the code are enforced by the kernel and by this process. The Deno process has no permissions, and of its
+    output only calls of the functions named in the options have an effect. `deno` is the path of another program to
+    use.
     """
 
     def __init__(self, limits: CodeLimits | None = None, deno: str | None = None) -> None:
@@ -63,7 +64,7 @@ class DenoSandbox:
         return self._runs.start(partial(self._carry_out, source, options, names), log, options.timeout)
 
     async def close(self) -> None:
-        """End all that runs."""
+        """End all executions."""
         await self._runs.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -111,14 +112,14 @@ class DenoSandbox:
 
 
 class Names:
-    """Names of a run's sources, within the process and for people."""
+    """Names of an execution's sources, as used in the process and as shown to users."""
 
     def __init__(self, options: CodeOptions) -> None:
         self._options = options
         self._filenames = [options.filename or "", *options.modules]
 
     def import_map(self, source: str) -> dict[str, str]:
-        """Return all that can be imported. Files and Node's modules have no way even to be refused by Deno itself."""
+        """Return the import map of all importable modules. It blocks files and Node modules before Deno checks them."""
         options = self._options
         media = _TYPES[options.language]
         closed = {f"node:{name}": "none:node" for name in NODE_MODULES}
@@ -134,7 +135,7 @@ class Names:
         }
 
     def put_into(self, text: str) -> str:
-        """Return the text with the names that people know, and without our own frames."""
+        """Rewrite a stack trace with the user's function names and without internal frames."""
         if ":" not in text:
             return text
         ours_gone = _INTERNAL_FRAME.sub("", _CLOSED.sub("No module of that name can be imported.", text))
@@ -157,7 +158,7 @@ def _data_url(source: str, media: str, name: str) -> str:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return a folder that nothing is shared with, and nothing of our own environment."""
+    """Return the environment variables of the process: a separate folder, and none of this process's variables."""
     return {"DENO_DIR": str(folder), "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1"}
 
 

@@ -15,7 +15,7 @@ _EACH = 16  # bytes that an entry counts in addition to its text
 
 
 class Log:
-    """Keeps the first `most` bytes; `clean` puts the names that people know into texts."""
+    """Log that keeps the first `most` bytes. `clean` rewrites texts with the user's names."""
 
     def __init__(self, most: int, clean: Callable[[str], str]) -> None:
         self._most = most
@@ -32,7 +32,7 @@ class Log:
         return (*self._entries, CodeLog(level="warn", text=note))
 
     def add(self, level: object, text: str) -> None:
-        """Keep the text if there is room, cut where there is some."""
+        """Append the text, truncated to the remaining space."""
         if self._room < 0:
             return
         written = text.encode(errors="replace")  # an unpaired surrogate cannot be stored
@@ -44,12 +44,12 @@ class Log:
         self._entries.append(CodeLog(level=valid_level, text=self._clean(text)))
 
 
-INSIST = 0.5  # seconds between two cancellations of work that does not end
+INSIST = 0.5  # seconds between repeated cancellations of work that does not end
 Work = Callable[[Log], Coroutine[Any, Any, CodeResult]]
 
 
 class Handle:
-    """A run. Await it for its outcome; when it is garbage-collected, the run ends."""
+    """A code execution. Await it for its outcome. The execution ends when the handle is garbage-collected."""
 
     def __init__(self, task: "asyncio.Task[CodeResult]", stop: "asyncio.Future[str]") -> None:
         self._task = task
@@ -61,7 +61,7 @@ class Handle:
         return self._outcome().__await__()
 
     def terminate(self, reason: str = "Terminated.") -> None:
-        """End the code for that reason, if it has not ended."""
+        """End the code for the given reason if it has not ended."""
         if not self._stop.done():
             self._stop.set_result(brief(str(reason)))
 
@@ -70,14 +70,14 @@ class Handle:
 
 
 class Runs:
-    """The runs of one sandbox. None of them outlives it."""
+    """The executions of one sandbox. None of them outlives it."""
 
     def __init__(self) -> None:
         self._running: dict[asyncio.Task[CodeResult], asyncio.Future[str]] = {}
         self._closed = False
 
     def start(self, work: Work, log: Log, timeout: float) -> Handle:
-        """Begin that work. It is cancelled when it has taken too long, or is to end."""
+        """Start the work. It is cancelled after its timeout or when it is terminated."""
         stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         if self._closed:
             stop.set_result("The sandbox is closed.")
@@ -87,7 +87,7 @@ class Runs:
         return Handle(task, stop)
 
     async def close(self) -> None:
-        """End all of them, and come back when they have."""
+        """End all executions and wait until they have ended."""
         self._closed = True
         for stop in self._running.values():
             if not stop.done():
@@ -117,7 +117,7 @@ async def _carry_out(work: Work, log: Log, stop: "asyncio.Future[str]", timeout:
 
 
 async def _end(job: "asyncio.Task[CodeResult]") -> None:
-    """Cancel the work repeatedly until it ends: a library can lose a cancellation."""
+    """Cancel the work repeatedly until it ends, because a library can swallow a cancellation."""
     while not job.done():
         job.cancel()
         await asyncio.wait((job,), timeout=INSIST)
@@ -130,5 +130,5 @@ def _terminated(reason: str) -> CodeResult:
 def _forget(task: "asyncio.Task[CodeResult]", loop: asyncio.AbstractEventLoop) -> None:
     """Cancel the task of a collected handle. The garbage collector can run in any thread, at any time."""
     if not task.done():
-        with contextlib.suppress(RuntimeError):  # the loop is closed: then nothing runs
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing is running
             loop.call_soon_threadsafe(task.cancel)

@@ -15,7 +15,7 @@ async def _nothing(source: str, options: CodeOptions) -> CodeResult:
 
 
 class MemorySandbox:
-    """A sandbox for tests. `answer` is given the source and its options; `asked` is what was to be run."""
+    """A sandbox for tests. `answer` receives the source and its options; `asked` are the requested executions."""
 
     def __init__(self, answer: Answer = _nothing, limits: CodeLimits | None = None) -> None:
         self.asked: list[tuple[str, CodeOptions]] = []
@@ -24,7 +24,7 @@ class MemorySandbox:
         self._runs = Runs()
 
     def start(self, source: str, options: CodeOptions) -> Handle:
-        """Answer instead of running the code. Raises `InvalidRequest` as the others do."""
+        """Return the predefined result instead of running the code. Raises `InvalidRequest` as other sandboxes do."""
         source, options = admit(source, options, self._limits)
         self.asked.append((source, options))
 
@@ -36,5 +36,5 @@ class MemorySandbox:
         return self._runs.start(work, Log(self._limits.logs, str), options.timeout)
 
     async def close(self) -> None:
-        """End all that waits for its answer."""
+        """End all executions that wait for their answer."""
         await self._runs.close()

@@ -1,4 +1,4 @@
-"""Python, each run in a process of its own of Monty's: an interpreter that has no way to the outside at all."""
+"""Python sandbox: one Monty process per execution. Monty is an interpreter without any access to the outside."""
 
 import asyncio
 import re
@@ -36,7 +36,7 @@ from toolwright.core.state.sandbox import (
 from toolwright.core.text import brief, quantity
 
 _CYCLES = {"[...]": list, "(...)": list, "{...}": dict}
-"""Texts that Monty carries instead of a list or a dict that holds itself. As a text within one it is refused too."""
+"""Texts that Monty returns instead of a container that contains itself. The same text inside one is also rejected."""
 
 _UNMADE = "RuntimeError: Internal error in monty: exceptions can only be called with zero or one string"
 _EXCEPTION_CALL = re.compile(r"\b([A-Z][A-Za-z]*)\(\s*(-?\d[\d_.]*|None|True|False)\s*\)")
@@ -63,7 +63,7 @@ def raised(message: str, source: str) -> str:
 
 
 def slept_too_long(message: str) -> bool:
-    """Return whether the code wanted to sleep beyond its time."""
+    """Return whether the code tried to sleep beyond its timeout."""
     return message.startswith(_SLEPT)
 
 
@@ -84,11 +84,13 @@ def _cycle(value: JSON, path: Path, above: tuple[type, ...]) -> Path | None:
 MAX_PROCESSES = 256
 _SOURCE, _CALL = "<python-input-0>", "__called = {}(*__args)\nawait __called if {} else __called"
 _WAITS = "type(__called).__name__ == 'coroutine'"
-_FRAMES = 20  # the last ones of a stack that are shown
-_DATA = 256 * 1024 * 1024  # bytes of the interpreter itself, and of what a value takes while it is carried
+_FRAMES = 20  # innermost frames of a stack that are shown
+_DATA = 256 * 1024 * 1024  # bytes of the interpreter itself, and of a value while it is transferred
 _SETTLE = 0.05  # seconds
-_WRITTEN = 4  # times the limit of a result: longer ones are not serialized, and their length is not reported
-_TOO_MUCH = (  # what Monty says of memory: its interpreter before it allocates, its process when it could not
+_WRITTEN = (
+    4  # multiple of the result limit above which results are not serialized and their length is not reported
+)
+_TOO_MUCH = (  # Monty's messages about memory: of its interpreter before it allocates, of its process when it could not
     "MemoryError: memory limit exceeded",
     "MemoryError: the worker exceeded its memory limit",
 )
@@ -98,8 +100,8 @@ _Function = Callable[..., Coroutine[Any, Any, JSON]]
 class MontySandbox:
     """The `Sandbox` port for Python. It needs the extra `sandbox`.
 
-    The result is that of the last expression, or of the function that `execute` names. Functions of the host are
-    there by their names and are awaited.
+    The result is the value of the last expression, or of the function named by `execute`. Host functions are available
+    by name and must be awaited.
     """
 
     def __init__(self, limits: CodeLimits | None = None) -> None:
@@ -120,14 +122,14 @@ class MontySandbox:
         return self._runs.start(partial(self._run, source, options), log, options.timeout)
 
     async def close(self) -> None:
-        """End all that runs, and Monty's processes."""
+        """End all executions and Monty's processes."""
         await self._runs.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         async with self._opening:
             if self._pool is not None:
                 self._pool = None
                 await self._open.aclose()
-                await asyncio.sleep(_SETTLE)  # its threads abort a process that ends at the same moment
+                await asyncio.sleep(_SETTLE)  # its threads would abort a process that ends at the same time
 
     async def _run(self, source: str, options: CodeOptions, log: Log) -> CodeResult:
         hosted = HostFunctions(options.imports, self._threads, self._limits.result, read)
@@ -179,7 +181,7 @@ async def _value(
     functions: Mapping[str, _Function],
     printed: Callable[[Literal["stdout", "stderr"], str], None],
 ) -> object:
-    """Return the value of the code; a `CodeError` if it is missing the function that is asked for."""
+    """Return the value of the code, or a `CodeError` if the requested function is missing."""
     feed = partial(session.feed_run, external_lookup=dict(functions), print_callback=printed)
     last = await feed(source, inputs=dict(options.globals))
     execute = options.execute or Execute()
@@ -199,15 +201,15 @@ async def _defines(session: AsyncMontySession, name: str) -> bool:
 
 
 class _RunningCalls:
-    """The calls of our functions that are in progress in one run: Monty may forget one when its run is cancelled."""
+    """Host function calls in progress in one execution. Monty can lose track of a call when it is cancelled."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any] | None] = set()  # of whatever Monty makes them
+        self._tasks: set[asyncio.Task[Any] | None] = set()  # of any type that Monty creates
         self._over = False
 
     @contextmanager
     def one(self) -> Generator[None]:
-        """Yield while a call is in progress. Raises `CancelledError` once the run has ended."""
+        """Yield while a call is in progress. Raises `CancelledError` after the execution has ended."""
         if self._over:
             raise asyncio.CancelledError
         task = asyncio.current_task()
@@ -218,7 +220,7 @@ class _RunningCalls:
             self._tasks.discard(task)
 
     def end(self) -> None:
-        """End the run and all functions that it has called."""
+        """End the execution and all functions that it has called."""
         self._over = True
         for task in self._tasks:
             if task is not None:
@@ -243,7 +245,7 @@ def _bounds(options: CodeOptions) -> ResourceLimits:
 
 
 def _hold(pid: int | None, options: CodeOptions) -> None:
-    """Limit the memory of the process by the kernel too, in case Monty's own count fails."""
+    """Limit the memory of the process with the kernel too, in case Monty's own accounting fails."""
     if pid is not None and options.memory_limit_bytes is not None and options.timeout is not None:
         limit(pid, 2 * options.memory_limit_bytes + _DATA, int(2 * options.timeout) + 5)
 
@@ -267,7 +269,7 @@ def _failed(error: MontyRuntimeError | MontySyntaxError, source: str, options: C
 
 
 def _stack(error: MontyRuntimeError | MontySyntaxError, message: str, filename: str) -> str:
-    """Format a stack trace like Python, without the frame of our call."""
+    """Format a stack trace like Python, without the frame of the internal call."""
     lines = ["Traceback (most recent call last):"]
     for frame in error.traceback()[-_FRAMES:]:
         if frame.filename in (_SOURCE, "<string>"):

@@ -1,4 +1,4 @@
-"""A process for one run of code: its own session and folder, its limits, its certain end."""
+"""Process of one code execution: its own session and folder, limits, and guaranteed termination."""
 
 import asyncio
 import contextlib
@@ -14,14 +14,14 @@ from pathlib import Path
 
 _PREFIX = "toolwright-code-"
 _OTHERS = {"RLIMIT_FSIZE": 16 * 1024 * 1024, "RLIMIT_NOFILE": 64, "RLIMIT_CORE": 0}
-_STALE_AFTER = 3600.0  # seconds after which a folder is no longer used
-_CHECK_INTERVAL = 0.02  # seconds between two looks at the memory
-_SLACK = 96 * 1024 * 1024  # bytes that the program itself may use later, in addition to the code's limit
+_STALE_AFTER = 3600.0  # seconds after which a folder is certainly unused
+_CHECK_INTERVAL = 0.02  # seconds between two memory checks
+_SLACK = 96 * 1024 * 1024  # bytes that the program itself can use later, in addition to the code's limit
 _PAGE = resource.getpagesize()
 
 
 class Memory:
-    """The resident memory of a process, watched: V8's own limit does not count buffers."""
+    """Watches the resident memory of a process, because V8's own limit does not count buffers."""
 
     def __init__(self, pid: int, most: int) -> None:
         self._file = Path(f"/proc/{pid}/statm")
@@ -30,7 +30,7 @@ class Memory:
         self.exceeded = False
 
     async def watch(self) -> None:
-        """Kill the process once it has too much. Ends with it."""
+        """Kill the process when it uses too much memory. Returns when the process has ended."""
         while self._resident() <= self._most:  # noqa: ASYNC110 - the kernel sends no notification
             await asyncio.sleep(_CHECK_INTERVAL)
         self.exceeded = True
@@ -44,17 +44,17 @@ class Memory:
 
 
 class LifeLine:
-    """A pipe without a writer. When our end is closed, by us or by our death, the kernel kills the process.
+    """A pipe without a writer. The kernel kills the process when this process closes its end or dies.
 
-    The other end is asynchronous: its closing raises a signal, which is set to SIGKILL.
+    The other end is asynchronous: closing it raises a signal, which is set to SIGKILL.
     """
 
     def __init__(self) -> None:
         self.end, self._ours = os.pipe()
 
     def tie(self, group: int) -> None:
-        """Kill the process group when our process ends."""
-        with contextlib.suppress(OSError):  # a kernel that cannot: the end of its input, and its time, remain
+        """Set up the kernel to kill the process group when this process ends."""
+        with contextlib.suppress(OSError):  # not supported: the end of its input and its timeout still end it
             fcntl.fcntl(self.end, fcntl.F_SETOWN, -group)
             fcntl.fcntl(self.end, fcntl.F_SETSIG, signal.SIGKILL)
             fcntl.fcntl(self.end, fcntl.F_SETFL, fcntl.fcntl(self.end, fcntl.F_GETFL) | os.O_ASYNC)
@@ -66,7 +66,7 @@ class LifeLine:
 
 
 def limit(pid: int, memory: int, processor_seconds: int) -> None:
-    """Set the kernel's limits, in bytes and seconds, which outlive us."""
+    """Set kernel limits, in bytes and seconds, which remain in force if this process dies."""
     limits = {"RLIMIT_DATA": memory, "RLIMIT_CPU": processor_seconds, **_OTHERS}
     with contextlib.suppress(ProcessLookupError):  # it has ended
         for name, most in limits.items():
@@ -74,7 +74,7 @@ def limit(pid: int, memory: int, processor_seconds: int) -> None:
 
 
 def kill(pid: int) -> None:
-    """End the process and all of its group, at once."""
+    """Kill the process and its group immediately."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
 
@@ -86,7 +86,7 @@ async def opened(
     files: dict[str, str],
     longest_line: int,
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """Yield a process in a session of its own, with a new folder of these files. Both are removed afterwards.
+    """Yield a process in its own session, with a new folder of these files. Both are removed afterwards.
 
     The folder is created and removed without an await in between, so that a cancellation cannot leave it behind. It is
     small, as its files are limited by `CodeLimits.source`.
@@ -117,15 +117,15 @@ async def opened(
             try:
                 await asyncio.shield(ending)
             except asyncio.CancelledError:
-                # It is killed and soon reaped: to leave it at the second cancellation would leave its pipes open.
+                # It is killed and soon reaped. Leaving it on a second cancellation would leave its pipes open.
                 await ending
                 raise
 
 
 def sweep(age: float = _STALE_AFTER) -> None:
-    """Remove folders of that age whose owners died before they could.
+    """Remove folders of at least that age whose owners died without removing them.
 
-    An owner can run in another container, where its process id means nothing: hence the age.
+    The age is used because an owner can run in another container, whose process ids are unknown here.
     """
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
@@ -137,7 +137,7 @@ def sweep(age: float = _STALE_AFTER) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill it, and wait until it is reaped and its pipes are closed."""
+    """Kill the process, and wait until it is reaped and its pipes are closed."""
     if process.returncode is None:
         kill(process.pid)
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None

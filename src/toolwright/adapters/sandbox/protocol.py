@@ -21,11 +21,11 @@ THREADS = 64
 
 
 class HostError(Exception):
-    """Error that code sees instead of a value."""
+    """Error that the code receives instead of a value."""
 
 
 class HostFunctions:
-    """The functions of one run, by name; no others can be called. Plain ones are called in `threads`.
+    """The host functions of one execution, by name. Others cannot be called. Synchronous ones are called in `threads`.
 
     `read` converts their arguments to JSON, or raises `InvalidJSON`.
     """
@@ -43,7 +43,7 @@ class HostFunctions:
         self._most = most
 
     async def call(self, name: str, args: Sequence[object], keyword_arguments: Mapping[str, object]) -> JSON:
-        """Call the host's function and return its result. Raises `HostError` for all its errors."""
+        """Call a host function and return its result. Raises `HostError` for all of its errors."""
         function = self._functions.get(name)
         if function is None:
             raise HostError(f"There is no function {brief(name, 100)!r} to call.")
@@ -67,7 +67,7 @@ class HostFunctions:
                 raise
             raise HostError(f"{name!r} was cancelled.") from error
         except BaseException as error:
-            # A function of the host may raise anything, also what would end the server.
+            # A host function can raise anything, including exceptions that would end the server.
             raise HostError(error_text(error)) from error
 
     async def _returned(
@@ -80,7 +80,7 @@ class HostFunctions:
         if error is not None:
             raise error
         if isinstance(returned, Awaitable):
-            return await _supervised(cast("Awaitable[object]", returned))  # whatever it yields
+            return await _supervised(cast("Awaitable[object]", returned))  # of any type
         return returned
 
     def _carried(self, name: str, returned: object) -> JSON:
@@ -97,7 +97,7 @@ class HostFunctions:
 
 
 async def _supervised(returned: Awaitable[object]) -> object:
-    """Return the result of an awaitable; a function that swallows its cancellation does not hold the code up."""
+    """Return the result of an awaitable. A function that swallows its cancellation does not block the code."""
     work = Supervision(catch_exit(returned), "function of the host")
     await work.end()
     value, error = work.result()
@@ -109,7 +109,7 @@ async def _supervised(returned: Awaitable[object]) -> object:
 def _caught(
     function: HostFunction, args: Sequence[JSON], keywords: Mapping[str, JSON]
 ) -> tuple[object, BaseException | None]:
-    """Return the value or the exception of a call. A future cannot hold a `StopIteration`: it would never complete."""
+    """Return the value or the exception of a call. A future cannot hold a `StopIteration` and would never complete."""
     try:
         return function(*args, **keywords), None
     except StopIteration as error:
@@ -119,7 +119,7 @@ def _caught(
 
 
 CONCURRENT_CALLS = 32
-"""Calls of host functions that are under way together; the process waits with more."""
+"""Maximum number of concurrent host function calls. The process waits before it sends more."""
 MOST_TEXT = 20_000  # characters of a message or stack
 _KINDS = ("log", "call", "result", "error")
 _FIELDS = {
@@ -137,11 +137,11 @@ _WHAT_ELSE = 65_536  # bytes of a line in addition to its value
 
 def longest_line(most: int) -> int:
     """Return the maximum size of a line, in bytes, for values of at most `most` bytes."""
-    return 2 * most + _WHAT_ELSE  # a character that is two bytes may be written as six
+    return 2 * most + _WHAT_ELSE  # a character of two bytes can be written as six
 
 
 class Talk:
-    """One run's talk. Only lines with its token count; any other text is something that the code has written."""
+    """Protocol session of one execution. Only lines with its token are messages; other text was written by the code."""
 
     def __init__(
         self, process: asyncio.subprocess.Process, hosted: HostFunctions, log: Log, most: int
@@ -167,7 +167,7 @@ class Talk:
         )
 
     async def outcome(self) -> CodeResult | None:
-        """Serve the process until it has an outcome; None if it falls silent without one."""
+        """Serve the process until it has an outcome. Returns None if its output ends without one."""
         async with asyncio.TaskGroup() as calls:
             outcome, under_way = None, set[asyncio.Task[None]]()
             while outcome is None and (line := await self._line()):
@@ -192,7 +192,7 @@ class Talk:
             return b"\n"
 
     def _understood(self, line: bytes) -> JSONObject | None:
-        """Return the line as a message, if it is one."""
+        """Return the line parsed as a message, or None if it is not one."""
         try:
             parsed = json.loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError):
@@ -237,7 +237,7 @@ class Talk:
         await self._send(answer)
 
     async def _send(self, message: JSONObject) -> None:
-        with contextlib.suppress(ConnectionError):  # it has ended, which the reader sees
+        with contextlib.suppress(ConnectionError):  # it has ended, which the reader detects
             self._in.write(dumps(message).encode() + b"\n")
             await self._in.drain()
 
@@ -247,7 +247,7 @@ def _text(value: JSON) -> str:
 
 
 def _well_formed(message: JSONObject) -> bool:
-    """Return whether all that is not a value of the code's has the type that it has when our runner writes it."""
+    """Return whether all fields except the code's values have the types that the runner writes."""
     return all(type(message[name]) is kind for name, kind in _FIELDS.items() if name in message)
 
 

@@ -1,4 +1,4 @@
-"""Inspection of a whole journal: every row that is broken, found by reading all of them."""
+"""Inspection of a whole journal: reads all rows and reports the broken ones."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -15,23 +15,23 @@ from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import StoreError
 from toolwright.core.text import sentence
 
-PAGE = 1_000  # rows that are looked at together
+PAGE = 1_000  # rows read at once
 
 
 def queries(dialect: DialectName) -> Iterator[tuple[Reader[object], str]]:
-    """Yield each reader, and the statement that gives all rows which it reads."""
+    """Yield each reader, and the query that returns all of its rows."""
     compiled = Compiler(dialect)
     for reader in READERS:
         yield reader, compiled(reader.query).sql
 
 
 def broken_in(reader: Reader[object], rows: Sequence[Row]) -> tuple[BrokenRow, ...]:
-    """Return the broken rows."""
+    """Return the broken rows among the given ones."""
     return reader.each(rows).broken
 
 
 def inspect_sqlite(path: Path) -> list[BrokenRow]:
-    """Return every broken row of an SQLite journal, which nothing is written to."""
+    """Return every broken row of an SQLite journal. Nothing is written to the file."""
     broken: list[BrokenRow] = []
     try:
         with closing(sqlite3.connect(path, timeout=5.0)) as connection:

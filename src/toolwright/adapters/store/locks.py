@@ -9,7 +9,7 @@ from toolwright.core.text import sentence
 
 
 class NoLock:
-    """Lock of a journal that only one process can access: it is always acquired."""
+    """Lock of a journal that only one process can access. `acquire` always succeeds."""
 
     def __init__(self) -> None:
         self.held = False
@@ -23,14 +23,14 @@ class NoLock:
 
 
 class NeverLock(NoLock):
-    """Lock of a process that executes no runs: it is never acquired."""
+    """Lock of a process that executes no runs. `acquire` always fails."""
 
     async def acquire(self) -> bool:
         return False
 
 
 class FileLock:
-    """An OS lock on `<database>.lock`, which ends with the process. It cannot be lost."""
+    """An OS lock on `<database>.lock`, released when the process ends. It cannot be lost."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -42,7 +42,7 @@ class FileLock:
         return self._file is not None
 
     async def acquire(self) -> bool:
-        """Try once. Raises `StoreError` when the lock cannot be tried at all."""
+        """Try once to acquire the lock. Raises `StoreError` if the lock file cannot be used."""
         if self._file is None:
             self._file = _lock(self._path, self._database)
         return self._file is not None
@@ -54,13 +54,13 @@ class FileLock:
 
 
 def beside(database: Path, ending: str) -> Path:
-    """Return the file `<database>.<ending>` next to the database itself: all links to one database share it."""
+    """Return the file `<database>.<ending>` next to the real database file. All links to one database share it."""
     real = database.resolve()
     return real.with_name(f"{real.name}.{ending}")
 
 
 def give_to_owner(descriptor: int, database: Path) -> None:
-    """Give an open file to the owner of the database if root created it, so that the owner can open it too."""
+    """Change an open file's owner to the database's owner if root created it, so that the owner can open it too."""
     if os.geteuid() == 0 and database.exists():
         owner = database.stat()
         os.fchown(descriptor, owner.st_uid, owner.st_gid)

@@ -1,4 +1,4 @@
-"""Runs the migrations with alembic; imported only when there is something to migrate, for it loads slowly."""
+"""Runs the migrations with alembic. Imported only when there is something to migrate, because alembic loads slowly."""
 
 import sqlite3
 import threading
@@ -17,12 +17,12 @@ from toolwright.core.errors import StoreError
 from toolwright.core.text import sentence
 
 _ONE_AT_A_TIME = threading.Lock()
-"""Alembic keeps what it is doing in globals of the process: two databases cannot be migrated at once."""
+"""Alembic keeps its state in globals of the process, so two databases cannot be migrated at once."""
 _FOLDER = Path(__file__).parent / "migrations"
 
 
 def config(connection: Connection | None = None) -> Config:
-    """Alembic's configuration, without an ini file."""
+    """Return Alembic's configuration, without an ini file."""
     result = Config()
     result.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
     result.attributes["connection"] = connection
@@ -44,7 +44,7 @@ def migrate(connection: Connection) -> None:
 
 
 def sqlite_engine(path: Path) -> sqlalchemy.Engine:
-    """Return an engine whose transactions hold DDL too: Python's own driver would commit before each."""
+    """Return an engine whose transactions include DDL. By default Python's driver commits before each DDL statement."""
 
     def creator() -> sqlite3.Connection:
         return connect(path)

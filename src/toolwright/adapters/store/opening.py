@@ -1,4 +1,4 @@
-"""Opening a journal: migrated if need be, and ready for use."""
+"""Opening a journal: migrates it if necessary and returns the store."""
 
 import asyncio
 import sqlite3
@@ -14,7 +14,7 @@ from toolwright.core.text import sentence
 
 
 async def open_sqlite(path: Path, publish: Publish) -> SqlStore:
-    """Return the journal in an SQLite file, made if it is not there. `publish` gets the committed events."""
+    """Open the journal in an SQLite file, created if it does not exist. `publish` receives the committed events."""
     await asyncio.to_thread(upgrade_sqlite, path)
     try:
         return SqlStore(SqliteDriver(path, publish))
@@ -25,13 +25,13 @@ async def open_sqlite(path: Path, publish: Publish) -> SqlStore:
 async def open_postgres(
     url: str, publish: Publish, *, is_node: bool = False, locks: bool = False, **limits: float
 ) -> SqlStore:
-    """Open the journal in a Postgres database. `publish` gets the committed events.
+    """Open the journal in a Postgres database. `publish` receives the committed events.
 
-    `limits` are fields of `postgres.connection.Limits`. The node of a cluster does not migrate the database. Raises
-    `StoreError`, also behind a connection pooler if this process `locks` the database.
+    `limits` are fields of `postgres.connection.Limits`. A cluster node does not migrate the database. Raises
+    `StoreError`, also if this process `locks` the database and a connection pooler is in between.
     """
     try:
-        # Loaded by name: asyncpg is there only with the extra.
+        # Imported by name, because asyncpg is installed only with the extra.
         opening = import_module("toolwright.adapters.store.postgres.opening")
     except ImportError as error:
         raise missing_extra("A journal on Postgres", "postgres", error) from error

@@ -1,4 +1,4 @@
-"""The revision of a database, and its way to the newest. A database that is there already costs one query."""
+"""The revision of a database and its migration to the newest. Opening a current database costs one query."""
 
 import ast
 import fcntl
@@ -44,8 +44,8 @@ HEAD = REVISIONS[-1]
 LEAST = "0024"
 """The oldest revision whose code can use a database at `HEAD`.
 
-A migration that only adds leaves it as it is, so that processes of the version before go on during an upgrade. One that
-takes away or changes what older code uses sets it to its own revision.
+A migration that only adds to the schema does not change it, so that processes of the previous version continue during
+an upgrade. A migration that removes or changes anything that older code uses sets it to its own revision.
 """
 READ_REVISION = "SELECT version_num FROM alembic_version"
 READ_LEAST = "SELECT least FROM compatibility"
@@ -54,8 +54,8 @@ READ_LEAST = "SELECT least FROM compatibility"
 def is_current(revision: str | None, least: str | None = None) -> bool:
     """Return whether the database needs no migration by this code.
 
-    `least` is the oldest revision whose code can use the database, where newer code has migrated it. Raises
-    `StoreError` if this code cannot.
+    `least` is the oldest revision whose code can use the database, if newer code has migrated it. Raises `StoreError`
+    if this code cannot use it.
     """
     if revision is None or revision in REVISIONS:
         return revision == HEAD
@@ -68,7 +68,7 @@ def is_current(revision: str | None, least: str | None = None) -> bool:
 
 
 def steps_after(revision: str | None) -> list[tuple[str, str]]:
-    """Return the revisions after that one, oldest first, each with a sentence about what it brings."""
+    """Return the revisions after the given one, oldest first, each with its description."""
     missing = [each for each in REVISIONS if revision is None or each > revision]
     steps: list[tuple[str, str]] = []
     for each in missing:
@@ -78,7 +78,7 @@ def steps_after(revision: str | None) -> list[tuple[str, str]]:
 
 
 def upgrade_sqlite(path: Path) -> None:
-    """Make or migrate an SQLite file; safe when several processes do it at once."""
+    """Create or migrate an SQLite file; safe when several processes do it at once."""
     _check_place(path)
     try:
         if not is_current(*sqlite_revision(path)):
@@ -92,7 +92,7 @@ def _migrate_alone(path: Path) -> None:
         give_to_owner(lock.fileno(), path)
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_current(*sqlite_revision(path)):
-            # Loaded by name: alembic takes longer to load than everything else a start needs.
+            # Imported by name: loading alembic takes longer than the rest of the startup.
             import_module("toolwright.adapters.store.migrate").migrate_sqlite(path)
 
 
@@ -106,7 +106,7 @@ def _check_place(path: Path) -> None:
 
 
 def sqlite_revision(path: Path) -> tuple[str | None, str | None]:
-    """Return the file's revision, None if it has no tables yet; and `least` of `is_current` if it is a newer one."""
+    """Return the file's revision, or None if it has no tables yet, and `least` of `is_current` for a newer revision."""
     if not path.exists():
         return None, None
     with closing(sqlite3.connect(path, timeout=30.0)) as connection:

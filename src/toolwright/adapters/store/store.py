@@ -1,4 +1,4 @@
-"""The journal on SQL: a store over any driver that can run programs."""
+"""The journal on SQL: a store that works with any driver that can run programs."""
 
 from collections.abc import Mapping, Sequence, Set
 from datetime import datetime

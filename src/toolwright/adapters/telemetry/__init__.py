@@ -1,1 +1,1 @@
-"""Telemetry by OpenTelemetry: spans, metrics, trace contexts; it needs the extra `telemetry`."""
+"""Telemetry with OpenTelemetry: spans, metrics, trace contexts. Needs the extra `telemetry`."""

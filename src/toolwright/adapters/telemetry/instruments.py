@@ -1,4 +1,4 @@
-"""Instruments of one runtime: its tracer, its metrics, what may be written into spans, and trace contexts."""
+"""Instruments of one runtime: its tracer, metrics, limits of span contents, and trace contexts."""
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -19,39 +19,39 @@ from toolwright.core.threads.run import Usage
 
 W3C = TraceContextTextMapPropagator()
 HEADER = "traceparent"
-MOST_WAITING = 10_000  # calls of which a process knows the trace context
+MOST_WAITING = 10_000  # maximum number of calls whose trace context a process keeps
 
 
 def traceparent_of(context: Context | None) -> str | None:
-    """Return the text of the context, the current one for None, or None if nothing is traced in it."""
+    """Return the context as a `traceparent`, or None if nothing is traced in it. `None` means the current context."""
     carrier: dict[str, str] = {}
     W3C.inject(carrier, context)
     return carrier.get(HEADER)
 
 
 def context_of(traceparent: str | None) -> Context:
-    """Return the context of that text, without a trace if it is invalid."""
+    """Return the context of a `traceparent`. It has no trace if the text is invalid."""
     return Context() if traceparent is None else W3C.extract({HEADER: traceparent}, Context())
 
 
 class Waiting:
-    """Trace contexts and agents of calls that wait for an external result; only of the newest."""
+    """Trace contexts and agents of the newest calls that wait for an external result."""
 
     def __init__(self) -> None:
         self._calls: OrderedDict[str, tuple[str | None, str]] = OrderedDict()
 
     def put(self, call_id: str, traceparent: str | None, agent: str) -> None:
-        """Count a waiting call of the agent."""
+        """Record a waiting call of the agent."""
         self._calls[call_id] = traceparent, agent
         if len(self._calls) > MOST_WAITING:
             self._calls.popitem(last=False)
 
     def get(self, call_id: str) -> str | None:
-        """Return the context of the call, or None if it is not known here."""
+        """Return the context of the call, or None if it is unknown."""
         return self._calls.get(call_id, (None, None))[0]
 
     def agent(self, call_id: str) -> str | None:
-        """Return the agent of the call, or None if the call is not known here."""
+        """Return the agent of the call, or None if the call is unknown."""
         return self._calls.get(call_id, (None, None))[1]
 
 
@@ -69,7 +69,7 @@ class SpanIds(Protocol):
 
 
 class EndedSpan(Protocol):
-    """A span that has ended, as OpenTelemetry's exporters get it."""
+    """A span that has ended, as passed to OpenTelemetry's exporters."""
 
     @property
     def name(self) -> str: ...
@@ -88,10 +88,10 @@ class EndedSpan(Protocol):
 
 
 def trace_tree(spans: Sequence[EndedSpan]) -> str:
-    """Return the spans as lines, each below its parent, in the order of their starts.
+    """Render the spans as lines, each indented below its parent, in the order of their starts.
 
-    A step has its number, a failed call its outcome: `execute_tool look: timeout`. A span whose parent is not among
-    them is a root.
+    A step is shown with its number, a failed call with its outcome: `execute_tool look: timeout`. A span whose parent
+    is not among the spans is a root.
     """
     ids = {_id(span) for span in spans}
     below: defaultdict[tuple[int, int] | None, list[EndedSpan]] = defaultdict(list)
@@ -124,9 +124,9 @@ log = logger("toolwright.telemetry")
 
 NAME = "toolwright"
 UNKNOWN = "unknown"
-"""The label of tools that there are not, whatever a model called them: figures are kept for each label forever."""
+"""Label of unknown tools, regardless of the name used by the model, because metrics of each label are kept forever."""
 OTHER = "other"
-"""The label of agents after the first `MOST_AGENTS`: agents are configured over HTTP too, and none is forgotten."""
+"""Label of agents after the first `MOST_AGENTS`, because agents can be created over HTTP and labels are kept."""
 MOST_AGENTS = 100
 _GAUGES: tuple[tuple[Gauge, str], ...] = (
     ("pending_calls", "Calls waiting for a result."),
@@ -164,7 +164,7 @@ class Failure:
 def suppress_errors() -> Generator[None]:
     """Log errors of telemetry instead of failing the run.
 
-    Span processors belong to the program and can raise anything.
+    Span processors belong to the program and can raise any exception.
     """
     try:
         yield
@@ -173,7 +173,7 @@ def suppress_errors() -> Generator[None]:
 
 
 class Metrics:
-    """The figures of a runtime."""
+    """The metrics of a runtime."""
 
     def __init__(self, provider: MeterProvider) -> None:
         meter = provider.get_meter(NAME)
@@ -210,7 +210,7 @@ class Metrics:
             )
 
     def agent(self, name: str) -> str:
-        """Return the label of the agent of that name: the name, or `OTHER` if there are too many already."""
+        """Return the label of the agent: its name, or `OTHER` if there are too many labels already."""
         if name not in self._agents:
             if len(self._agents) >= MOST_AGENTS:
                 return OTHER
@@ -220,7 +220,7 @@ class Metrics:
     def call(self, call: Call, outcome: str, seconds: float | None, agent: str) -> None:
         """Record a call's outcome; `seconds` since its start, or None if unknown."""
         labels = {"tool": call.name, "kind": call.kind, "outcome": outcome, "agent": agent}
-        if outcome in ("unknown_tool", "not_begun"):  # whose name may not have been looked up
+        if outcome in ("unknown_tool", "not_begun"):  # the tool name might not have been looked up
             labels["tool"] = UNKNOWN
         self._calls.add(1, labels)
         if seconds is not None:

@@ -1,4 +1,4 @@
-"""Our own meters, whose figures can also be read as text; they need Prometheus' library."""
+"""Meter provider whose metrics can also be read as text. Needs the Prometheus library."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ _PROMETHEUS = "prometheus"
 
 
 class Meters(MeterProvider):
-    """Our own provider of meters, whose figures can also be read as text in Prometheus' format."""
+    """Meter provider whose metrics can also be read as text in Prometheus format."""
 
     def __init__(self, exporters: Sequence[str]) -> None:
         self._registry = CollectorRegistry()
@@ -30,5 +30,5 @@ class Meters(MeterProvider):
         super().__init__(readers, resource(), shutdown_on_exit=False)
 
     def text(self) -> str:
-        """Return the figures now."""
+        """Return the current metrics in Prometheus format."""
         return generate_latest(self._registry).decode()

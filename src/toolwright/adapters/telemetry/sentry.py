@@ -1,4 +1,4 @@
-"""Sentry as a sink of OpenTelemetry: spans go there, exceptions of handlers as events of the same trace."""
+"""Sentry export: sends OpenTelemetry spans, and exceptions of handlers as events of the same trace."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,17 @@ from toolwright.core.env.logs import without_secrets
 if TYPE_CHECKING:
     from sentry_sdk.types import Breadcrumb, BreadcrumbHint, Event, Hint
 
-PATIENCE = 2.0  # seconds for events that are not sent yet when a runtime stops
+PATIENCE = 2.0  # seconds to send buffered events when a runtime stops
 _FRAME = re.compile(
     r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)\n(?P<code> {4}.*)?', re.M
 )
 
 
 def begin(dsn: str) -> None:
-    """Send spans and errors there, unless the program has set Sentry up itself.
+    """Start sending spans and errors to Sentry, unless the program has set up Sentry itself.
 
-    Nothing is sent but what is said here: no local variables, no bodies, nothing of other libraries; and all without
-    the secrets of the thread that is being served.
+    Nothing else is sent: no local variables, no request bodies, no data of other libraries. The secrets of the thread
+    being processed are redacted.
     """
     if sentry_sdk.is_initialized():
         return
@@ -51,7 +51,7 @@ def report(failure: Failure) -> None:
         }
         for frame in _FRAME.finditer(failure.stack)
     ]
-    raised: dict[str, Any] = {  # as Sentry has it
+    raised: dict[str, Any] = {  # Sentry's type
         "type": failure.type,
         "value": failure.message,
         "mechanism": {"type": "toolwright", "handled": True},

@@ -31,12 +31,12 @@ TOOL_ERROR = "tool_error"
 OUTCOMES = frozenset(
     {"timeout", "cancelled", "interrupted", "invalid_arguments", "unknown_tool", "not_begun", "not_approved"}
 )
-"""The codes of errors that are outcomes of their own: figures are kept for each forever, and tools have any codes."""
+"""Error codes that are outcomes of their own. Others are not, because metrics of each outcome are kept forever."""
 _RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
 
 
 class CallSpan:
-    """An open span of a call; its `context` is that of whatever the call does."""
+    """An open span of a call. `context` is the trace context for the work of the call."""
 
     def __init__(
         self, instruments: Instruments, parent: Context, call: Call, redact: Callable[[str], str]
@@ -73,7 +73,7 @@ class CallSpan:
             self._instruments.metrics.call(call, outcome, self._seconds(call), self._instruments.agent)
 
     def _seconds(self, call: Call) -> float | None:
-        """Return the call's duration from its start, in whichever process, or None if it never started."""
+        """Return the call's duration since its start, in any process, or None if it never started."""
         if call.started_at is None:
             return None
         if call.completed_at is None:
@@ -117,7 +117,7 @@ def _call_attributes(call: Call) -> dict[str, str | int]:
 
 
 def _type_of(stack: str) -> str:
-    """Return the type of the exception that a traceback ends with."""
+    """Return the exception type from the end of a traceback."""
     raised = cast("list[str]", _RAISED.findall(stack))  # one group
     return raised[-1] if raised else "Exception"
 
@@ -127,7 +127,7 @@ def _text(value: JSON) -> str:
 
 
 class WatchedModel:
-    """A model whose answers have a span each."""
+    """A model wrapper that records a span for each answer."""
 
     def __init__(
         self,
@@ -150,11 +150,11 @@ class WatchedModel:
 
     @property
     def window(self) -> int | None:
-        """The most tokens that the model takes in one request, or None."""
+        """The model's context window in tokens, or None."""
         return window_of(self._model)
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Return the model's own answer."""
+        """Stream the model's answer and record its span."""
         provider, _, model_name = self.name.partition(":")
         model, began, span = model_name or provider, time_ns(), INVALID_SPAN
         attributes: dict[str, str | bool] = {
@@ -227,7 +227,7 @@ T = TypeVar("T")
 
 
 class OpenSpan:
-    """An open span of a run or of a step, with what its commits have cost."""
+    """An open span of a run or of a step, with the duration of its commits."""
 
     def __init__(
         self, instruments: Instruments, name: str, parent: Context, number: int | None = None
@@ -248,7 +248,7 @@ class OpenSpan:
         self._seconds += seconds
 
     def end(self) -> float:
-        """End it; the seconds that it took."""
+        """End the span and return its duration in seconds."""
         self.span.set_attributes(
             {"toolwright.commits": self._commits, "toolwright.commit.seconds": self._seconds}
         )
@@ -259,8 +259,8 @@ class OpenSpan:
 class RunSpans:
     """The `RunTrace` of OpenTelemetry.
 
-    The spans of all processes that execute the run share one parent: the span of the run's cause, else a root span
-    `run`. The root ends at once, so that it is exported even if the process dies.
+    The spans of all processes that execute the run share one parent: the span that caused the run, or a root span `run`
+    if there is none. The root ends immediately, so that it is exported even if the process dies.
     """
 
     def __init__(
@@ -289,17 +289,17 @@ class RunSpans:
 
     @property
     def traceparent(self) -> str | None:
-        """The context of the parent of the run's spans."""
+        """The trace context of the parent of the run's spans."""
         return self._traceparent
 
     def parent_of(self, changes: Sequence[CallChange]) -> str | None:
-        """Return the context of the call that the changes answer, or the run's."""
+        """Return the context of the call that the changes answer, or the run's context."""
         answered = [self._calls.get(change.id) for change in changes if not change.runs]
         span = next((each for each in reversed(answered) if each is not None), None)
         return traceparent_of(self._led.context if span is None else span.context)
 
     def committed(self, unit: Advance, seconds: float) -> None:
-        """Begin and end what begins and ends with the unit."""
+        """Start and end the spans that start and end with the unit."""
         with suppress_errors():
             self._follow(unit, seconds)
 
@@ -329,7 +329,7 @@ class RunSpans:
         self._since = time_ns()
 
     def model(self, model: Model, within: str | None, compacted: bool) -> Model:
-        """Return the model with a span for its answer. The time since the last commit counts as its prompt's."""
+        """Return the model with a span for its answer. The time since the last commit is recorded as prompt time."""
         with suppress_errors():
             return self._watched(model, within, compacted)
         return model
@@ -346,7 +346,7 @@ class RunSpans:
         return WatchedModel(model, self._instruments, self._led.context, self._redact, compacted=False)
 
     async def carry_out(self, call_id: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Return the work, with the call's span as the current one."""
+        """Return the work wrapped so that the call's span is the current span."""
         span = self._calls.get(call_id)
         token = attach(self._led.context if span is None else span.context)
         try:
@@ -355,7 +355,7 @@ class RunSpans:
             detach(token)
 
     def end(self, run: Run) -> None:
-        """End all spans that are open."""
+        """End all open spans."""
         detach(self._token)
         with suppress_errors():
             self._end(run)
@@ -370,7 +370,7 @@ class RunSpans:
             self._led.span.set_attribute("error.type", "run_failed")
         self._led.end()
         if self._counted:
-            return  # its duration was told at its first end
+            return  # its duration was recorded at its first end
         if run.over and run.completed_at is not None and run.started_at is not None:
             seconds = (run.completed_at - run.started_at).total_seconds()
             self._instruments.metrics.run(run.status, seconds, self._instruments.agent)
@@ -396,7 +396,7 @@ class RunSpans:
         self._waiting.put(call.id, context, self._instruments.agent)
 
     def _deliver(self, unit: Advance) -> None:
-        """Record calls that were settled elsewhere, and whose results the model reads now."""
+        """Record calls that were settled elsewhere and whose results the model now reads."""
         moved = {change.id for change in unit.changes} | {call.id for call in unit.calls}
         for message in unit.messages:
             if message.call_id is None or message.call_id in moved:
@@ -417,7 +417,7 @@ class RunSpans:
         self._calls[call.id] = CallSpan(self._instruments, parent, call, self._redact)
 
     def _end_call(self, call: Call, outcome: str | None = None) -> None:
-        """End its span, and those of calls within it that are still open."""
+        """End the call's span, and the open spans of calls within it."""
         self._begin(call)
         for below in [each.call for each in self._calls.values() if each.call.parent_id == call.id]:
             self._end_call(below, "waiting")
@@ -425,14 +425,14 @@ class RunSpans:
         self._calls.pop(call.id).end(call, outcome)
 
     def _next_within(self, span: CallSpan) -> OpenSpan:
-        """Return the next step in the conversation of a prompt tool, which this call is."""
+        """Start the next step in the conversation of this call of a prompt tool."""
         last = self._end_within(span.call.id)
         step = OpenSpan(self._instruments, "step", span.context, 1 if last is None else last + 1)
         self._steps_within[span.call.id] = step
         return step
 
     def _end_within(self, call_id: str) -> int | None:
-        """End the last step within the call. Returns its number, or None if there is none."""
+        """End the last step within the call. Returns its number, or None if no step is open."""
         step = self._steps_within.pop(call_id, None)
         if step is None:
             return None
@@ -440,7 +440,7 @@ class RunSpans:
         return step.number
 
     def _step_for(self, number: int) -> OpenSpan:
-        """Return the step in progress; one that was begun in another process has another span here."""
+        """Return the step in progress. A step that was started in another process gets a new span here."""
         return self._begin_step(number) if self._step is None else self._step
 
     def _begin_step(self, number: int) -> OpenSpan:
@@ -460,7 +460,7 @@ class RunSpans:
 
 
 def _root(instruments: Instruments, run: Run, agent: str) -> str | None:
-    """Export the root span of a run that nothing traced has caused; return its context."""
+    """Export the root span of a run that has no traced cause, and return its context."""
     span = instruments.tracer.start_span(f"run {agent}", Context(), SpanKind.INTERNAL)
     span.set_attributes({"toolwright.run.id": run.id, "gen_ai.conversation.id": run.thread_id})
     span.end()
@@ -479,7 +479,7 @@ def _run_attributes(run: Run, agent: str) -> dict[str, str | int]:
 
 
 def _result(run: Run) -> dict[str, str | int]:
-    """Return the attributes of a run's result, with its tokens over all processes."""
+    """Return the attributes of a run's result, with its token usage over all processes."""
     return {
         "toolwright.run.status": run.status,
         "toolwright.run.steps": run.step_count,

@@ -1,4 +1,4 @@
-"""Telemetry port by OpenTelemetry: records runs as spans and metrics, with the providers and exporters."""
+"""Telemetry port on OpenTelemetry: records runs as spans and metrics, and sets up providers and exporters."""
 
 import atexit
 import logging
@@ -45,14 +45,14 @@ from toolwright.core.threads.run import Run
 
 log = logging.getLogger("toolwright.telemetry")
 
-PATIENCE = 3.0  # seconds that a process which stops waits for exporters
+PATIENCE = 3.0  # seconds for which a stopping process waits for exporters
 
 
 class OpenTelemetry:
     """Records runs as OpenTelemetry spans and metrics, using the global providers if they are configured.
 
-    With `content` spans contain arguments and results, without secrets and bounded. `exposition` returns the metrics as
-    text. `report` gets exceptions of handlers. `ends` are called in a thread when the runtime stops.
+    With `content` spans contain arguments and results, redacted and truncated. `exposition` returns the metrics as
+    text. `report` receives exceptions of handlers. `ends` are called in a thread when the runtime stops.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class OpenTelemetry:
     def lead(
         self, run: Run, agent: str, calls: Sequence[Call], redact: Callable[[str], str]
     ) -> RunTrace | None:
-        """Return the spans of a run."""
+        """Start and return the spans of a run."""
         with suppress_errors():
             return RunSpans(self._instruments, self._waiting, run, agent, calls, redact)
         return None
@@ -86,11 +86,11 @@ class OpenTelemetry:
         return traceparent_of(None)
 
     def of_call(self, call_id: str) -> str | None:
-        """Return the trace context of a call that waits."""
+        """Return the trace context of a waiting call."""
         return self._waiting.get(call_id)
 
     def request(self, method: str, template: str) -> AbstractContextManager["HttpSpan"]:
-        """Return a client's span for a request."""
+        """Start and return a client span for a request."""
         return self._request(method, template)
 
     @contextmanager
@@ -113,23 +113,23 @@ class OpenTelemetry:
                 span.end()
 
     def incoming(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Make the caller's span current within the block, if the headers name one."""
+        """Make the caller's span current within the block, if the headers contain one."""
         return _incoming(headers)
 
     def settled(self, call: Call, outcome: str) -> None:
-        """Count a pending call that was settled from outside."""
+        """Record a pending call that was settled externally."""
         self._metrics.call(call, outcome, None, self._waiting.agent(call.id) or UNKNOWN)
 
     def gauge(self, name: Gauge, value: float) -> None:
-        """Register a gauge that is read periodically."""
+        """Set the current value of a gauge."""
         self._metrics.gauge(name, value)
 
     def streams(self, change: int) -> None:
-        """Readers of streams."""
+        """Add to the number of stream readers."""
         self._metrics.streams.add(change)
 
     def exposition(self) -> str | None:
-        """Return the figures as text."""
+        """Return the metrics as text."""
         return None if self._exposition is None else self._exposition()
 
     async def close(self) -> None:
@@ -139,14 +139,14 @@ class OpenTelemetry:
 
 
 class _Handover:
-    """Flushes spans and metrics in a thread, so that closing a runtime does not wait for an exporter that hangs."""
+    """Flushes spans and metrics in a thread, so that closing a runtime does not wait for a hanging exporter."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._again: Sequence[Callable[[], object]] = ()
 
     def begin(self, ends: Sequence[Callable[[], object]]) -> None:
-        """Call these in a thread, after those that are called there already."""
+        """Call these functions in the thread, after the functions that are queued there."""
         if self._thread is None:
             atexit.register(self._finish)
         if self._thread is not None and self._thread.is_alive():
@@ -172,7 +172,7 @@ class _Handover:
 
 
 _HANDOVER = _Handover()
-"""The one of this process, as its providers are."""
+"""Shared by the whole process, as its providers are."""
 
 
 class HttpSpan:
@@ -185,7 +185,7 @@ class HttpSpan:
         self.headers: Sequence[tuple[str, str]] = tuple(carrier.items())
 
     def answered(self, status: int) -> None:
-        """The status of the answer; from 400 on it is an error."""
+        """Record the status of the answer. A status of 400 or more is an error."""
         self._span.set_attribute("http.response.status_code", status)
         if status >= 400:
             self._span.set_attribute("error.type", str(status))
@@ -195,9 +195,8 @@ class HttpSpan:
 @contextmanager
 def _incoming(headers: Mapping[str, str]) -> Generator[None]:
     context = W3C.extract(headers, Context())
-    caller, current = (
-        trace.get_current_span(each).get_span_context() for each in (context, None)
-    )  # a server span of the program's own has taken the caller's in
+    # the program's own server span has already adopted the caller's
+    caller, current = (trace.get_current_span(each).get_span_context() for each in (context, None))
     if not caller.is_valid or caller.trace_id == current.trace_id:
         yield
         return
@@ -211,8 +210,8 @@ def _incoming(headers: Mapping[str, str]) -> Generator[None]:
 _UNKNOWN = "unknown_service"
 
 
-def exporter_of(signal: str, name: str) -> Any:  # as the library whose it is has typed it
-    """Return an exporter by the name that OpenTelemetry's variables have for it."""
+def exporter_of(signal: str, name: str) -> Any:  # the library's type
+    """Return an exporter by its name in OpenTelemetry's environment variables."""
     if name == "otlp":
         protocol = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
         name = "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
@@ -230,7 +229,7 @@ def resource() -> Resource:
 
 
 def use_providers(*, content: bool) -> OpenTelemetry:
-    """Return the telemetry of a program that has set its providers up by itself."""
+    """Return the telemetry of a program that has set up its own providers."""
     return OpenTelemetry(trace.get_tracer_provider(), metrics.get_meter_provider(), content=content)
 
 
@@ -239,8 +238,8 @@ def open_providers(
 ) -> OpenTelemetry:
     """Return the telemetry of this process. Its providers belong to the process: a second runtime shares them.
 
-    They are flushed when a runtime stops, and not shut down, as others can use them. Raises `DefinitionError` for an
-    exporter that is not installed.
+    They are flushed when a runtime stops, and not shut down, because others can use them. Raises `DefinitionError` if
+    an exporter is not installed.
     """
     tracers = trace.get_tracer_provider() if not traces and sentry_dsn is None else _tracers(traces)
     meters, exposition = _meters(metrics)
@@ -262,19 +261,18 @@ def _tracers(exporters: Sequence[str]) -> SdkTracerProvider:
     sdk_provider = SdkTracerProvider(resource=resource(), shutdown_on_exit=False)
     for exporter in exporters:
         sdk_provider.add_span_processor(BatchSpanProcessor(exporter_of("traces", exporter)))
-    trace.set_tracer_provider(sdk_provider)  # so that what tools trace themselves goes the same way
+    trace.set_tracer_provider(sdk_provider)  # so that spans created by tools use the same providers
     return sdk_provider
 
 
 def _meters(exporters: Sequence[str]) -> tuple[MeterProvider, Callable[[], str] | None]:
-    """Return the provider, and its figures as text if it is one of ours."""
-    ours = import_module(
-        "toolwright.adapters.telemetry.meters"
-    )  # by name: a program with its own needs it not
+    """Return the provider, and the function that renders its metrics as text if it is `Meters`."""
+    # imported by name, because a program with its own provider does not need it
+    ours = import_module("toolwright.adapters.telemetry.meters")
     sdk = import_module("opentelemetry.sdk.metrics")
     provider = metrics.get_meter_provider()
     if not isinstance(provider, sdk.MeterProvider):
         provider = ours.Meters(exporters)
         metrics.set_meter_provider(provider)
-    untyped: Any = provider  # the class of `ours` is known by name alone
+    untyped: Any = provider  # the class of `ours` was imported by name
     return provider, untyped.text if isinstance(provider, ours.Meters) else None

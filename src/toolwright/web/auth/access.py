@@ -23,7 +23,7 @@ from toolwright.wire.message import FOR_PEOPLE, FOR_SERVICES, Presentation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenIdentity:
-    """The person named by a valid token: the external id, and the expiry in seconds since 1970, None for no expiry."""
+    """The person named by a valid token: external id, and expiry in seconds since 1970 (None: no expiry)."""
 
     external_id: str
     until: float | None = None
@@ -31,19 +31,19 @@ class TokenIdentity:
 
 
 class TokenVerifier(Protocol):
-    """Validates a person's token. Nothing is remembered of it: each request is validated again."""
+    """Verifies access tokens. Results are not cached; each request is verified."""
 
     async def __call__(self, token: str) -> TokenIdentity:
-        """Return the person that the token names. Raises `Unauthorized`, or `KeysUnavailable`."""
+        """Return the person named by the token. Raises `Unauthorized` or `KeysUnavailable`."""
         ...
 
 
 def has_claim(claims: Mapping[str, JSON], expected: str) -> bool:
-    """Return whether the claims have the wanted one, given as `name` or `name=value`.
+    """Return whether the claims contain the required claim, given as `name` or `name=value`.
 
-    `name` alone is fulfilled by a value other than null, false, and empty text, lists and objects. `name=value` is
-    fulfilled by that text, by the number or boolean that JSON writes so, and by a list that has one of these. A claim
-    within an object is named by its path, `realm.roles`, unless there is a claim with the whole path as its name.
+    `name` alone matches any value other than null, false, and empty text, lists and objects. `name=value` matches that
+    text, the number or boolean with that JSON form, and a list that contains one of these. A claim within an object is
+    named by its path, `realm.roles`, unless there is a claim with the whole path as its name.
     """
     name, equals, value = expected.partition("=")
     claim = claims[name] if name in claims else _at_path(claims, name)
@@ -69,27 +69,27 @@ def _text(claim: JSON) -> str | None:
 CLOSED = "This server has no keys, so it serves callers on this machine only."
 
 Scope: TypeAlias = Literal["metrics", "read", "all"]
-"""The rights of a service's key; each scope includes the ones before it."""
+"""The scope of a service's key. Each scope includes the previous ones."""
 SCOPES: tuple[Scope, ...] = ("metrics", "read", "all")
 _MAY: Mapping[Scope, str] = {"metrics": "read the metrics", "read": "read", "all": "do everything"}
 _READING = ("GET", "HEAD", "OPTIONS")
 _ROUTES: Mapping[str, Scope] = {"/metrics": "metrics", "/api/stream-tokens": "read", "/mcp": "all"}
-"""Routes whose scope does not follow from their method. A stream token opens streams, and does nothing else."""
+"""Routes whose scope does not follow from their method. A stream token can only open streams."""
 _ENTRY = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})\(([^()=]*)\)=(.*)", re.DOTALL)
 
 _NO_KEY = re.compile(r"[()\s]|=(?!=*$)")
-"""Parts of an entry that was meant to have a name: taken as a key, the whole entry would have all rights."""
+"""Signs that an entry was meant to have a name. Read as a key, the whole entry would have all rights."""
 
 
 def scope_of(method: str, path: str) -> Scope:
-    """Return the scope that a key needs for the route: `read` for whatever only reads, `all` for the others."""
+    """Return the scope that a key needs for the route: `read` for routes that only read, `all` for others."""
     by_method: Scope = "read" if method in _READING else "all"
     return _ROUTES.get(path, by_method)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceKey:
-    """A service's key: the key itself, its scope, and its name, which the access log shows."""
+    """A service's key, its scope, and its name for the access log."""
 
     key: str = field(repr=False)
     name: str | None = None
@@ -97,7 +97,7 @@ class ServiceKey:
 
     @classmethod
     def read(cls, entry: str) -> "ServiceKey":
-        """Read an entry of the secret keys: the key alone, or `name(scope)=key`. Raises `ValueError`."""
+        """Parse an entry of the secret keys: a key, or `name(scope)=key`. Raises `ValueError`."""
         match = _ENTRY.fullmatch(entry)
         if match is None:
             if _NO_KEY.search(entry):
@@ -132,12 +132,12 @@ class Caller:
 
     @property
     def label(self) -> str:
-        """The caller in a line of the log: the kind, with the key's name or the person's id."""
+        """The caller as shown in the log: the kind, with the key's name or the person's id."""
         name = self.name if self.kind == "service" else self.entity_id
         return self.kind if name is None else f"{self.kind}:{name}"
 
     def check_scope(self, needed: Scope) -> None:
-        """Raise `Forbidden` if the key has not the scope."""
+        """Raise `Forbidden` if the key does not have the scope."""
         if SCOPES.index(self.scope) < SCOPES.index(needed):
             raise Forbidden(
                 f"The key {self.name!r} may only {_MAY[self.scope]}: this needs a key with the scope {needed!r}."
@@ -145,22 +145,22 @@ class Caller:
 
     @property
     def user_ids(self) -> tuple[str, ...]:
-        """Values of `userId` of their threads; of a service none."""
+        """Values of `userId` of the caller's threads. Empty for a service."""
         return tuple(one for one in (self.entity_id, self.external_id) if one is not None)
 
     @property
     def users(self) -> tuple[str, ...] | None:
-        """Owners that they may see: None for a service, which sees everybody's."""
+        """Owners whose data the caller may see, or None for a service, which may see all."""
         return None if self.kind == "service" else self.user_ids
 
     @property
     def presentation(self) -> Presentation:
-        """Presentation of messages and events for them."""
+        """Presentation of messages and events for the caller."""
         return FOR_SERVICES if self.kind == "service" else FOR_PEOPLE
 
     @property
     def sight(self) -> CallVisibility | None:
-        """Sight of calls: None for a service, which sees all."""
+        """Visibility of calls, or None for a service, which sees all."""
         return (
             None if self.entity_id is None else CallVisibility(users=self.user_ids, entity_id=self.entity_id)
         )
@@ -173,7 +173,7 @@ NOBODY = "There is no entity for your token. A service must create one first."
 def person(
     entity: Entity | None, until: float | None = None, claims: Mapping[str, JSON] | None = None
 ) -> Caller:
-    """Return the caller who is that person. Raises `Forbidden`."""
+    """Return a caller for the person. Raises `Forbidden`."""
     if entity is None:
         raise Forbidden(NOBODY)
     return Caller(
@@ -186,7 +186,7 @@ def person(
 
 
 class Access:
-    """Validates callers by the configured keys; without any, by where they call from."""
+    """Validates callers by the configured keys, or by their address if there are no keys."""
 
     def __init__(
         self,
@@ -217,11 +217,11 @@ class Access:
 
     @property
     def takes_people(self) -> bool:
-        """Return whether persons may come, with a public key and a token."""
+        """Return whether this server accepts people, who send a public key and a token."""
         return self._verify is not None
 
     async def identify(self, public_key: str | None, authorization: str | None) -> TokenIdentity:
-        """Return the person who calls. Raises `Unauthorized`, or `KeysUnavailable`."""
+        """Return the calling person. Raises `Unauthorized` or `KeysUnavailable`."""
         if public_key is None or self._verify is None:
             raise Unauthorized("A person needs a public key: send it as the header x-public-key.")
         if self._public.find(public_key) is None:
@@ -232,7 +232,7 @@ class Access:
         return await self._verify(token.strip())
 
     def check_local(self, headers: Mapping[str, str], peer: str | None) -> None:
-        """Refuse a caller or page from another machine, where there are no keys (no DNS rebinding)."""
+        """Reject a caller or page from another machine if there are no keys. Prevents DNS rebinding."""
         if self.keyed:
             return
         if peer is None or not is_loopback(peer):
@@ -247,10 +247,10 @@ class Access:
             raise Forbidden(f"The origin {origin!r} may not call this server: add it to the CORS origins.")
 
     def check_page(self, headers: Mapping[str, str], server: str | None) -> None:
-        """Refuse a request of a foreign page to a server with keys, as MCP requires against DNS rebinding.
+        """Reject a request of a foreign page to a server with keys, which MCP requires against DNS rebinding.
 
-        `server` is the address at which it arrived. At one of this machine a host must be this machine's or that of one
-        of the CORS origins.
+        `server` is the address at which the request arrived. At a loopback address the host must be a loopback host or
+        the host of one of the CORS origins.
         """
         if not self.keyed or "*" in self._origins:
             return
@@ -277,7 +277,7 @@ class Access:
 
 
 class _Keys:
-    """Keys that are compared in constant time."""
+    """Keys compared in constant time."""
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         self._keys = [key.encode("utf-8", "surrogateescape") for key in keys]
@@ -285,7 +285,9 @@ class _Keys:
     def find(self, key: str) -> int | None:
         """Return the index of the key, or None if it is not in the list."""
         sent = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
-        same = [hmac.compare_digest(sent, each) for each in self._keys]  # all of them: no early end
+        same = [
+            hmac.compare_digest(sent, each) for each in self._keys
+        ]  # compares with all keys, without early exit
         return same.index(True) if any(same) else None
 
 
@@ -306,26 +308,27 @@ def _origin_name(origin: str) -> str:
 
 STREAM_LIFE = timedelta(seconds=60)
 LONGEST = 4_096  # characters of a token
-MARGIN = timedelta(minutes=10)  # for which it is known longer that one was used: clocks of processes differ
+# for which a used token is remembered longer, because clocks of processes differ
+MARGIN = timedelta(minutes=10)
 
 UseOnce: TypeAlias = Callable[[str, datetime], Awaitable[bool]]
-"""Uses up a key until that time, and returns whether it was there to be used."""
+"""Marks a key as used until that time. Returns whether it was unused before."""
 
 
 class Signature:
-    """Signs bytes for one purpose, with a key made of the server's keys; without any, with a key of this process."""
+    """Signs bytes for one purpose, with a key derived from the server's keys, or a key of this process without keys."""
 
     def __init__(self, keys: Sequence[str], purpose: str) -> None:
         seed = "\n".join(keys).encode("utf-8", "surrogateescape") or secrets.token_bytes(32)
         self._key = hmac.digest(seed, purpose.encode(), "sha256")
 
     def seal(self, content: bytes) -> str:
-        """Return the content with its signature, as text of a cookie or a query."""
+        """Return the content with its signature, as text for a cookie or a query."""
         body = base64.urlsafe_b64encode(content)
         return f"{body.decode()}.{self._of(body)}"
 
     def open(self, sealed: str) -> bytes | None:
-        """Return the content of a text that was signed with this key, None for any other."""
+        """Return the content of a text that was signed with this key, or None for any other text."""
         body, _, signature = sealed.partition(".")
         sent = signature.encode("utf-8", "replace")
         if not hmac.compare_digest(sent, self._of(body.encode("utf-8", "replace")).encode()):
@@ -337,21 +340,21 @@ class Signature:
 
 
 class OneTimeTokens:
-    """Tokens for one purpose, which live so long. A token holds its caller; the journal keeps which were used."""
+    """One-time tokens for one purpose, with a lifetime. A token contains its caller. The journal stores used tokens."""
 
     def __init__(self, clock: Clock, keys: Sequence[str], purpose: str, life: timedelta) -> None:
         self._clock, self._life = clock, life
         self._signature = Signature(keys, f"toolwright {purpose}")
 
     def issue(self, caller: Caller) -> tuple[str, datetime]:
-        """Return a new token that acts for `caller`, and when it expires."""
+        """Return a new token that acts for `caller`, and its expiry."""
         expires_at = self._clock.now() + self._life
         content: list[JSON] = [secrets.token_urlsafe(12), expires_at.timestamp(), caller.kind, caller.scope]
         content += [caller.entity_id, caller.external_id, caller.name]
         return self._signature.seal(json.dumps(content, ensure_ascii=False).encode()), expires_at
 
     async def redeem(self, token: str, use_once: UseOnce) -> Caller | None:
-        """Return the caller that the token acts for, once; None if it is unknown, used or expired."""
+        """Return the caller that the token acts for and mark it as used, or None if it is unknown, used or expired."""
         content = self._signature.open(token[:LONGEST])
         if content is None:
             return None

@@ -1,4 +1,4 @@
-"""Permissions of callers: a service may do everything, a person may access their own data (API §3, D24)."""
+"""Permissions: a service may do everything, a person may access their own data (API §3, D24)."""
 
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
@@ -19,13 +19,13 @@ from toolwright.web.auth.access import Caller, has_claim
 from toolwright.wire.call import call_message_id
 from toolwright.wire.result import result_from_json
 
-MOST_CONFIGURED = 1_000  # agents that are looked at where calls choose their delegates freely
+MOST_CONFIGURED = 1_000  # agents that are checked if calls choose their delegates freely
 
 Sight: TypeAlias = Literal["whole", "status"]
 
 
 class Permits:
-    """The rules over one runtime. All that is asked of it for a service costs nothing."""
+    """Permission checks for one runtime. Checks for a service cost nothing."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -33,8 +33,8 @@ class Permits:
     async def agent(self, caller: Caller, name_or_id: str) -> None:
         """Raise `NotFound` unless the caller may open a thread with that agent.
 
-        An agent that is not open to a person is answered as one that is not there, and they are not told which agents
-        there are: the list is a service's.
+        An agent that is not open to a person is reported as not existing, without naming the existing agents: only
+        services may list them.
         """
         if caller.kind == "service":
             return
@@ -51,7 +51,7 @@ class Permits:
     async def tool(self, caller: Caller, tool: Tool, delegate: object = None) -> bool:
         """Return whether the caller may call this tool of the app: not if it runs an agent that is not open to them.
 
-        `delegate` is the one that the call chooses.
+        `delegate` is the agent that the call chooses.
         """
         if caller.kind == "service":
             return True
@@ -63,7 +63,7 @@ class Permits:
         return await self._all_open(caller, self._runtime.agents.catalog.reached_by(tool))
 
     async def _names_closed(self, caller: Caller, name: str) -> bool:
-        """Return whether that is the name of an agent that is not open to the caller; a delegate may be a request."""
+        """Return whether the delegate names an agent that is not open to the caller. It can also be a request."""
         try:
             await self._runtime.agents.get(name)
         except NotFound:
@@ -75,7 +75,7 @@ class Permits:
         return False
 
     async def _reached(self, agent: str) -> list[ActiveAgent]:
-        """Return the agent, and all agents that its threads can be handed over to or have as children."""
+        """Return the agent and all agents that its threads can be handed over to or have as children."""
         agents = self._runtime.agents
         active = await agents.active(agent)
         reached = [active, *agents.catalog.reached(active.voices)]
@@ -85,7 +85,7 @@ class Permits:
         return reached
 
     async def _all_open(self, caller: Caller, agents: Iterable[ActiveAgent]) -> bool:
-        """Return whether the person may open threads with all agents that show more than the person's own data.
+        """Return whether the person may open threads with all agents that can show more than the person's own data.
 
         Other reachable agents serve each person separately, regardless of who may open threads with them.
         """
@@ -97,7 +97,7 @@ class Permits:
         return True
 
     async def _is_open(self, caller: Caller, agent: Agent) -> bool:
-        """Return whether the person may open threads with the agent, as it declares."""
+        """Return whether the person may open threads with the agent, according to its declaration."""
         match agent.open_to:
             case "everyone":
                 return True
@@ -111,9 +111,9 @@ class Permits:
     async def env(
         self, caller: Caller, agent: str, names: Iterable[str], thread_id: str | None = None
     ) -> None:
-        """Raise `Forbidden` unless the caller may set these names in a thread of that agent (D24).
+        """Raise `Forbidden` unless the caller may set these names in a thread of the agent (D24).
 
-        What a run of the thread `thread_id` waits for they may set there too.
+        They may also set names for which a run of the thread `thread_id` waits.
         """
         if caller.kind == "service":
             return
@@ -126,10 +126,10 @@ class Permits:
             raise Forbidden(f"You may not set {', '.join(map(repr, refused[:10]))} in this agent's threads.")
 
     async def settable(self, agent: str) -> frozenset[str]:
-        """Return the names of env that a person may set in a thread of that agent.
+        """Return the env names that a person may set in a thread of the agent.
 
-        A name in its `user_env` is not among them if another agent that answers in the thread or in its children sets
-        a value of that name and does not list it: the person's value would replace that agent's.
+        A name in its `user_env` is left out if another agent that can answer in the thread or its children sets a value
+        of that name without listing it: the person's value would replace that agent's value.
         """
         first = (await self._runtime.agents.get(agent)).user_env
         if not first:
@@ -166,7 +166,7 @@ class Permits:
             raise _no_run(run_id)
 
     async def visible_run(self, caller: Caller, run_id: str) -> tuple[Run, Sight]:
-        """Return the run, and how much of it the caller may see. Raises `NotFound` if they may see nothing of it."""
+        """Return the run and how much of it the caller may see. Raises `NotFound` if they may see none of it."""
         run = await self._runtime.runs.get(run_id)
         if caller.kind == "service":
             return run, "whole"
@@ -185,10 +185,10 @@ class Permits:
         return call
 
     async def answer(self, caller: Caller, call: Call) -> None:
-        """Check whether the caller may hand in the call's result: `NotFound`, or `Forbidden` in a thread of their own.
+        """Check that the caller may submit the call's result. Raises `NotFound`, or `Forbidden` in their own thread.
 
-        A call that waits for an approval by somebody is answered by these, if they can see it. A question, and an
-        approval that names nobody, in a person's own thread is theirs to answer.
+        A call with named approvers may be answered by these, if they can see it. Questions, and approvals without named
+        approvers, in a person's own thread may be answered by that person.
         """
         by = terms_from_json(call.terms).by if call.awaits_approval else "anyone"
         if caller.kind == "service":
@@ -200,11 +200,13 @@ class Permits:
             raise NotFound("Pending tool call not found")
         if by != "anyone":
             check_approver(caller, by)
-        elif not asks_somebody(call):  # else the call is shown to them, or of a thread of theirs
+        elif not asks_somebody(
+            call
+        ):  # otherwise the call is shown to them or belongs to one of their threads
             check_answer(visible=call.visible, in_their_space=in_their_space)
 
     async def file_of_call(self, caller: Caller, call_id: str, thread_id: str, path: str) -> None:
-        """Raise `NotFound` unless the call's file is in a thread of the caller or shown in their space."""
+        """Raise `NotFound` unless the call's file is in a thread of the caller or the call is shown in their space."""
         call = await self._runtime.calls.get(call_id)
         is_visible = call.visible and await self._is_in_their_space(caller, call)
         files = result_from_json(call.result).attachments if is_visible and call.result is not None else ()
@@ -232,19 +234,19 @@ class Permits:
         return message
 
     async def own_message(self, caller: Caller, message_id: str) -> None:
-        """Check whether the caller may change the message: `Forbidden` if they may only read it."""
+        """Check that the caller may change the message. Raises `Forbidden` if they may only read it."""
         message = await self.message(caller, message_id)
         if caller.kind == "person" and message.entity_id != caller.entity_id:
             raise Forbidden("Only the author of this message may change it.")
 
     async def client(self, caller: Caller, client_id: str) -> None:
-        """Raise `NotFound` unless the caller may take the client off the list."""
+        """Raise `NotFound` unless the caller may delete the client registration."""
         front_end = await self._runtime.clients.get(client_id)
         if caller.kind == "person" and front_end.entity_id != caller.entity_id:
             raise NotFound(f"There is no client {client_id!r}.")
 
     def reader(self, caller: Caller) -> str:
-        """Return the entity that has read something: only a person reads."""
+        """Return the entity whose read position is set. Only people have one."""
         if caller.entity_id is None:
             raise Forbidden("Only people have unread counts. Use a person's token.")
         return caller.entity_id
@@ -275,7 +277,7 @@ class Permits:
 
 
 def owner_of_new(caller: Caller, user_id: str | None) -> str | None:
-    """Return the owner of a new thread: a person owns theirs. Raises `Forbidden` if they name someone else."""
+    """Return the owner of a new thread. A person owns their threads. Raises `Forbidden` if they name another owner."""
     if caller.kind == "service":
         return user_id
     if user_id is not None and user_id not in caller.user_ids:
@@ -284,19 +286,19 @@ def owner_of_new(caller: Caller, user_id: str | None) -> str | None:
 
 
 def owner_of_listed(caller: Caller, entity_id: str | None) -> str | None:
-    """Return the owner whose items are listed, or None for all. A person's are always their own."""
+    """Return the owner whose items are listed, or None for all. A person always lists their own."""
     return entity_id if caller.kind == "service" else caller.entity_id or ""
 
 
 def sight_of_run(*, owns: bool, caused: bool) -> Sight | None:
-    """Return a person's view of a run: all of it in their own threads, the status of those they caused elsewhere."""
+    """Return a person's view of a run: all of it in their own threads, the status if they caused it elsewhere."""
     if owns:
         return "whole"
     return "status" if caused else None
 
 
 def speaker(caller: Caller, entity_id: str | None) -> str:
-    """Return the author of a message: a person themselves, or the entity that a service names."""
+    """Return the author of a message: the person, or the entity that a service names."""
     if caller.kind == "person":
         return caller.entity_id or ""
     if entity_id is None:
@@ -307,13 +309,13 @@ def speaker(caller: Caller, entity_id: str | None) -> str:
 def asks_somebody(call: Call) -> bool:
     """Return whether the call asks the thread's owner: a question of a handler, or an approval.
 
-    Any other waiting call is executed elsewhere, and its result submitted.
+    Any other waiting call is executed externally, and its result is submitted.
     """
     return call.awaits_approval or question_of(call) is not None
 
 
 def check_answer(*, visible: bool, in_their_space: bool) -> None:
-    """Raise `Forbidden` unless the person may submit the result of a visible call that asks no one."""
+    """Raise `Forbidden` unless the person may submit the result of a visible call that asks no person."""
     if not visible:
         raise Forbidden("This call is invisible: only a service may hand in its result.")
     if not in_their_space:
@@ -337,6 +339,6 @@ def _no_run(run_id: str) -> NotFound:
 def reads_system_text(caller: Caller) -> bool:
     """Return whether the caller can read the system text and the tools of requests to models.
 
-    People cannot: these can hold what an agent remembers of others.
+    People cannot, because these can contain an agent's memories about others.
     """
     return caller.kind == "service"

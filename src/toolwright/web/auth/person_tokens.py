@@ -1,4 +1,4 @@
-"""Access tokens of people: JWT rules (RFC 7519, RFC 8725), a shared secret, or an identity provider's keys."""
+"""Access tokens of people: JWT rules (RFC 7519, RFC 8725), with a shared secret or an identity provider's keys."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from toolwright.core.text import sentence
 from toolwright.web.auth.access import TokenIdentity
 
 LONGEST = 16 * 1024  # characters of a token
-EARLY = 5.0  # seconds by which the issuer's clock may be ahead of ours; nothing is granted after `exp`
+EARLY = 5.0  # seconds by which the issuer's clock may be ahead; there is no leeway for `exp`
 
 _JWS = PyJWS(options={"enforce_minimum_key_length": True})
 _WRONG = "The token is not valid."
@@ -30,7 +30,7 @@ _WRONG = "The token is not valid."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The header of a token, not verified yet."""
+    """The unverified header of a token."""
 
     algorithm: str
     kid: str | None
@@ -38,7 +38,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedClaims:
-    """The required claims of a token: its `claim` names the person. Audience and issuer only if they are given."""
+    """The required claims of a token. `claim` identifies the person. Audience and issuer are checked only if set."""
 
     claim: str
     audience: str | None = None
@@ -48,7 +48,7 @@ class ExpectedClaims:
 def header_of(token: str) -> Header:
     """Return the token's header.
 
-    Raises `Unauthorized` for an invalid token, or one with unknown extensions (`crit`).
+    Raises `Unauthorized` for an invalid token, or a token with unknown extensions (`crit`).
     """
     if len(token) > LONGEST:
         raise Unauthorized("The token is too long.")
@@ -63,7 +63,7 @@ def header_of(token: str) -> Header:
 
 
 def claims_of(token: str, key: AllowedPublicKeys | bytes, algorithm: str) -> JSONObject:
-    """Return the claims if that key signed them with that algorithm. Raises `Unauthorized`."""
+    """Return the claims if they were signed with the key and algorithm. Raises `Unauthorized`."""
     try:
         payload: bytes = _JWS.decode(token, key, algorithms=[algorithm])
         claims: JSON = json.loads(payload)
@@ -93,7 +93,7 @@ def identity_of(claims: JSONObject, expected: ExpectedClaims, now: datetime) -> 
 
 
 def _audience(claims: JSONObject) -> list[JSON]:
-    """Return the audiences of a token: one, or a list of them (RFC 7519 §4.1.3)."""
+    """Return the audiences of a token, which has a single one or a list (RFC 7519 §4.1.3)."""
     meant = claims.get("aud")
     return meant if isinstance(meant, list) else [meant]
 
@@ -112,7 +112,7 @@ def _instant(claims: JSONObject, name: str) -> float | None:
 
 log = logging.getLogger("toolwright.web")
 
-_PARTS = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x")}  # the public ones
+_PARTS = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x")}  # public keys only
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "EdDSA", "Ed448": "EdDSA"}
 _ALGORITHMS = PyJWS()
@@ -120,7 +120,7 @@ _ALGORITHMS = PyJWS()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicKey:
-    """A key, and the algorithms that it may be used with."""
+    """A public key and its allowed algorithms."""
 
     kid: str | None
     algorithms: frozenset[str]
@@ -128,7 +128,7 @@ class PublicKey:
 
 
 def read_keys(text: bytes) -> Sequence[PublicKey]:
-    """Return the keys of a set that can verify signatures; others are left out, also whatever is no set of keys."""
+    """Return the keys of a set that can verify signatures. Other keys and invalid sets are ignored."""
     try:
         document: JSON = json.loads(text)
     except (ValueError, RecursionError):
@@ -139,7 +139,7 @@ def read_keys(text: bytes) -> Sequence[PublicKey]:
 
 
 def choose(keys: Sequence[PublicKey], kid: str | None, algorithm: str) -> PublicKey | None:
-    """Return the key of that id for that algorithm; for a token that names none, the only one there is."""
+    """Return the key with this id for this algorithm. A token without a key id uses the key if there is only one."""
     fit = [key for key in keys if algorithm in key.algorithms and kid in (None, key.kid)]
     return fit[0] if len(fit) == 1 or (fit and kid is not None) else None
 
@@ -162,12 +162,12 @@ def _key(jwk: Mapping[str, JSON]) -> PublicKey | None:
         return None
     if short is not None:
         return None
-    verifying = cast("AllowedPublicKeys", key)  # made of public parts alone
+    verifying = cast("AllowedPublicKeys", key)  # built from public parts only
     return PublicKey(kid=kid, algorithms=frozenset(algorithms), key=verifying)
 
 
 def _algorithms(kty: str, jwk: Mapping[str, JSON]) -> Sequence[str]:
-    """Return the algorithms that fit the key's kind, or the one that it names."""
+    """Return the algorithms that match the key's type, or only the algorithm that it names."""
     curve = jwk.get("crv")
     fit = _RSA
     if kty != "RSA":
@@ -180,9 +180,9 @@ def _algorithms(kty: str, jwk: Mapping[str, JSON]) -> Sequence[str]:
     return fit if "alg" not in jwk else [one for one in fit if one == jwk["alg"]]
 
 
-LIFE = 600.0  # seconds after which keys are looked at again: so a key that was withdrawn is forgotten
-PAUSE = 10.0  # seconds between two fetches at the least, whatever kids callers make up
-FIRST_PAUSE = 1.0  # the same while there were never any keys
+LIFE = 600.0  # seconds after which keys are fetched again, so that a withdrawn key is removed
+PAUSE = 10.0  # minimum seconds between two fetches, regardless of the key ids sent by callers
+FIRST_PAUSE = 1.0  # the same until the first keys were fetched
 OK = 200
 PATIENCE = 5.0  # seconds for one fetch
 LARGEST = 256 * 1024  # bytes of a key set
@@ -191,7 +191,7 @@ Fetch: TypeAlias = Callable[[], Awaitable[bytes]]  # raises `KeysUnavailable`
 
 
 class ProviderKeys:
-    """The provider's keys by id. Whatever many callers want, one fetch at a time is made for all of them."""
+    """The provider's keys by id. All concurrent callers share a single fetch."""
 
     def __init__(self, fetch: Fetch, clock: Clock) -> None:
         self._fetch = fetch
@@ -201,7 +201,7 @@ class ProviderKeys:
         self._fetching = asyncio.Lock()
 
     async def find(self, kid: str | None, algorithm: str) -> PublicKey | None:
-        """Return the key, or None if the provider has no such. Raises `KeysUnavailable` if there were never any."""
+        """Return the key, or None if the provider does not have it. Raises `KeysUnavailable` without any keys."""
         if not self._keys or self._is_old:
             await self._refresh()
         if not self._keys:
@@ -214,7 +214,7 @@ class ProviderKeys:
 
     @property
     def _is_old(self) -> bool:
-        """Whether the keys are due for renewal. One caller renews them; the others use them in the meantime."""
+        """Return whether the keys are due for renewal. One caller renews them while others use the old keys."""
         return self._clock.monotonic() - self._fetched_at >= LIFE and not self._fetching.locked()
 
     async def _refresh(self) -> None:
@@ -236,8 +236,8 @@ class ProviderKeys:
 
 
 def over_http(url: str) -> Fetch:
-    """Fetch the key set at that URL: within a time, up to a size, without following redirects."""
-    context = httpx.create_ssl_context()  # once: it takes a while
+    """Fetch the key set at the URL, with a timeout and a size limit, without following redirects."""
+    context = httpx.create_ssl_context()  # created once, because it is slow
 
     async def fetch() -> bytes:
         try:
@@ -269,7 +269,7 @@ SHARED = "HS256"
 
 
 class SharedSecret:
-    """Tokens signed with a secret shared with the issuer: HS256 only."""
+    """Verifies tokens signed with a secret shared with the issuer: HS256 only."""
 
     def __init__(self, secret: str, expected: ExpectedClaims, clock: Clock) -> None:
         self._secret = secret.encode("utf-8", "surrogateescape")
@@ -282,7 +282,7 @@ class SharedSecret:
 
 
 class SignedByProvider:
-    """Tokens signed by an identity provider, with one of the keys that it publishes."""
+    """Verifies tokens signed by an identity provider with one of its published keys."""
 
     def __init__(self, keys: ProviderKeys, expected: ExpectedClaims, clock: Clock) -> None:
         self._keys = keys

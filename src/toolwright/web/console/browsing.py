@@ -1,4 +1,4 @@
-"""Browsing: access for services only, tabs with their own links, and paged lists."""
+"""Browsing of data: pages for services only, tabs with their own links, and paged lists."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
@@ -15,7 +15,7 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, link, plain_text
 
 T = TypeVar("T")
-PAGE: Final = 25  # rows of a list
+PAGE: Final = 25  # rows per page of a list
 
 
 def check_service(visit: Visit) -> None:
@@ -28,7 +28,7 @@ def check_service(visit: Visit) -> None:
 
 
 def tabs(path: str, names: Mapping[str, str], current: str) -> None:
-    """Render links to the tabs of the view at that path, selected by `?tab=`; the first needs none."""
+    """Render links to the tabs of the view at the path, selected by `?tab=`. The first tab needs no parameter."""
     with box("nav", "tabs") as bar:
         bar.props["aria-label"] = "Sections"
         for tab, name in names.items():
@@ -38,7 +38,7 @@ def tabs(path: str, names: Mapping[str, str], current: str) -> None:
 
 
 def folded(visit: Visit, summary: str, content: JSON) -> None:
-    """Render JSON that is drawn when it is opened; of a large one the beginning."""
+    """Render folded JSON that is drawn when opened. Large JSON is truncated."""
     details = box("details", "folded")
     with details:
         plain_text(summary, "summary", "quiet small")
@@ -55,7 +55,7 @@ def folded(visit: Visit, summary: str, content: JSON) -> None:
 async def read_short(
     read: Callable[[int, int], Awaitable[Sequence[T]]], limit: int, offset: int, short: Callable[[T], T]
 ) -> Rows[T]:
-    """Read up to `limit` rows in small batches and shorten each, so that few large rows are in memory at once."""
+    """Read up to `limit` rows in small batches and shorten each row, so that few large rows are in memory at once."""
     rows = list[T]()
     broken = list[BrokenRow]()
     while len(rows) + len(broken) < limit:
@@ -90,7 +90,7 @@ class Listing(Generic[T]):
         self._place: Element = box("div")
 
     async def show(self, offset: int | None = None) -> None:
-        """Re-read the page, or the one from that offset on; the previous page, if it has become empty."""
+        """Re-read the page, or show the page at the offset. Shows the previous page if it has become empty."""
         self._offset = self._offset if offset is None else max(0, offset)
         rows = await self._read(PageLimit(self._size + 1), self._offset)
         if not rows and self._offset:
@@ -99,7 +99,7 @@ class Listing(Generic[T]):
         self._draw_rows(rows)
 
     async def follow(self) -> None:
-        """Re-read the page, and draw it if it has changed, so that opened parts stay open otherwise."""
+        """Re-read the page and draw it if it has changed. Otherwise opened parts stay open."""
         rows = await self._read(PageLimit(self._size + 1), self._offset)
         if [*rows] != [*self._rows]:
             self._draw_rows(rows)

@@ -41,7 +41,7 @@ log = logging.getLogger("toolwright.web")
 
 PATH: Final = "/console"
 HEADERS: Final = {
-    # Vue compiles templates in the browser, and NiceGUI's page begins with a script of its own
+    # Vue compiles templates in the browser, and NiceGUI's page starts with an inline script
     "Content-Security-Policy": (
         "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
         "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; object-src 'none'; "
@@ -51,15 +51,15 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-GONE: Final = "No response returned."  # as Starlette says it, under NiceGUI's middleware
-REFUSED: Final = 1008  # the code of a web socket that is closed for a violation of policy
+GONE: Final = "No response returned."  # raised by Starlette below NiceGUI's middleware
+REFUSED: Final = 1008  # WebSocket close code for a policy violation
 UNCHANGING: Final = "public, max-age=31536000, immutable"
 _STATIC = StaticFiles(directory=Path(__file__).parent / "static")
 pages.register()
 
 
 class Console:
-    """ASGI: validates who visits, as every route does; NiceGUI serves the pages, from the first request on."""
+    """ASGI application: authenticates visitors like every route. NiceGUI, started on demand, serves the pages."""
 
     def __init__(self, serving: Serving, tool_uis: Sequence[ToolUI] = ()) -> None:
         sessions = Sessions(serving.options.clock, serving.options.secret_keys)
@@ -80,14 +80,14 @@ class Console:
         await self._answer(scope, receive, _with_headers(scope, send))
 
     async def aclose(self) -> None:
-        """Close the pages that are open."""
+        """Close the open pages."""
         self.site.close()
         if self._pages is not None:
             self._pages = None
             await ENGINE.stop(self)
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Accept a page's web socket, if the visitor is signed in and the page is ours."""
+        """Accept a page's WebSocket if the visitor is signed in and the page is from this console."""
         try:
             self._check_origin(scope)
             session = self._session(scope)
@@ -121,13 +121,13 @@ class Console:
                 **scope,
                 SCOPE: (self.site, session),
                 "fastapi.telemetry": None,
-            }  # NiceGUI's FastAPI makes no spans
+            }  # no spans for NiceGUI's FastAPI application
             await self._until_closing(await self._open_pages(), served, receive, send)
             return
         await response(scope, receive, send)
 
     async def _until_closing(self, pages: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a long-polling request, and end it when the server stops."""
+        """Handle a long-polling request. It ends when the server stops."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_after, self._serving.options.closing, tasks.cancel_scope)
             try:
@@ -145,7 +145,7 @@ class Console:
         return self._pages
 
     def _check_origin(self, scope: Scope) -> None:
-        """Reject requests from pages of other sites, and without keys from other machines."""
+        """Reject requests from pages of other sites and, if there are no keys, from other machines."""
         connection = HTTPConnection(scope)
         self._serving.access.check_local(connection.headers, address_of(connection))
         origin, host = connection.headers.get("origin"), connection.headers.get("host", "")
@@ -158,7 +158,7 @@ class Console:
         return self._sessions.read(HTTPConnection(scope).cookies.get(COOKIE))
 
     async def _visitor(self, scope: Scope, path: str) -> Session | None:
-        """Return the session of a request for a page or a file. A person's session ends once they are unknown."""
+        """Return the session of a request for a page or a file. A person's session ends when they are deleted."""
         session = self._session(scope)
         if session is None or path.startswith("/_nicegui") or await self.site.knows(session):
             if session is not None:
@@ -236,14 +236,14 @@ class Console:
     async def _file(self, request: Request, path: str, session: Session) -> Response:
         """Return the bytes of a thread's file, like the API's route.
 
-        Viewers of the call that created it may read it too.
+        Viewers of the call that created it may also read it.
         """
         thread_id, _, file = path.removeprefix("/files/").partition("/")
         thread_id, caller, headers = unquote(thread_id), session.caller, request.headers
         call_id = request.query_params.get("call")
         if call_id is not None and caller.kind == "person":
             await self._serving.permits.file_of_call(caller, call_id, thread_id, f"/{file}")
-            caller = SERVICE  # whose rights are asked for no more
+            caller = SERVICE  # its access is no longer checked
         return await get_file(
             caller,
             self._serving,
@@ -261,7 +261,7 @@ async def _cancel_after(event: asyncio.Event, scope: CancelScope) -> None:
 
 
 def _path_of(scope: Scope) -> str:
-    """Return the path below the console's own."""
+    """Return the path relative to the console's path."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", "")) or "/"
 
@@ -272,7 +272,7 @@ def _local(path: str | None) -> str:
 
 
 def _ask_to_sign_in(request: Request, path: str) -> Response:
-    """Redirect a request for a page to the sign-in, which leads back to it. Reject any other request."""
+    """Redirect a page request to the sign-in, which leads back to the page. Reject any other request."""
     if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
         raise Unauthorized("Sign in first.")
     query = f"?{request.url.query}" if request.url.query else ""
@@ -280,7 +280,7 @@ def _ask_to_sign_in(request: Request, path: str) -> Response:
 
 
 def _with_headers(scope: Scope, send: Send) -> Send:
-    """Send with the console's headers, where an answer has none of its own."""
+    """Return a `send` that adds the console's headers, unless the answer sets them itself."""
     unchanging = "/_nicegui/" in scope["path"] and "/dynamic_resources/" not in scope["path"]
 
     async def sent(message: Message) -> None:

@@ -24,20 +24,20 @@ async def variables_form(visit: Visit, thread_id: str, request_id: str) -> None:
 
 
 class VariablesForm:
-    """Form for the missing values of an open request. The page never gets a value back."""
+    """Form for the missing values of an open request. Values are never sent back to the page."""
 
     def __init__(self, visit: Visit, thread_id: str, request_id: str) -> None:
         self._visit = visit
         self._thread_id = thread_id
         self._request_id = request_id
-        self._fields: dict[str, Element] = {}  # of the values that are missing
+        self._fields: dict[str, Element] = {}  # fields of the missing values
         self._values: Element | None = None
-        self._refreshing = asyncio.Lock()  # an older reading is never shown after a newer one
+        self._refreshing = asyncio.Lock()  # an older read is never shown after a newer one
         self._card = box("section", "card stack")
         self._card.props["aria-label"] = "Values that are missing"
 
     async def refresh(self) -> None:
-        """Show the variables that are missing now. A field that stays keeps its input."""
+        """Show the currently missing variables. Remaining fields keep their input."""
         async with self._refreshing:
             self._show(await self._read())
 
@@ -90,7 +90,7 @@ class VariablesForm:
         await self._visit.permits.request(self._visit.caller, self._thread_id, self._request_id)
         try:
             await self._visit.runtime.requests.answer(self._thread_id, self._request_id, entered)
-        except (VariablesRequired, NotFound):  # the given values are stored, or the request has ended
+        except (VariablesRequired, NotFound):  # the values are stored, or the request has ended
             await self.refresh()
             raise
         await self.refresh()
@@ -105,11 +105,11 @@ _SEND: Final = """(event) => {
     [field.sentText, field.sentAt] = [field.value, now];
     emit(field.value);
 }"""
-"""A constant script. A second Enter, pressed before the field was emptied, is ignored."""
+"""A constant script. A second Enter before the field was cleared is ignored."""
 
 
 def message_field(placeholder: str, send: Callable[[str], Awaitable[object]]) -> ui.textarea:
-    """Return the field. `send` gets the text from the browser, which the server's own copy may lag behind."""
+    """Return the field. `send` gets the text from the browser, because the server's copy can be older."""
 
     async def typed(event: GenericEventArguments) -> None:
         if isinstance(event.args, str):
@@ -127,7 +127,7 @@ Submit = Callable[[JSONObject], Awaitable[object]]
 
 @contextmanager
 def opened(visit: Visit, title: str) -> Generator[ui.dialog]:
-    """Yield a dialog that is removed once it is closed, or another view is shown. Its opener can be removed earlier."""
+    """Yield a dialog, removed when it is closed or another view is shown. Its opener can be removed earlier."""
     with ui.context.client.content:
         dialog = ui.dialog()
 
@@ -147,7 +147,7 @@ def cancel(dialog: ui.dialog, label: str = "Cancel") -> None:
     """Render a button that closes the dialog."""
 
     def close() -> None:
-        dialog.close()  # which gives the dialog itself, and that could be waited for
+        dialog.close()  # `close` returns the dialog, which would be awaited
 
     action(label, close)
 

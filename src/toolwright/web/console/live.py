@@ -15,11 +15,11 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.options import NO_TELEMETRY
 from toolwright.web.streams import EventFilter
 
-RECONNECT = 10.0  # seconds for which a page waits for its browser to come back
+RECONNECT = 10.0  # seconds for which a page waits for its browser to reconnect
 
 
 class Engine:
-    """An application created once, by `make`, which runs as long as it has users."""
+    """An application created once with `make`, which runs as long as it has users."""
 
     def __init__(self, make: Callable[[], FastAPI]) -> None:
         self._make = make
@@ -29,7 +29,7 @@ class Engine:
         self._starting = asyncio.Lock()
 
     async def start(self, user: object) -> ASGIApp:
-        """Return the running application, for that console."""
+        """Start the application for a console if necessary, and return it."""
         async with self._starting:
             if self._host is None:
                 self._host = self._make()
@@ -39,7 +39,7 @@ class Engine:
             return self._host
 
     async def stop(self, user: object) -> None:
-        """Release the application for that console."""
+        """Release the application for a console."""
         async with self._starting:
             self._users.discard(user)
             if not self._users:
@@ -62,12 +62,12 @@ def _host() -> FastAPI:
 
 
 ENGINE = Engine(_host)
-"""The engine of this process. There is one, because NiceGUI has one application per process."""
+"""The engine of this process. There is only one, because NiceGUI has one application per process."""
 
 
-PAUSE = 0.05  # seconds in which events are gathered before they are drawn
-MOST = 200  # events that can wait to be drawn: beyond that everything is re-read, which is less work than drawing
-AGAIN = 1.0  # seconds before the journal is asked again, when it cannot be read
+PAUSE = 0.05  # seconds for which events are collected before they are drawn
+MOST = 200  # events queued for drawing; beyond that everything is re-read, which is less work
+AGAIN = 1.0  # seconds before reading the journal is retried
 
 
 async def follow(
@@ -78,11 +78,11 @@ async def follow(
     draw: Callable[[Sequence[Event]], Awaitable[object]],
     lost: Callable[[bool], object] = lambda _: None,
 ) -> None:
-    """Subscribe, then call `read` once and `draw` with each batch of events, without end.
+    """Subscribe, then call `read` once and `draw` with each batch of events, until cancelled.
 
-    Events that the caller may not see are left out. After an outage, and after too many events for a reader, `read` is
-    called again. `lost` is called when the connection to the journal is lost, and when it is back.
-    After the session has ended nothing more is drawn, whether the browser goes to the sign-in or not.
+    Events that the caller may not see are left out. `read` is called again after an outage and after too many queued
+    events. `lost` is called when the connection to the journal is lost and when it is restored. After the session has
+    ended nothing more is drawn, even if the browser does not leave the page.
     """
     eyes = EventFilter(visit.site.serving, visit.caller, topic)
 
@@ -96,7 +96,7 @@ async def follow(
                 await read()
                 lost(False)
                 await _draw_all(subscription, eyes, draw_to_session)
-        except Reset:  # more events than the subscription holds: read everything again
+        except Reset:  # more events than the subscription can queue: re-read everything
             continue
         except Unauthorized:
             visit.sign_in()
@@ -109,7 +109,7 @@ async def follow(
 async def poll(
     read: Callable[[], Awaitable[object]], every: float, lost: Callable[[bool], object] = lambda _: None
 ) -> None:
-    """Call `read` every so many seconds, without end, for changes without events. `lost` is called as by `follow`."""
+    """Call `read` periodically, until cancelled, for changes without events. `lost` is called as by `follow`."""
     while True:
         await asyncio.sleep(every)
         try:
@@ -123,7 +123,7 @@ async def poll(
 async def _draw_all(
     subscription: Subscription, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
 ) -> None:
-    """Render batches until the reader raises, or the backlog is too large and is discarded."""
+    """Render batches until the reader raises, or the backlog is too large and discarded."""
     waiting: list[Event] = []
     some = asyncio.Event()
 

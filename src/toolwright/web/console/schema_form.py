@@ -1,4 +1,4 @@
-"""Forms made of JSON Schemas, and their fields."""
+"""Forms generated from JSON Schemas, and their fields."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -27,18 +27,18 @@ Kind: TypeAlias = Literal[
     "json", "kept", "group",
 ]  # fmt: skip
 Entry: TypeAlias = str | bool | int | Sequence[int] | None
-"""Input of a field: text, whether it is ticked, or the numbers of the selected options."""
-DEEPEST: Final = 3  # objects within each other that have fields of their own
-MOST_FIELDS: Final = 100  # of one form: what is beyond is entered as JSON
+"""Input of a field: text, checkbox state, or the numbers of the selected options."""
+DEEPEST: Final = 3  # nesting levels of objects with their own fields
+MOST_FIELDS: Final = 100  # fields per form; the rest is entered as JSON
 MOST_OPTIONS: Final = 1_000
 LONGEST: Final = 20_000  # characters of a value that can be edited
-_SHORT: Final = 200  # characters of a text that has but one line
-_HOPS: Final = 5  # references that lead to one another
+_SHORT: Final = 200  # characters of a single-line text
+_HOPS: Final = 5  # length of a chain of references
 _PLAIN: Final = frozenset({"text", "long", "secret", "date", "datetime"})
 
 
 class Absence(Enum):
-    """Nothing is given, which is not null."""
+    """Marker for a missing value, which is different from null."""
 
     ABSENT = "absent"
 
@@ -48,7 +48,7 @@ ABSENT: Final = Absence.ABSENT
 
 @value
 class Field:
-    """One field; that of an object is a `group` of others. `initial` is its initial value."""
+    """One field. The field of an object is a `group` of others. `initial` is its initial value."""
 
     path: Path
     kind: Kind
@@ -62,7 +62,7 @@ class Field:
 
 
 def fields_of(schema: JSONObject, values: JSON | Absence = ABSENT) -> Field:
-    """Return the form of an object schema, with the given values, or otherwise the schema's defaults."""
+    """Return the fields of an object schema, with the given values, or the schema's defaults for missing values."""
     return _Reading(schema).field((), schema, "JSON", values, required=True)
 
 
@@ -171,7 +171,7 @@ def _number(text: str, read: type[int] | object, error: str) -> JSON:
 
 
 def _place(options: Sequence[JSON], chosen: JSON | Absence) -> int | None:
-    """Return the number of an option; true is not 1."""
+    """Return the number of an option. `true` does not equal 1."""
     places = (at for at, each in enumerate(options) if each == chosen and type(each) is type(chosen))
     return next(places, None)
 
@@ -217,9 +217,8 @@ class _Reading:
         )
 
     def _within(self, path: Path, schema: JSONObject, values: JSON | Absence) -> Sequence[Field]:
-        properties = cast(
-            "JSONObject", schema.get("properties", {})
-        )  # of an object that `_kind` took for a group
+        # `_kind` has classified the object as a group
+        properties = cast("JSONObject", schema.get("properties", {}))
         needed = schema.get("required")
         needed = needed if isinstance(needed, list) else []
         held = values if isinstance(values, dict) else {}
@@ -272,7 +271,7 @@ class _Reading:
         return isinstance(properties, dict) and fits and len(properties) + held <= self._remaining
 
     def _plain(self, schema: JSON) -> tuple[JSONObject, bool]:
-        """Return the schema without references, and without null, and whether it takes null."""
+        """Return the schema without references and null, and whether it allows null."""
         nullable = False
         current: JSONObject = schema if isinstance(schema, dict) else {}
         for _ in range(_HOPS):
@@ -377,13 +376,13 @@ def too_long_note(field: Field) -> str:
 
 
 _LONGEST_LABEL: Final = 200  # characters of an option
-_MANY: Final = 12  # options, among which one searches
-_Input: TypeAlias = ValueElement[Any]  # each kind of NiceGUI's elements has values of its own type
+_MANY: Final = 12  # number of options from which they can be searched
+_Input: TypeAlias = ValueElement[Any]  # value types differ between NiceGUI elements
 _DATES: Final = {"date": "date", "datetime": "datetime-local", "secret": "password"}
 
 
 class SchemaForm:
-    """A form, drawn where it is created."""
+    """A form on the page. It is drawn where the object is created."""
 
     def __init__(self, schema: JSONObject, values: JSON | Absence = ABSENT, *, name: str = "form") -> None:
         self._root = fields_of(schema, values)
@@ -407,7 +406,7 @@ class SchemaForm:
         return entered
 
     def show(self, errors: Sequence[FieldError]) -> None:
-        """Show these errors at their fields, and remove others."""
+        """Show these errors at their fields and remove other errors."""
         texts: dict[Path, list[str]] = {}
         others: list[str] = []
         for error in errors:
@@ -426,7 +425,7 @@ class SchemaForm:
         return {path: drawn.element.value for path, drawn in self._drawn.items()}
 
     def _place(self, path: Path) -> Path | None:
-        """Return the field in which that place is."""
+        """Return the field that contains the path."""
         places = (path[:length] for length in range(len(path), -1, -1))
         return next((place for place in places if place in self._drawn), None)
 
@@ -465,7 +464,7 @@ def _drawn(field: Field) -> _Drawn:
             about = plain_text(field.about, "div", "quiet small")
             element.props["aria-describedby"] = about.html_id
         if isinstance(element, ValidationElement):
-            return _Drawn(element, lambda fault: _complain(element, fault))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # NiceGUI says not of what
+            return _Drawn(element, lambda fault: _complain(element, fault))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # untyped in NiceGUI
         error = plain_text("", "div", "fault small")
         error.props["role"] = "alert"
         return _Drawn(element, lambda said: _show_error(error, said))

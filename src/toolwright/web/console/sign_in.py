@@ -1,4 +1,4 @@
-"""Signing in: sessions in signed cookies, links that sign in once, and the visitor's credentials."""
+"""Sign-in: sessions in signed cookies, one-time sign-in links, and the visitor's credentials."""
 
 import json
 import secrets
@@ -26,10 +26,9 @@ from toolwright.web.console.widgets import badge, box, plain_text
 COOKIE = "toolwright_session"
 LIFE = timedelta(hours=12)
 LINK_LIFE = timedelta(minutes=10)
-ROOM = 2_800  # bytes of a session: with its signature and in base64 they are a cookie that browsers keep
-_TOKEN_CLAIMS = frozenset(
-    {"iss", "aud", "exp", "nbf", "iat", "jti"}
-)  # claims about the token, not about the person
+ROOM = 2_800  # bytes of a session: with signature and base64 it still fits into a cookie
+# claims about the token, not about the person
+_TOKEN_CLAIMS = frozenset({"iss", "aud", "exp", "nbf", "iat", "jti"})
 LONGEST_COOKIE = 4_096  # characters
 
 
@@ -44,21 +43,21 @@ class Session:
 
     @property
     def caller_key(self) -> str:
-        """The key of all sessions of this caller: the person's, or that of the named secret key."""
+        """Key shared by all sessions of this caller: the person, or the named secret key."""
         caller = self.caller
         return f"person:{caller.entity_id}" if caller.kind == "person" else f"service:{caller.name or ''}"
 
 
 OPEN = Session(id="open", caller=SERVICE)
-"""The session of everybody on this machine, where there are no keys."""
+"""The session of all local users if there are no keys."""
 
 
 class Sessions:
     """Sessions of one server.
 
-    A cookie holds its session, signed with a key made of the server's secret keys: it outlives a restart, and ends when
-    those keys change. Without secret keys it ends with the process. The journal keeps which were signed out, see
-    `ConsoleApp.sign_out`; this process knows its own without asking. `links` sign in once, within ten minutes.
+    A cookie contains its session, signed with a key derived from the server's secret keys: it survives a restart, and
+    ends when those keys change. Without secret keys it ends with the process. The journal stores signed-out sessions,
+    see `ConsoleApp.sign_out`; this process caches its own. `links` sign in once, within ten minutes.
     """
 
     def __init__(self, clock: Clock, secret_keys: Sequence[str]) -> None:
@@ -68,7 +67,7 @@ class Sessions:
         self._ended: dict[str, float] = {}
 
     def begin(self, caller: Caller) -> Session:
-        """Return a new session; a person's lasts no longer than their token."""
+        """Return a new session. A person's session lasts no longer than their token."""
         now = self._now()
         until = now + LIFE.total_seconds()
         until = min(until, caller.until or until)
@@ -111,19 +110,19 @@ class Sessions:
         return session if self.is_open(session) else None
 
     def is_open(self, session: Session) -> bool:
-        """Return whether the session is good still."""
+        """Return whether the session is still valid."""
         self._forget()
         if session.id in self._ended:
             return False
         return session.until is None or session.until > self._now()
 
     def end(self, session: Session) -> None:
-        """Sign out: the cookie is refused from now on."""
+        """Sign out. The cookie is rejected from now on."""
         if session.until is not None:
             self._ended[session.id] = session.until
 
     def _forget(self) -> None:
-        """Forget the sessions that have expired: they are refused without it."""
+        """Remove expired sessions from the signed-out ones. They are rejected anyway."""
         now = self._now()
         self._ended = {id_: until for id_, until in self._ended.items() if until > now}
 
@@ -157,12 +156,12 @@ _SEND: Final = """(event) => {
   for (const field of fields) if (field.type === "password") field.value = "";
   emit(entered);
 }"""
-"""A constant: it has the fields' values sent, and forgets the secrets. The server never keeps them for the page."""
+"""A constant script that sends the fields' values and clears the secrets. The server never stores them."""
 
 
 @value
 class Field:
-    """A field of such a form; one that is `secret` shows dots, one with `choices` takes no other."""
+    """A field of the form. A `secret` field shows dots. A field with `choices` accepts no other values."""
 
     name: str
     secret: bool = False
@@ -172,11 +171,11 @@ class Field:
 
 
 Send = Callable[[Mapping[str, str]], Awaitable[object]]
-"""Takes what was entered, by the fields' names; fields that were left empty are not in it."""
+"""Receives the entered values by field name. Empty fields are left out."""
 
 
 def entry_form(fields: Sequence[Field], label: str, send: Send) -> dict[str, Element]:
-    """Show the fields, and a button of that label which sends them; return the fields' elements by name."""
+    """Render the fields and a button that sends them. Returns the fields' elements by name."""
     with box("form", "stack") as form:
         form.props["autocomplete"] = "off"
         elements = {field.name: _field(n, field) for n, field in enumerate(fields)}
@@ -206,7 +205,7 @@ def _field(n: int, field: Field) -> Element:
         if field.hint:
             plain_text(brief(field.hint, LONGEST_HINT), "span", "quiet small")
         element = box("select" if field.choices else "input")
-        element.props["name"] = f"field{n}"  # whatever the field is called
+        element.props["name"] = f"field{n}"  # regardless of the field's name
         if field.choices:
             with element:
                 for choice in field.choices:
@@ -270,7 +269,7 @@ _PEOPLE = Template("""<form method="post" action="/console/sign-in?next=$then">
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """The entered values; empty for empty fields."""
+    """The entered values. Empty fields have empty texts."""
 
     secret_key: str = ""
     public_key: str = ""
@@ -278,7 +277,7 @@ class Form:
 
 
 async def form_of(request: Request) -> Form:
-    """Return the form that the page sends. Raises `InvalidRequest` if the body is not this form."""
+    """Parse the form sent by the page. Raises `InvalidRequest` if the body is not this form."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

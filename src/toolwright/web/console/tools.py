@@ -1,4 +1,4 @@
-"""Tools by name, their calls, and the form to try one."""
+"""Tools by name, their calls, and the form to try a tool."""
 
 import asyncio
 import re
@@ -37,19 +37,19 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, code, link, plain_text
 
 _PLAIN: Final = re.compile("[A-Za-z0-9_.-]+")
-LONGEST_DESCRIPTION: Final = 240  # characters of it in a list
+LONGEST_DESCRIPTION: Final = 240  # characters of a description in a list
 
 
 async def tools_of(visit: Visit, agent_id: str) -> Toolset:
-    """Return all tools of an agent: its own, its toolkits', and those of MCP servers, for which it waits."""
+    """Return all tools of an agent: its own, those of its toolkits, and those of MCP servers. Waits for the servers."""
     try:
         return (await visit.runtime.toolkit(agent_id)).tools
-    except TenvsRequired:  # it has threads that bring them, and none of its own
+    except TenvsRequired:  # its threads provide the values; it has none of its own
         return (await visit.runtime.agents.active(agent_id)).tools
 
 
 async def find_tool(visit: Visit, name: str, agent_id: str | None) -> Tool:
-    """Return the tool of that name, of the app or of an agent. Raises `NotFound`."""
+    """Return the named tool of the app or of an agent. Raises `NotFound`."""
     tools = _app_toolset(visit, name) if agent_id is None else await tools_of(visit, agent_id)
     if name not in tools:
         raise NotFound(f"There is no tool {brief(repr(name), 200)}.")
@@ -57,16 +57,16 @@ async def find_tool(visit: Visit, name: str, agent_id: str | None) -> Tool:
 
 
 def _app_toolset(visit: Visit, name: str) -> Toolset:
-    """Return the tools that external hosts can call if the tool is one of them, or otherwise the app's own."""
+    """Return the toolset for external hosts if it contains the tool, or the app's own toolset otherwise."""
     try:
         tools = visit.runtime.app_calls.tools
-    except DefinitionError:  # which a call of it would say
+    except DefinitionError:  # a call would report the error
         return visit.runtime.tools
     return tools if name in tools else visit.runtime.tools
 
 
 def path_of(name: str, agent_id: str | None = None) -> str:
-    """Return the path of a tool's page. A name that a path cannot contain is put into the query."""
+    """Return the path of a tool's page. A name that a path cannot contain is passed in the query."""
     place = "/tools" if agent_id is None else f"/tools/{quote(agent_id, safe='')}"
     return f"{place}/{name}" if _PLAIN.fullmatch(name) else f"{place}/-?name={quote(name, safe='')}"
 
@@ -97,7 +97,7 @@ def hints(tool: Tool) -> None:
 
 
 async def draw_outcome(call: Call, result: ToolResult | None) -> None:
-    """Render the result or error of a call, if it has one."""
+    """Render the result or error of a call, if any."""
     if result is None:
         plain_text("There is no result.", "p", "quiet")
         return
@@ -119,12 +119,12 @@ async def draw_outcome(call: Call, result: ToolResult | None) -> None:
             code(result.stack)
 
 
-POLL_INTERVAL: Final = 0.5  # seconds without news after which the row is read all the same
+POLL_INTERVAL: Final = 0.5  # seconds without an event after which the row is read
 
 
 @value
 class Progress:
-    """Status of a call: its row, once there is one, and its run."""
+    """Status of a call: its row, if it exists yet, and its run."""
 
     call: Call | None = None
     run: Run | None = None
@@ -136,7 +136,7 @@ class Progress:
 
     @property
     def request_id(self) -> str | None:
-        """The open request for variables of the call's run, or None."""
+        """Id of the open request for variables of the call's run, or None."""
         waiting = self.run.waiting if self.run is not None and self.run.status == "waiting" else None
         request_id = (waiting or {}).get("requestId")
         return request_id if isinstance(request_id, str) else None
@@ -145,7 +145,7 @@ class Progress:
 async def call_app_tool(
     runtime: Runtime, name: str, arguments: JSONObject, before: Call | None
 ) -> AsyncGenerator[Progress]:
-    """Call a tool of the app, as external hosts do, and yield the status of the call until it has ended."""
+    """Call a tool of the app like an external host, and yield the status of the call until it has ended."""
     app_calls = runtime.app_calls
     call = app_calls.new(before)
     with app_calls.watch(call) as watch:
@@ -166,7 +166,7 @@ async def call_app_tool(
 async def call_agent_tool(
     runtime: Runtime, agent_id: str, name: str, arguments: JSONObject
 ) -> AsyncGenerator[Progress]:
-    """Call a tool of an agent, in a run of its own, and yield the status of the call until it has ended."""
+    """Call a tool of an agent in a separate run, and yield the status of the call until it has ended."""
     toolkit = await runtime.toolkit(agent_id)
     calling = asyncio.create_task(toolkit.call(name, arguments), name="toolwright-console-call")
     try:
@@ -175,9 +175,9 @@ async def call_agent_tool(
             await asyncio.wait([calling], timeout=POLL_INTERVAL)
             done = calling.done()
             if done:
-                await calling  # raises what it raised
+                await calling  # raises the task's exception
             yield await _latest(runtime, toolkit.run_id)
-    finally:  # the call continues as a row without a waiter here
+    finally:  # the call continues without a waiter in this process
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
 
@@ -192,7 +192,7 @@ async def _latest(runtime: Runtime, run_id: str | None) -> Progress:
 
 
 async def _run(runtime: Runtime, run_id: str) -> Run | None:
-    """Return the run, None before there is one."""
+    """Return the run, or None if it does not exist yet."""
     try:
         return await runtime.runs.get(run_id)
     except NotFound:
@@ -216,7 +216,7 @@ class Parameter:
 
 
 def parameters_of(schema: JSONObject) -> Iterator[Parameter]:
-    """Yield the parameters of an input schema, in their order."""
+    """Yield the parameters of an input schema, in order."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict):
         return
@@ -295,11 +295,11 @@ KINDS: Final = {
     "waiting": "waiting",
     "pending": "waiting",
 }
-"""Colours of the states of a call; of others it is in progress."""
+"""Colors of the states of a call. All other states are in progress."""
 
 
 class ToolTester:
-    """Calls a tool of the app or of an agent with the entered arguments; shows one call at a time."""
+    """Calls a tool of the app or of an agent with the entered arguments. Shows one call at a time."""
 
     def __init__(self, visit: Visit, tool: Tool, agent_id: str | None) -> None:
         self._visit = visit
@@ -350,7 +350,7 @@ class ToolTester:
             async with aclosing(self._call_states(before)) as states:
                 async for progress in states:
                     if number != self._calls:
-                        return  # another one is shown
+                        return  # another call is shown
                     await self._show(progress)
         except ToolwrightError as error:
             self._place.clear()
@@ -397,10 +397,10 @@ class ToolTester:
                 await self._ask_for_values(call, result)
 
     async def _ask_for_values(self, call: Call, result: ToolResult | None) -> None:
-        """Ask for the missing variables of an external call, which does not wait for them, and make the call again."""
+        """Ask for the missing variables of an external call, which does not wait for them, and repeat the call."""
         data = (result.error_data if result is not None else None) or {}
         request_id, missing = data.get("requestId"), data.get("missing")
-        if isinstance(request_id, str):  # of a child that cannot begin yet
+        if isinstance(request_id, str):  # of a deferred child
             await variables_form(self._visit, call.thread_id, request_id)
         elif self._agent_id is None and isinstance(missing, list) and _is_missing_values(result):
             declared = {each.name: each for each in self._tool.variables}
@@ -422,7 +422,7 @@ class ToolTester:
 
     async def _cancel(self, call: Call) -> None:
         runtime = self._visit.runtime
-        if call.status in OPEN:  # the person asked is notified, and the run continues to its end
+        if call.status in OPEN:  # the person asked is notified, and the run continues until it ends
             await self._visit.act(runtime.calls.cancel(call.id), "Cancelled.")
         else:
             await self._visit.act(runtime.app_calls.cancel(call_of(call)), "Cancelled.")

@@ -1,4 +1,4 @@
-"""A visit: one open page of the console, its rights validated at each action, and presence in spaces."""
+"""Visit: one open page of the console, with access checked at each action, and presence in spaces."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from toolwright.web.console.sign_in import LIFE, Session, Sessions
 from toolwright.web.serving import Serving
 
 KEY = "presence "
-MOST_SHOWN = 100  # people of a space that other processes are shown
+MOST_SHOWN = 100  # people per space shared with other processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _Place:
 class Presence:
     """People present in spaces.
 
-    It is not stored: people who leave are removed, and those of a dead process seconds later.
+    Presence is not stored. People who leave are removed immediately, and people of a dead process after seconds.
     """
 
     def __init__(self, bus: Callable[[], Bus]) -> None:
@@ -45,13 +45,13 @@ class Presence:
         self._typing: dict[object, bool] = {}
 
     def close(self) -> None:
-        """Stop following other processes."""
+        """Unsubscribe from the presence of other processes."""
         if self._bus is not None:
             self._bus.on_shared.remove(self._changed_elsewhere)
             self._bus = None
 
     def come(self, visitor: object, space_id: str, entity_id: str, changed: Callable[[], None]) -> None:
-        """Register a page that shows the space; `changed` is called when others arrive, leave or type there."""
+        """Register a page that shows the space. `changed` is called when others arrive, leave or type there."""
         self.leave(visitor)
         bus = self._open_bus()
         if bus is not self._bus:
@@ -76,16 +76,16 @@ class Presence:
             self._changed(place.space_id, visitor)
 
     def present(self, space_id: str) -> set[str]:
-        """Return the entities that are there."""
+        """Return the entities present in the space."""
         return self._local_people(space_id).keys() | {entity_id for entity_id, _ in self._elsewhere(space_id)}
 
     def typing(self, space_id: str) -> set[str]:
-        """Return the entities that are typing."""
+        """Return the entities typing in the space."""
         active = {entity_id for entity_id, types in self._local_people(space_id).items() if types}
         return active | {entity_id for entity_id, types in self._elsewhere(space_id) if types}
 
     def _local_people(self, space_id: str) -> dict[str, JSON]:
-        """Return the people whose pages are in this process, and whether they type at one of them."""
+        """Return the people with pages in this process, and whether they are typing on one of them."""
         people = dict[str, JSON]()
         for visitor, place in self._places.items():
             if place.space_id == space_id:
@@ -117,14 +117,14 @@ class Presence:
 log = logging.getLogger("toolwright.web")
 
 SCOPE: Final = "toolwright.console"
-"""The key in a request's scope that holds the console and the session for its page."""
+"""Key in a request's scope with the console and the session for its page."""
 POLL_INTERVAL: Final = 15.0  # seconds between two checks of the visitor's access
 OVER: Final = "Your session has expired. Sign in again."
 
 
 @dataclass(slots=True, kw_only=True)
 class ConsoleApp:
-    """The console of one gateway: what its open pages share."""
+    """The console of one gateway: state shared by its open pages."""
 
     serving: Serving
     sessions: Sessions
@@ -135,7 +135,7 @@ class ConsoleApp:
     visits: "set[Visit]" = field(default_factory=lambda: set[Visit]())
 
     async def knows(self, session: Session) -> bool:
-        """Return whether the session is not signed out, and its person still exists under the token's name."""
+        """Return whether the session is not signed out and its person still exists under the token's name."""
         caller = session.caller
         try:
             if session.until is not None and await self._was_signed_out(session):
@@ -144,11 +144,11 @@ class ConsoleApp:
                 return True
             entity = await self.serving.runtime.entities.get_human(caller.entity_id)
         except StoreError:
-            return True  # which says nothing of them
+            return True  # which has no information about them
         return entity is not None and entity.external_id == caller.external_id
 
     async def renewed(self, session: Session) -> Session:
-        """Return a new session that no earlier sign-out of its caller ends, also if the clock was ahead then."""
+        """Return a new session unaffected by earlier sign-outs of its caller, even if the clock was ahead then."""
         ended = await self.serving.runtime.clients.signed_out(session.id, session.caller_key)
         everywhere = ended.get(session.caller_key)
         if everywhere is None or everywhere.timestamp() < session.begun:
@@ -161,7 +161,7 @@ class ConsoleApp:
         return session.id in ended or (everywhere is not None and everywhere.timestamp() >= session.begun)
 
     async def sign_out(self, session: Session, *, everywhere: bool = False) -> None:
-        """End the session, or all of its caller, in every process and over restarts."""
+        """End the session, or all sessions of its caller, in every process and permanently."""
         if session.until is None:
             return
         self.sessions.end(session)
@@ -180,7 +180,7 @@ class ConsoleApp:
 
 
 class Visit:
-    """A visitor at an open page. Their actions go through `act`, background work through `run`."""
+    """A visitor on an open page. Actions are executed with `act`, background work with `run`."""
 
     def __init__(self, site: ConsoleApp, session: Session, client: Client) -> None:
         self.site = site
@@ -189,12 +189,12 @@ class Visit:
         self._view = View(client)
         self._page = View(client)
         self._return: Callable[[], None] | None = None
-        self.query: dict[str, str] = {}  # of the path that is shown
+        self.query: dict[str, str] = {}  # the view of the current path
         site.visits.add(self)
 
     @property
     def caller(self) -> Caller:
-        """The caller of the session. Raises `Unauthorized` once it has ended."""
+        """The caller of the session. Raises `Unauthorized` if the session has ended."""
         if not self.site.sessions.is_open(self.session):
             raise Unauthorized(OVER)
         return self.session.caller
@@ -211,27 +211,27 @@ class Visit:
 
     @property
     def permits(self) -> Permits:
-        """Access checks of the runtime. Use them before reading or changing anything for the caller."""
+        """Permission checks of the runtime. Use them before reading or changing anything for the caller."""
         return self.site.serving.permits
 
     @property
     def view(self) -> "View":
-        """The view that is shown now."""
+        """The current view."""
         return self._view
 
     def begin_view(self) -> "View":
-        """Start another view and end the tasks of the last one."""
+        """Start another view and end the tasks of the previous one."""
         self._view.close()
         self._view = View(self._client)
         return self._view
 
     @property
     def speaker_id(self) -> str | None:
-        """The id of the current speaker, or None: a person themselves, or the entity that a service has chosen."""
+        """Id of the current speaker, or None. It is the person, or the entity that a service has chosen."""
         return self.session.caller.entity_id or self.site.speakers.get(self.session.id)
 
     def speak_for(self, entity_id: str | None) -> None:
-        """Set the entity that a service writes for."""
+        """Set the entity for which a service writes."""
         if self.is_service and entity_id is not None:
             self.site.speakers[self.session.id] = entity_id
         else:
@@ -270,7 +270,7 @@ class Visit:
         self._client.open(f"/sign-in?next={quote(f'/console{path}', safe='')}")
 
     def come(self, space_id: str, entity_id: str, changed: Callable[[], None]) -> None:
-        """Register the view of a space for that entity; `changed` is called when others arrive, leave or type there."""
+        """Register the view of a space for the entity. `changed` is called when others arrive, leave or type there."""
         presence = self.site.presence
 
         def come() -> None:
@@ -298,11 +298,11 @@ class Visit:
         self.site.presence.type(self, is_typing=is_typing)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it as long as the page is open, whatever view it shows."""
+        """Run background work as long as the page is open, in any view."""
         self._page.run(work)
 
     def keep(self) -> None:
-        """Watch the session from now on: a visitor without access is sent to the sign-in."""
+        """Start watching the session. A visitor who loses access is redirected to the sign-in."""
         self._page.run(self._stay())
 
     async def _stay(self) -> None:
@@ -315,7 +315,7 @@ class Visit:
                 return
 
     def fail(self, error: Exception) -> None:
-        """Report an unexpected error of a pressed button, or one that `act` would report."""
+        """Report an error of a button handler, either unexpected or of the kind that `act` reports."""
         match error:
             case Unauthorized():
                 self.sign_in()
@@ -325,7 +325,8 @@ class Visit:
                 self._complain("Something went wrong. The action failed or is incomplete.")
 
     def _complain(self, message: str) -> None:
-        with self._client:  # what was pressed may be gone by now, and with it its place on the page
+        # the pressed element, which determines the place on the page, can have been removed
+        with self._client:
             complain(message)
 
     def end(self) -> None:
@@ -342,7 +343,7 @@ class Visit:
 
 
 class View:
-    """View of one path, and the tasks that update it. They end when another view is shown."""
+    """View of one path, with the tasks that update it. They end when another view is shown."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -351,7 +352,7 @@ class View:
         self.closed = False
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work as long as the view is shown. Its errors are logged, and shown on the page."""
+        """Run work as long as the view is shown. Its errors are logged and shown on the page."""
         if self.closed:
             work.close()
             return
@@ -373,7 +374,7 @@ class View:
         self._at_end.clear()
 
     async def _told(self, work: Coroutine[Any, Any, None]) -> None:
-        with self._client:  # a task of its own has no place on a page yet
+        with self._client:  # a new task has no place on the page
             try:
                 await work
             except ToolwrightError as error:
@@ -384,5 +385,5 @@ class View:
 
 
 def complain(message: str) -> None:
-    """Show what went wrong, until it is dismissed."""
+    """Show an error message until it is dismissed."""
     ui.notify(brief(message, 600), type="negative", timeout=10_000, close_button="Dismiss", multi_line=True)

@@ -15,11 +15,11 @@ from toolwright.core.text import brief
 from toolwright.web.console.components.elements import Prose
 
 FILES: Final = "/console/files"
-LONGEST_SHOWN: Final = 20_000  # characters of one text that a page shows
+LONGEST_SHOWN: Final = 20_000  # maximum characters of one text on a page
 
 
 def box(tag: str = "div", classes: str = "") -> Element:
-    """Return an element of that tag."""
+    """Return an element with the given tag."""
     return ui.element(tag).classes(classes)
 
 
@@ -29,18 +29,18 @@ def plain_text(content: str, tag: str = "span", classes: str = "") -> TextElemen
 
 
 def heading(title: str) -> TextElement:
-    """Return the heading of a view, which is also the title of the browser's window."""
+    """Render the heading of a view, which is also the title of the browser window."""
     ui.page_title(f"{brief(title, 80)} · Toolwright")
     return plain_text(title, "h1")
 
 
 def prose(content: str) -> None:
-    """Render a message: its line breaks, code between fences, and links to the web."""
+    """Render a message with its line breaks, fenced code and web links."""
     Prose(brief(content, LONGEST_SHOWN))
 
 
 def code(content: str) -> None:
-    """Render a scrolling text of fixed width."""
+    """Render a scrollable fixed-width text."""
     block = box("pre", "code")
     block.props["tabindex"] = "0"  # so that the keyboard can scroll it
     with block:
@@ -53,17 +53,17 @@ def json_text(value: JSON) -> str:
 
 
 def link(content: str, path: str, classes: str = "") -> TextElement:
-    """Return a link to a path of the console, such as `/runs/run_1`, which is shown without loading the page again."""
+    """Return a link to a path of the console, such as `/runs/run_1`, which is shown without reloading the page."""
     return ui.link(brief(content, 300), path).classes(classes)
 
 
 def badge(content: str, kind: str = "") -> TextElement:
-    """Render a status in a few words; `kind` is a color class: good, bad, busy, waiting."""
+    """Render a status in a few words. `kind` is a color class: good, bad, busy, waiting."""
     return plain_text(content, "span", f"badge {kind}")
 
 
 def when(instant: datetime, classes: str = "quiet") -> TextElement:
-    """Render a timestamp, which the browser shows in its own time zone, and as an age while it is recent."""
+    """Render a timestamp. The browser shows it in its own time zone, and as an age while it is recent."""
     element = plain_text(f"{instant:%Y-%m-%d %H:%M} UTC", "time", classes)
     element.props["datetime"] = instant.isoformat()
     return element
@@ -84,7 +84,7 @@ def action(
     icon: str | None = None,
     kind: str = "",
 ) -> Element:
-    """Return a button; `kind` is a class: primary, danger, plain. It cannot be pressed again until it is done."""
+    """Return a button. `kind` is a class: primary, danger, plain. It is disabled while its action is running."""
     button = ui.button(label, icon=icon, color=None).props("no-caps unelevated").classes(f"action {kind}")
 
     async def press() -> None:
@@ -113,8 +113,8 @@ def icon_action(icon: str, label: str, handler: Callable[[], object]) -> Element
 
 
 def file_url(thread_id: str, path: str, call_id: str | None = None) -> str:
-    """Return the URL of a thread's file. Access depends on the session, or on the call that shows it."""
-    within = quote(quote(thread_id, safe=""), safe="")  # a slash in it is not to part the path
+    """Return the URL of a thread's file. Access depends on the session or on the call that shows the file."""
+    within = quote(quote(thread_id, safe=""), safe="")  # a slash must not separate path segments
     query = "" if call_id is None else f"?{urlencode({'call': call_id})}"
     return f"{FILES}/{within}/{quote(path.lstrip('/'))}{query}"
 

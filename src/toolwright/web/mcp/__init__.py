@@ -1,1 +1,1 @@
-"""The app's tools as an MCP server: over streamable HTTP at the gateway, and on stdio."""
+"""MCP server with the app's tools: over streamable HTTP at the gateway, and on stdio."""

@@ -1,4 +1,4 @@
-"""`tools/call`: a call is made, followed, and answered by its result, by a task, or by what it asks the user."""
+"""`tools/call`: creates a call, follows it, and answers with its result, a task, or a question to the user."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from toolwright.web.mcp.tasks import (
 )
 from toolwright.web.mcp.tools import Context, McpParts, is_modern, knows_tasks, unknown
 
-POLL_INTERVAL = 2.0  # seconds without an event after which the row is read anyway
+POLL_INTERVAL = 2.0  # seconds without an event after which the row is read
 REMOTE_POLL_INTERVAL = 0.25  # the same while another process executes the runs, whose events can be lost
 SETTLE = 0.25  # seconds to wait for the last event of a call after its row is final
 
@@ -43,15 +43,15 @@ Answer = CallToolResult | InputRequiredResult | dict[str, Any]
 
 
 class ToolCalls:
-    """Makes the calls of hosts."""
+    """Executes the calls of hosts."""
 
     def __init__(self, parts: McpParts) -> None:
         self._parts = parts
 
     async def call(self, context: Context, params: CallToolRequestParams) -> Answer:
-        """Make the call, or continue the one that asked its user.
+        """Make the call, or continue a call that asked its user.
 
-        It is cancelled by the host's cancellation or disconnection.
+        The call is cancelled if the host cancels it or disconnects.
         """
         tool = await self._require_tool(context, params)
         if params.request_state is not None and is_modern(context):
@@ -64,12 +64,12 @@ class ToolCalls:
                 await asyncio.shield(making)  # see `_make`
                 return await self._followed(context, tool, call, watch, params.input_responses)
             except asyncio.CancelledError:
-                # In a background task, since this one is cancelled and must not wait.
+                # In a background task, because this one is cancelled and must not wait.
                 self._parts.begin(_cancel(app_calls, call, making))
                 raise
 
     async def begin(self, context: Context, params: CallToolRequestParams) -> dict[str, Any]:
-        """Create the call for a host of 2025-11-25 that requests a task, which exists once the row does."""
+        """Create the call for a host of 2025-11-25 that requests a task. The task exists as soon as the row does."""
         await self._require_tool(context, params)
         app_calls = self._parts.runtime.app_calls
         call = app_calls.new()
@@ -81,14 +81,14 @@ class ToolCalls:
         return {"task": legacy_task(row, "working", None)}
 
     async def _require_tool(self, context: Context, params: CallToolRequestParams) -> Tool:
-        """Return the tool, or raise the protocol's error for one that is not there for this caller."""
+        """Return the tool. Raises the protocol's error if it does not exist for this caller."""
         tool = self._parts.pages.require(params.name)
         if not await self._parts.allows(context, tool, (params.arguments or {}).get("_delegate")):
             raise unknown(params.name)
         return tool
 
     def _make(self, context: Context, call: AppCall, params: CallToolRequestParams) -> "asyncio.Task[None]":
-        """Create the call in a task that outlives the request: a half-created call could not be cancelled."""
+        """Create the call in a task that outlives the request, because a half-created call could not be cancelled."""
         caller = self._parts.caller(context)
         arguments = {} if params.arguments is None else params.arguments
         making = self._parts.runtime.app_calls.make(call, params.name, arguments, caller.entity_id)
@@ -97,7 +97,7 @@ class ToolCalls:
     async def _resume(
         self, context: Context, tool: Tool, params: CallToolRequestParams, call_id: str
     ) -> Answer:
-        """Resume the caller's call that the state names, also one of another process."""
+        """Resume the caller's call named by the state, also if it was made in another process."""
         runtime, caller = self._parts.runtime, self._parts.caller(context)
         try:
             row = await runtime.app_calls.find(call_id, caller.users)
@@ -174,7 +174,7 @@ class _CallFollower:
         return self._clock.time() - self._began
 
     async def _now(self, row: Call, *, must_check: bool) -> Answer | None:
-        """Return the answer that the row's status allows, or None while there is none."""
+        """Return the answer for the row's current status, or None if there is none yet."""
         if is_over(row.status):
             return await self._result(row)
         if must_check and row.status != "created":
@@ -202,7 +202,7 @@ class _CallFollower:
         return await call_result(self._runtime.files, row.thread_id, result, self._tool)
 
     async def _questions(self, questions: Sequence[Question]) -> Answer | None:
-        """Ask the host's user, within the session or in an answer with which the host returns."""
+        """Ask the host's user, within the session or by an answer after which the host repeats the request."""
         if not is_modern(self._context):
             for each in questions:
                 if each.call.id not in self._question_tasks:
@@ -235,6 +235,6 @@ class _CallFollower:
 
 async def _cancel(app_calls: AppCalls, call: AppCall, making: "asyncio.Task[None]") -> None:
     """Cancel a call after it was created."""
-    with suppress(ToolwrightError):  # there is no one left to answer, and the call may have ended by itself
+    with suppress(ToolwrightError):  # the host no longer waits, and the call might have ended by itself
         await making
         await app_calls.cancel(call)

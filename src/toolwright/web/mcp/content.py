@@ -1,4 +1,4 @@
-"""Content for MCP hosts other than tools: prompts, resources, and their contents."""
+"""Content for MCP hosts: results of calls, prompts and resources."""
 
 import asyncio
 import re
@@ -55,7 +55,7 @@ from toolwright.wire.text import clean_json
 
 _MOST_ERROR = 1_000  # characters
 ALONG = 256 * 1024
-"""Bytes of files that one result carries along: hosts take messages of 1 MiB, with the text twice, and base64."""
+"""Bytes of files embedded in one result. Hosts accept messages of 1 MiB, including the text twice and base64."""
 
 
 async def call_result(
@@ -63,7 +63,7 @@ async def call_result(
 ) -> CallToolResult:
     """Return the result of a call in a thread, with its files. `tool` None means that the tool no longer exists.
 
-    A truncated result is an error if the tool promises an object: it does not fit the schema.
+    A truncated result is an error if the tool promises an object, because it does not match the schema.
     """
     blocks: list[ContentBlock] = []
     succeeded = result.status == "success"
@@ -90,18 +90,18 @@ async def call_result(
 
 
 def _error_meta(result: ToolResult) -> dict[str, Any] | None:
-    """Return the code and the data of an error, for hosts that want more than its text."""
+    """Return the code and the data of an error, for hosts that need more than its message."""
     meta = {key: each for key, each in error_object(result).items() if key != "error"}
     return {ERROR: clean_json(meta)} if meta else None
 
 
 def error_result(text: str) -> CallToolResult:
-    """Return an error of a call that has no result of its own."""
+    """Return the error result of a call without a result of its own."""
     return CallToolResult(content=[TextContent(text=text)], is_error=True)
 
 
 def _is_nothing(result: ToolResult) -> bool:
-    """Return whether the files are all that was handed over: an image alone leaves no text."""
+    """Return whether the result consists only of files, so that there is no text."""
     return result.status == "success" and bool(result.attachments) and result.result in (None, "", [])
 
 
@@ -112,7 +112,7 @@ async def _files(
     remaining = ALONG
     for each in attachments:
         if not isinstance(each, AttachmentRef):
-            continue  # recorded results have references only
+            continue  # recorded results contain only references
         if each.size > remaining:
             blocks.append(_linked(thread_id, each))
             continue
@@ -127,7 +127,7 @@ async def _files(
 
 
 def _block(thread_id: str, ref: AttachmentRef, content: bytes) -> ContentBlock:
-    """Return a file as the content that its type has."""
+    """Return a file as a content block for its type."""
     kind = ref.mime_type.partition(";")[0].strip().lower()
     meta = {FILE_NAME: ref.name}
     if kind.startswith("image/"):
@@ -138,7 +138,7 @@ def _block(thread_id: str, ref: AttachmentRef, content: bytes) -> ContentBlock:
 
 
 def _linked(thread_id: str, ref: AttachmentRef) -> ContentBlock:
-    """Return a file that is not sent along: it can be read by itself, unless it is too large even so."""
+    """Return a link to a file that is not embedded. It can be read separately unless it is too large."""
     if ref.size > MOST_BYTES:
         return TextContent(text=_file_note(ref, "is too large to send"))
     return ResourceLink(
@@ -151,18 +151,18 @@ def _file_note(ref: AttachmentRef, why: str) -> str:
 
 
 class Prompts:
-    """The methods of prompts. A prompt is its text and its arguments, as two messages of the user."""
+    """The methods of prompts. A prompt is rendered as two user messages: its text and its arguments."""
 
     def __init__(self, parts: McpParts) -> None:
         self._parts = parts
 
     async def list(self, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
-        """`prompts/list`: the prompts that the caller has permission to use."""
+        """Handle `prompts/list`: return the prompts that the caller has permission to use."""
         listed = [_prompt_definition(each) for each in self._offered(context)]
         return ListPromptsResult(prompts=listed, ttl_ms=0, cache_scope="private")
 
     async def get(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
-        """`prompts/get`. Raises the protocol's error for an unknown prompt and for invalid arguments."""
+        """Handle `prompts/get`. Raises the protocol's error for an unknown prompt and for invalid arguments."""
         prompt = next((each for each in self._offered(context) if each.name == params.name), None)
         if prompt is None:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}")
@@ -181,7 +181,7 @@ class Prompts:
 
 
 def _schema(prompt: Prompt) -> tuple[Mapping[str, JSON], frozenset[str]]:
-    """Return the schemas of the arguments, and the names of the required ones; a message is never required."""
+    """Return the schemas of the arguments and the names of the required ones. A message is never required."""
     schema = prompt.parameters()
     required = () if prompt.required_schema is None else cast("Iterable[str]", schema.get("required", ()))
     return cast("Mapping[str, JSON]", schema.get("properties", {})), frozenset(required)
@@ -202,7 +202,7 @@ def _description(schema: JSON) -> str | None:
 
 
 def _validated(prompt: Prompt, arguments: Mapping[str, str]) -> JSONObject:
-    """Return the validated arguments. A host sends texts: one that its schema refuses is read as JSON."""
+    """Return the validated arguments. Hosts send texts; a text that its schema rejects is parsed as JSON."""
     schemas, _ = _schema(prompt)
     read: JSONObject = {name: _read(schemas.get(name), text) for name, text in arguments.items()}
     parameters = prompt.parameters()
@@ -234,23 +234,23 @@ def _takes_no_text(schema: JSONObject) -> bool:
 
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Bytes of a file that can be read."""
+"""Maximum bytes of a file that can be read."""
 TEMPLATE = f"{OWN_FILES}{{threadId}}/files/{{+path}}"
 NOT_FOUND = -32002
-"""The code of 2025-11-25 for a resource that there is not."""
+"""The error code of 2025-11-25 for an unknown resource."""
 
 _URI = re.compile(rf"{OWN_FILES}([^/]{{1,200}})/files(/.{{1,4000}})")
 _TEXTS = ("text/", "application/json", "application/xml", "application/yaml", "application/javascript")
 
 
 class Resources:
-    """The methods of resources. Fixed ones are listed; a host knows the URIs of files from the results of its calls."""
+    """The methods of resources. Fixed resources are listed. URIs of files are sent in the results of calls."""
 
     def __init__(self, parts: McpParts) -> None:
         self._parts = parts
 
     async def list(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        """`resources/list`."""
+        """Handle `resources/list`."""
         listed = [
             Resource(name=each.name, uri=each.uri, description=each.description, mime_type=each.mime_type)
             for each in self._parts.permissions.resources
@@ -261,14 +261,14 @@ class Resources:
     async def templates(
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        """`resources/templates/list`."""
+        """Handle `resources/templates/list`."""
         template = ResourceTemplate(
             name="file", description="A file returned by a call.", uri_template=TEMPLATE
         )
         return ListResourceTemplatesResult(resource_templates=[template], ttl_ms=0, cache_scope="private")
 
     async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        """`resources/read`."""
+        """Handle `resources/read`."""
         runtime, caller = self._parts.runtime, self._parts.caller(context)
         fixed = [each for each in self._parts.permissions.resources if each.uri == params.uri]
         if fixed and self._parts.offers(context, fixed[0].name):
@@ -322,5 +322,5 @@ def contents(uri: str, mime_type: str, content: bytes) -> TextResourceContents |
         try:
             return TextResourceContents(uri=uri, mime_type=mime_type, text=content.decode())
         except UnicodeDecodeError:
-            pass  # it only says so
+            pass  # the content is not valid text
     return BlobResourceContents(uri=uri, mime_type=mime_type, blob=b64encode(content).decode())

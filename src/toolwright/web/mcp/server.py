@@ -75,11 +75,11 @@ from toolwright.web.serving import Serving
 
 NAME = "toolwright"
 MOST_LEVELS = 10_000
-"""Sessions whose log level is kept."""
+"""Maximum number of sessions whose log level is kept."""
 
 
 class ToolServer(Server[Any]):
-    """A low-level server whose capabilities name the tasks of 2025-11-25 too; a subclass, as the SDK has no seam."""
+    """A low-level server whose capabilities include the tasks of 2025-11-25. The SDK has no other extension point."""
 
     def get_capabilities(
         self,
@@ -89,7 +89,7 @@ class ToolServer(Server[Any]):
         *,
         protocol_version: str | None = None,
     ) -> ServerCapabilities:
-        """Capabilities of one revision."""
+        """Return the capabilities for one revision."""
         capabilities = super().get_capabilities(
             notification_options, experimental_capabilities, extensions, protocol_version=protocol_version
         )
@@ -103,7 +103,7 @@ class ToolServer(Server[Any]):
 
 
 def mcp_server(parts: McpParts) -> ToolServer:
-    """Return the server over these parts."""
+    """Create the server from its parts."""
     calls, tasks = ToolCalls(parts), Tasks(parts)
     resources, prompts = Resources(parts), Prompts(parts)
 
@@ -148,7 +148,7 @@ def mcp_server(parts: McpParts) -> ToolServer:
 
 
 async def _convert_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Convert our errors to the protocol's, with their messages."""
+    """Convert errors of this project to protocol errors with the same messages."""
     try:
         return await call_next(ctx)
     except (NotFound, InvalidRequest) as error:
@@ -158,7 +158,7 @@ async def _convert_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
 
 
 class _Sealing:
-    """Seals the state of questions, bound to the call and to its caller; made when the runtime is open."""
+    """Encrypts the state of questions, bound to the call and its caller. Created when the runtime is open."""
 
     def __init__(self, parts: McpParts) -> None:
         self._parts = parts
@@ -178,12 +178,12 @@ class _Sealing:
 
 
 def principal(caller: Caller) -> str:
-    """Return the owner of a session, and of the state of a question."""
+    """Return the owner of a session and of the state of a question."""
     return caller.kind if caller.entity_id is None else caller.entity_id
 
 
 def _task_requests(calls: ToolCalls) -> ServerMiddleware[Any]:
-    """Answers calls that ask for a task by one: what the SDK takes for the answer to a call has no room for it."""
+    """Answer calls that request a task with a task, which the SDK's type for answers to calls cannot contain."""
 
     async def begin(ctx: Context, call_next: CallNext) -> HandlerResult:
         if not is_task_request(ctx):
@@ -200,7 +200,7 @@ def _task_requests(calls: ToolCalls) -> ServerMiddleware[Any]:
 async def serve_stdio(
     runtime: Runtime, stdin: BinaryIO, stdout: BinaryIO, permissions: McpPermissions
 ) -> None:
-    """Serve the runtime's tools to the host at the other end of these streams, which has a service's permissions."""
+    """Serve the runtime's tools over these streams. The host has the permissions of a service."""
     parts = McpParts(opened=lambda: runtime, caller=lambda _: SERVICE, permissions=permissions)
     server = mcp_server(parts)
     lines = anyio.wrap_file(TextIOWrapper(stdin, encoding="utf-8", errors="replace"))
@@ -215,13 +215,13 @@ async def serve_stdio(
 CALLER = "toolwright.caller"
 STOPS = "The server stops."
 QUICK = 64 * 1024
-"""Bytes that are read at once on the event loop."""
+"""Bytes up to which a body is parsed directly on the event loop."""
 UNLIMITED = 2**40
-"""Bytes of a body, for the SDK: the gateway has its own limit."""
+"""Body limit for the SDK in bytes. The gateway has its own limit."""
 
 
 class McpEndpoint:
-    """ASGI application: authenticates the caller as on every route, then the SDK serves the request."""
+    """ASGI application: authenticates the caller as on every route, then passes the request to the SDK."""
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ class McpEndpoint:
     async def _forwarded(
         self, session_id: str, request: Request, body: bytes, receive: Receive, send: Send
     ) -> bool:
-        """Pass a request on whose session lives in another process; return whether it was."""
+        """Forward the request if its session is in another process. Returns whether it was forwarded."""
         if session_id in self.sessions or FORWARDED in request.headers:
             return False
         url = self._addresses.find(session_id)
@@ -301,7 +301,7 @@ class McpEndpoint:
         return reached
 
     async def aclose(self) -> None:
-        """End all sessions; calls that were made in them go on."""
+        """End all sessions. Calls that were made in them continue."""
         if self._running is not None:
             self._running.cancel()
             with suppress(asyncio.CancelledError):
@@ -310,7 +310,7 @@ class McpEndpoint:
         await self._addresses.aclose()
 
     async def _end_session(self, session_id: str, who: str) -> None:
-        """End a session as its host would."""
+        """End a session as if its host had ended it."""
         headers = [(MCP_SESSION_ID_HEADER.encode(), session_id.encode())]
         scope: Scope = {
             "type": "http",
@@ -324,7 +324,7 @@ class McpEndpoint:
         await manager.handle_request(scope, _again(b"", _nothing_more), _unheard)
 
     async def _until_closing(self, serve: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request; one that is in progress when the server stops is cut off, as streams are."""
+        """Serve the request. If the server stops, a request in progress is aborted, like a stream."""
         started = False
 
         async def watched(message: Message) -> None:
@@ -359,7 +359,7 @@ class McpEndpoint:
         return await identified(request, self._serving, key, public_key)
 
     async def _open_manager(self) -> StreamableHTTPSessionManager:
-        """Return the sessions, which begin with the first request and end when the server stops."""
+        """Return the session manager. It starts with the first request and ends when the server stops."""
         if self._serving.options.closing.is_set():
             raise StoreError(STOPS)
         async with self._starting:
@@ -382,7 +382,7 @@ def _user(who: str) -> AuthenticatedUser:
 
 
 def _may_open_session(request: Request) -> bool:
-    """Return whether the request can open a session; newer revisions have no sessions."""
+    """Return whether the request can open a session. Newer revisions have no sessions."""
     version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
     return version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
 
@@ -396,13 +396,13 @@ async def _unheard(_: Message) -> None:
 
 
 def caller_of(context: Context) -> Caller:
-    """Return the caller of a request, as the endpoint has validated them."""
+    """Return the caller of a request, as validated by the endpoint."""
     caller: Caller = context.request.scope[CALLER]  # type: ignore[union-attr]  # HTTP always has one
     return caller
 
 
 async def _body(request: Request, values: int) -> bytes:
-    """Return the whole body, with the same limit of values as for any route."""
+    """Return the whole body, with the same limit on values as for all routes."""
     body, count = bytearray(), ValueCount(values)
     async for piece in request.stream():
         try:
@@ -414,7 +414,7 @@ async def _body(request: Request, values: int) -> bytes:
 
 
 async def _invalid_json_answer(body: bytes, nesting: int) -> Response | None:
-    """Return the protocol's answer to a body that is not JSON, or is ambiguous JSON, or None if it is valid."""
+    """Return the protocol's error for a body that is not JSON or is ambiguous JSON, or None if it is valid."""
     if not body:
         return None
     try:

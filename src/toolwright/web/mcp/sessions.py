@@ -25,15 +25,15 @@ from toolwright.web.auth.access import Signature
 from toolwright.web.mcp.tools import Context, McpParts, is_modern
 
 VALID = 3600.0
-"""Seconds that a state may be brought back: as long as a question waits for its answer."""
+"""Seconds for which a state is valid: as long as a question waits for its answer."""
 
 _LOCAL_PREFIX = "p."
 
 
 class StateCodec:
-    """The SDK's codec over the journal's cipher, so that every process with its keys can read the states of all.
+    """The SDK's codec using the journal's cipher, so that every process with its keys can read all states.
 
-    Without keys, only the process that sealed a state can read it.
+    Without keys, only the process that encrypted a state can read it.
     """
 
     def __init__(self, cipher: Cipher) -> None:
@@ -41,7 +41,7 @@ class StateCodec:
         self._own = AESGCMRequestStateCodec([os.urandom(32)])
 
     def seal(self, payload: bytes) -> str:
-        """Return an opaque token."""
+        """Encrypt a state to an opaque token."""
         try:
             return self._cipher.seal(payload.decode())[0]
         except CannotSeal:
@@ -53,21 +53,21 @@ class StateCodec:
             return self._own.unseal(token.removeprefix(_LOCAL_PREFIX))
         try:
             return self._cipher.open(token).encode()
-        except CannotUnseal as error:  # whose words are the operator's, who would look for a lost key
+        except CannotUnseal as error:  # its message is meant for an operator, who would look for a lost key
             raise InvalidRequestState("seal") from error
-        except ValueError as error:  # no token of the cipher's, such as one that is not ASCII
+        except ValueError as error:  # not a token of the cipher, e.g. not ASCII
             raise InvalidRequestState("malformed") from error
 
 
 LOG = "log"
-"""The type of the events that handlers emit for the host's log: a text, or `{level?, message?, logger?, …}`."""
+"""Type of events that handlers emit for the host's log: a text, or `{level?, message?, logger?, …}`."""
 
 LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 ENDS = frozenset({"tool.done", "tool.error"})
 
 
 class Relay:
-    """Sends notifications to the host of one request; progress only increases, as the protocol requires."""
+    """Sends notifications to the host of one request. Progress only increases, as the protocol requires."""
 
     def __init__(self, parts: McpParts, context: Context, call_id: str) -> None:
         self._parts = parts
@@ -78,7 +78,7 @@ class Relay:
         self.ended = False
 
     async def send(self, events: Sequence[Event]) -> None:
-        """Pass on what of these events is for the host."""
+        """Send the events that are meant for the host."""
         for event in events:
             is_own = event.payload.get("toolCallId") == self._call_id
             if event.type == "tool.progress" and is_own:
@@ -89,7 +89,7 @@ class Relay:
                 self.ended = True
 
     async def beat(self, seconds: float, what: str) -> None:
-        """Report that the call is still in progress after so many seconds, unless its tool reports its own progress."""
+        """Report that the call is in progress after `seconds`, unless its tool reports its own progress."""
         if not self._reported and seconds > self._last:
             self._last = seconds
             await self._context.session.report_progress(round(seconds, 1), None, what)
@@ -131,32 +131,32 @@ class Relay:
 
 
 def session_of(context: Context) -> str | None:
-    """Return the session of a request, None on stdio, which has but one."""
+    """Return the session of a request, or None on stdio, which has only one."""
     return None if context.request is None else context.request.headers.get("mcp-session-id")
 
 
 MOST_PER_CALLER = 250
 MOST = 1_000
 _HEADER = MCP_SESSION_ID_HEADER.encode()
-FORWARDED = "toolwright-forwarded"  # the header of a request that another process has passed on
+FORWARDED = "toolwright-forwarded"  # header of a request forwarded by another process
 KEY = "mcp session "
 CHECK_INTERVAL = 1.0  # seconds
-CONNECT = 5.0  # seconds to reach another process; an answer may take as long as it takes
+CONNECT = 5.0  # seconds to connect to another process; there is no limit for its answer
 _HOP_BY_HOP = frozenset(
     [b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"]
 )
-_OWN_HEADERS = frozenset([b"date", b"server"])  # headers of an answer that this server makes itself
+_OWN_HEADERS = frozenset([b"date", b"server"])  # headers that this server generates itself
 
 
 @dataclass(slots=True, eq=False)
 class _Session:
     caller: str
-    requests: int = 0  # that are in progress, an open stream among them
+    requests: int = 0  # requests in progress, including an open stream
 
 
 @dataclass(slots=True)
 class McpSessions:
-    """Counts sessions, the one that was used last at the end; `end` ends one of a caller, by its id."""
+    """Tracks sessions, most recently used last. `end` ends a caller's session by its id."""
 
     end: Callable[[str, str], Awaitable[None]]
     addresses: "SessionAddresses"
@@ -173,7 +173,7 @@ class McpSessions:
 
     @asynccontextmanager
     async def using(self, session_id: str) -> AsyncGenerator[None]:
-        """Yield a request in the session, which is not idle within the block."""
+        """Track a request in the session, which is not idle within the block."""
         session = self._sessions.get(session_id)
         if session is None:
             yield
@@ -188,7 +188,7 @@ class McpSessions:
 
     @asynccontextmanager
     async def opening(self, caller: str, send: Send) -> AsyncGenerator[Send]:
-        """Yield a request that can open a session. The yielded `send` function looks for the session's id.
+        """Track a request that can open a session. The yielded `send` function looks for the session's id.
 
         Raises `StoreError` if the maximum of sessions is reached.
         """
@@ -246,7 +246,7 @@ class McpSessions:
 
 
 class SessionAddresses:
-    """The addresses of the processes that have sessions. Those of `url`, this process's own, are shared by the bus."""
+    """Addresses of the processes that have sessions. Sessions of this process (`url`) are shared over the bus."""
 
     def __init__(self, bus: Callable[[], Bus], url: str | None, keys: Sequence[str]) -> None:
         self._bus, self._url = bus, url
@@ -254,18 +254,18 @@ class SessionAddresses:
         self._client: httpx.AsyncClient | None = None
 
     def add(self, session_id: str) -> None:
-        """Share the address of a session that is in this process."""
+        """Share the address of a session in this process."""
         if self._url is not None:
             self._bus().share(KEY + session_id, self._signature.seal(f"{session_id} {self._url}".encode()))
 
     def remove(self, session_id: str) -> None:
-        """Take the address of a session back that was in this process."""
+        """Remove the shared address of a session in this process."""
         if self._url is not None:
-            with suppress(StoreError):  # the server stops, and with it all that it shares
+            with suppress(StoreError):  # the server stops, which removes everything it shares
                 self._bus().share(KEY + session_id, None)
 
     def find(self, session_id: str) -> str | None:
-        """Return the address of the other process in which the session lives."""
+        """Return the address of the other process that has the session."""
         for signed in self._bus().shared(KEY + session_id):
             content = self._signature.open(signed) if isinstance(signed, str) else None
             about, _, url = (content or b"").decode().partition(" ")
@@ -276,10 +276,10 @@ class SessionAddresses:
     async def forward(
         self, session_id: str, url: str, request: Request, body: bytes, receive: Receive, send: Send
     ) -> bool:
-        """Forward the request to the process at that URL, and return its answer; false if it is unreachable."""
+        """Forward the request to the process at the URL and send its answer. Returns False if it is unreachable."""
         if self._client is None:
             timeout = httpx.Timeout(None, connect=CONNECT)
-            # A kept connection that the other process has just closed would look like a process that is gone.
+            # A reused connection that the other process has just closed would look like a dead process.
             limits = httpx.Limits(max_keepalive_connections=0)
             self._client = httpx.AsyncClient(timeout=timeout, trust_env=False, limits=limits)
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _HOP_BY_HOP]
@@ -306,14 +306,14 @@ class SessionAddresses:
         return started.is_set() or not has_caller
 
     async def _until_lost(self, session_id: str, url: str) -> None:
-        """Return once the process at that URL neither announces the session nor answers."""
+        """Wait until the process at the URL neither announces the session nor responds."""
         while True:
             await asyncio.sleep(CHECK_INTERVAL)
             if self.find(session_id) != url and not await self._lives(url):
                 return
 
     async def _lives(self, url: str) -> bool:
-        """Return whether the process at that URL answers, since without a broker its announcements do not arrive."""
+        """Return whether the process at the URL responds. Without a broker its announcements do not arrive."""
         assert self._client is not None, "a request is passed on with it"
         try:
             await self._client.get(f"{url.rstrip('/')}/live", timeout=CONNECT)
@@ -339,9 +339,8 @@ async def _pass_back(
         dropped = _HOP_BY_HOP | _OWN_HEADERS
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-        with suppress(
-            httpx.TransportError
-        ):  # the process died in the middle: what it sent is passed on and ended
+        # the process died during the answer: forward the received part and end it
+        with suppress(httpx.TransportError):
             async for piece in response.aiter_raw():
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,4 +1,4 @@
-"""MCP tasks, in both revisions, and the questions of handlers to the host's user and model."""
+"""MCP tasks in both revisions, and questions of handlers to the host's user and model."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -48,8 +48,8 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.mcp.content import call_result
 from toolwright.web.mcp.tools import TASKS, Context, McpParts, capabilities_of, is_modern, knows_tasks
 
-MANY = 200  # questions of one call
-MAX_TOKENS = 1_000  # of a model's answer, where the handler names no other number
+MANY = 200  # maximum number of questions per call
+MAX_TOKENS = 1_000  # maximum tokens of a model's answer, unless the handler sets another number
 CANNOT_ASK = "The host does not support elicitation."
 NO_MODEL = "The host does not support sampling."
 NO_TEXT = "The model's answer must be a text message."
@@ -57,7 +57,7 @@ NO_TEXT = "The model's answer must be a text message."
 
 @value
 class Question:
-    """An open question. `key` identifies it to the host, uniquely for the call."""
+    """An open question. `key` identifies it to the host, unique per call."""
 
     key: str
     call: Call
@@ -65,12 +65,12 @@ class Question:
 
     @property
     def is_sampling(self) -> bool:
-        """Return whether a model is asked, and no person."""
+        """Return whether a model is asked instead of a person."""
         return self.call.name == SAMPLE
 
     @property
     def missing_capability(self) -> JSONObject:
-        """The capability that a host needs to be asked."""
+        """The capability that a host needs to be asked the question."""
         return {"sampling": {}} if self.is_sampling else {"elicitation": {}}
 
 
@@ -92,7 +92,7 @@ async def open_questions(runtime: Runtime, call: AppCall | Call) -> Sequence[Que
 
 
 def _name(arguments: JSONObject) -> str:
-    """Return the title of the requested input as a name: `user_name` of `UserName`."""
+    """Convert the title of the requested input to a name: `UserName` to `user_name`."""
     schema = arguments.get("requestedSchema")
     title = schema.get("title") if isinstance(schema, dict) else None
     words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", title) if isinstance(title, str) else []
@@ -100,7 +100,7 @@ def _name(arguments: JSONObject) -> str:
 
 
 def request_of(question: Question, context: Context) -> InputRequest | None:
-    """Return the question as the protocol asks it, or None if the host cannot ask its user, or its model, so."""
+    """Return the question as a protocol request, or None if the host does not support asking its user or model."""
     if question.is_sampling:
         return None if capabilities_of(context).sampling is None else _sampling(question.params)
     able = capabilities_of(context).elicitation
@@ -135,7 +135,7 @@ def _sampling(arguments: JSONObject) -> CreateMessageRequest:
 
 
 async def ask(runtime: Runtime, question: Question, context: Context) -> None:
-    """Ask the user of a host with a session, and hand in the answer; one that does not fit is no answer."""
+    """Ask the user of a host with a session and submit the answer. An invalid answer is reported to the handler."""
     request = request_of(question, context)
     if request is None or not context.session.can_send_request:
         await refuse(runtime, question)
@@ -151,19 +151,19 @@ async def ask(runtime: Runtime, question: Question, context: Context) -> None:
 
 
 async def refuse(runtime: Runtime, question: Question, why: str | None = None) -> None:
-    """Report to the handler why there is no answer; by default that the host cannot be asked."""
+    """Report to the handler why there is no answer. By default: the host cannot be asked."""
     if why is None:
         why = NO_MODEL if question.is_sampling else CANNOT_ASK
     await _submit(runtime, question, ToolResult.fail(why, error_code="not_asked"))
 
 
 async def answer(runtime: Runtime, question: Question, response: object) -> None:
-    """Hand in the host's answer. Raises `InvalidRequest` for one that is not what was asked for."""
+    """Submit the host's answer. Raises `InvalidRequest` if it does not match the question."""
     await _submit(runtime, question, _sampled(response) if question.is_sampling else _elicited(response))
 
 
 async def answer_all(runtime: Runtime, questions: Sequence[Question], responses: Mapping[str, Any]) -> bool:
-    """Submit the matching answers. Returns whether there are any; other questions stay open."""
+    """Submit the matching answers. Returns whether there are any. Other questions stay open."""
     is_any_answered = False
     for question in questions:
         if question.key in responses:
@@ -171,13 +171,13 @@ async def answer_all(runtime: Runtime, questions: Sequence[Question], responses:
                 await answer(runtime, question, responses[question.key])
                 is_any_answered = True
             except InvalidRequest:
-                continue  # it is asked again
+                continue  # the question is asked again
     return is_any_answered
 
 
 def _elicited(response: object) -> JSON:
     if not isinstance(response, ElicitResult):
-        return cast("JSON", response)  # as a task's update brought it: it is validated with the question
+        return cast("JSON", response)  # from a task update; validated against the question
     content: Any = response.content
     return {"action": response.action, **({} if content is None else {"content": content})}
 
@@ -197,38 +197,38 @@ async def _submit(runtime: Runtime, question: Question, result: JSON | ToolResul
     try:
         await runtime.calls.submit(question.call.run_id, question.call.id, result)
     except (CallResolved, CallExpired, CallCancelled, AlreadyOver):
-        return  # another answer came first
+        return  # another answer was submitted first
 
 
-POLL = 500  # milliseconds between two looks of a host
+POLL = 500  # milliseconds between two polls of a host
 PAGE = 100
 RELATED = "io.modelcontextprotocol/related-task"
 _FAILED = frozenset({"interrupted", "not_begun"})
-"""Codes of results that say nothing of the tool: the call itself failed."""
+"""Error codes that mean that the call itself failed, not the tool."""
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 
 class TaskParams(RequestParams):
-    """Names a task."""
+    """Parameters that identify a task."""
 
     task_id: str = Field(alias="taskId", max_length=1000)
 
 
 class UpdateParams(TaskParams):
-    """Answers to a task's questions."""
+    """Parameters with the answers to a task's questions."""
 
     input_responses: dict[str, Any] = Field(alias="inputResponses")
 
 
 class Tasks:
-    """The methods of tasks, over the rows of calls: they survive a restart, and are of the caller that made them."""
+    """The methods of tasks, based on rows of calls. Tasks survive a restart and belong to the caller that made them."""
 
     def __init__(self, parts: McpParts) -> None:
         self._parts = parts
 
     async def get(self, context: Context, params: TaskParams) -> dict[str, Any]:
-        """`tasks/get`, in both revisions."""
+        """Handle `tasks/get`, in both revisions."""
         _check_extension(context)
         call = await self._find(context, params.task_id)
         if not is_modern(context):
@@ -236,7 +236,7 @@ class Tasks:
         return await self._detailed(context, call)
 
     async def update(self, context: Context, params: UpdateParams) -> dict[str, Any]:
-        """`tasks/update` of 2026-07-28: answers to the questions of a task."""
+        """Handle `tasks/update` of 2026-07-28: submit answers to the questions of a task."""
         _modern_only(context)
         _check_extension(context)
         call = await self._find(context, params.task_id)
@@ -245,7 +245,7 @@ class Tasks:
         return {}
 
     async def cancel(self, context: Context, params: TaskParams) -> dict[str, Any]:
-        """`tasks/cancel`: nothing happens to a task that is over, which 2025-11-25 wants told."""
+        """Handle `tasks/cancel`. A finished task is unchanged, which is an error in 2025-11-25."""
         _check_extension(context)
         call = await self._find(context, params.task_id)
         if is_over(call.status) and not is_modern(context):
@@ -255,7 +255,7 @@ class Tasks:
         return {} if is_modern(context) else legacy_task(call, "cancelled", None)
 
     async def list(self, context: Context, params: PaginatedRequestParams) -> dict[str, Any]:
-        """`tasks/list` of 2025-11-25: the caller's calls, the oldest first."""
+        """Handle `tasks/list` of 2025-11-25: return the caller's calls, oldest first."""
         _legacy_only(context)
         caller = self._parts.caller(context)
         first = _offset(params.cursor)
@@ -269,7 +269,7 @@ class Tasks:
         return {"tasks": tasks, **next_page}
 
     async def result(self, context: Context, params: TaskParams) -> dict[str, Any]:
-        """`tasks/result` of 2025-11-25: the result of the call, once it is there."""
+        """Handle `tasks/result` of 2025-11-25: wait for the result of the call and return it."""
         _legacy_only(context)
         call = await self._find(context, params.task_id)
         app_calls = self._parts.runtime.app_calls
@@ -286,13 +286,13 @@ class Tasks:
         return {**written, "_meta": {**written.get("_meta", {}), RELATED: {"taskId": call.id}}}
 
     async def _ask(self, context: Context, call: Call) -> None:
-        """Ask the host's user what the task waits for, while its result is waited for."""
+        """Ask the host's user the task's open questions while waiting for its result."""
         runtime = self._parts.runtime
         for question in await open_questions(runtime, call):
             await ask(runtime, question, context)
 
     async def _find(self, context: Context, task_id: str) -> Call:
-        """Return the caller's call of that id, of a tool that they may use; the protocol's error for any other."""
+        """Return the caller's call with the id, of a tool that they may use. Raises the protocol's error otherwise."""
         check_name(context, task_id)
         caller = self._parts.caller(context)
         try:
@@ -307,7 +307,7 @@ class Tasks:
         return self._parts.runtime.app_calls.result(call) if is_over(call.status) else None
 
     async def _protocol_result(self, call: Call, result: ToolResult) -> CallToolResult:
-        """Return the result as the protocol has it."""
+        """Return the result in the protocol's format."""
         tool = self._parts.pages.find(call.name)
         return await call_result(self._parts.runtime.files, call.thread_id, result, tool)
 
@@ -345,7 +345,7 @@ def _written(message: BaseModel) -> dict[str, Any]:
 
 
 def status_of(call: Call, result: ToolResult | None) -> Status:
-    """Return the status of a task by its row: a tool's own failure is a result like any."""
+    """Return the status of a task from its row. A failure reported by the tool counts as a result."""
     if not is_over(call.status):
         return "working"
     code = None if result is None else result.error_code
@@ -355,7 +355,7 @@ def status_of(call: Call, result: ToolResult | None) -> Status:
 
 
 def task_json(call: Call, status: Status) -> JSONObject:
-    """Return a task of 2026-07-28."""
+    """Return a task in the format of 2026-07-28."""
     return {
         "taskId": call.id,
         "status": status,
@@ -367,7 +367,7 @@ def task_json(call: Call, status: Status) -> JSONObject:
 
 
 def legacy_task(call: Call, status: Status, result: ToolResult | None) -> dict[str, Any]:
-    """Return a task of 2025-11-25, where a tool's failure is the task's."""
+    """Return a task in the format of 2025-11-25, where a tool's failure is a failure of the task."""
     failed = status == "completed" and result is not None and result.status == "error"
     written: dict[str, Any] = {
         "taskId": call.id,
@@ -381,13 +381,13 @@ def legacy_task(call: Call, status: Status, result: ToolResult | None) -> dict[s
 
 
 def is_task_request(context: Context) -> bool:
-    """Return whether a host of 2025-11-25 asks for a task in place of a result."""
+    """Return whether a host of 2025-11-25 requests a task instead of a result."""
     params: Mapping[str, Any] = context.params or {}
     return context.method == "tools/call" and not is_modern(context) and isinstance(params.get("task"), dict)
 
 
 def check_name(context: Context, task_id: str) -> None:
-    """Refuse a request over HTTP whose header names another task than its body: who routed it was misled."""
+    """Reject an HTTP request whose header and body name different tasks, because it could have been misrouted."""
     if context.request is None or not is_modern(context):
         return
     if decode_header_value(context.request.headers.get(MCP_NAME_HEADER)) != task_id:

@@ -1,4 +1,4 @@
-"""The tools that a host may call, and what each caller is permitted."""
+"""The tools that hosts can call, and the permissions of each caller."""
 
 import asyncio
 import binascii
@@ -38,21 +38,23 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
 from toolwright.web.auth.permits import Permits
 
-Context: TypeAlias = ServerRequestContext[Any, Any]  # the SDK's parameters are of no use here
+Context: TypeAlias = ServerRequestContext[Any, Any]  # the SDK's type parameters are not needed here
 BEAT = 10.0
-"""Seconds between two words of progress about a call that waits."""
+"""Seconds between two progress notifications about a waiting call."""
 TASKS = "io.modelcontextprotocol/tasks"
-"""The extension by which hosts of the revision 2026-07-28 know tasks."""
+"""The extension with which hosts of revision 2026-07-28 support tasks."""
 
 
 @dataclass(slots=True, kw_only=True)
 class McpParts:
-    """Parts of one server. `caller` says who sends a request; `levels` are the log levels that sessions asked for.
-    `permissions` decide which tools are there for a caller."""
+    """Parts of one server.
+
+    `caller` returns the sender of a request. `levels` are the log levels requested by sessions. `permissions` decide
+    which tools exist for a caller."""
 
     opened: Callable[[], Runtime]
     caller: Callable[[Context], Caller]
-    patience: float = 0.5  # seconds within which a call is answered, although the host knows tasks
+    patience: float = 0.5  # seconds within which a call is answered directly even if the host supports tasks
     beat: float = BEAT
     permissions: McpPermissions = field(default_factory=McpPermissions)
     levels: dict[str | None, LoggingLevel] = field(default_factory=dict[str | None, LoggingLevel])
@@ -73,7 +75,7 @@ class McpParts:
         return self._pages
 
     async def allows(self, context: Context, tool: Tool, delegate: object = None) -> bool:
-        """Return whether the tool is there for the caller of that request, with the delegate that a call chooses."""
+        """Return whether the tool exists for the caller of the request, with the delegate that a call chooses."""
         if not self.permits(context, tool.name):
             return False
         return await Permits(self.runtime).tool(self.caller(context), tool, delegate)
@@ -86,42 +88,42 @@ class McpParts:
         return task
 
     async def aclose(self) -> None:
-        """Wait for what was begun so."""
+        """Wait for the tasks started with `begin`."""
         while self._behind:
             await asyncio.wait(self._behind)
 
     def permits(self, context: Context, name: str) -> bool:
-        """Return whether the caller of that request has permission to use the tool of that name."""
+        """Return whether the caller of the request has permission to use the named tool."""
         tool = self.pages.find(name)
         read_only = tool is not None and tool.read_only
         return self.permissions.allow(self.caller(context).kind, name, read_only=read_only)
 
     def offers(self, context: Context, name: str) -> bool:
-        """Return whether the caller of that request has permission to use the prompt or resource of that name."""
+        """Return whether the caller of the request has permission to use the named prompt or resource."""
         return self.permissions.allow(self.caller(context).kind, name, read_only=True)
 
 
 def is_modern(context: Context) -> bool:
-    """Return whether the host uses the revision 2026-07-28, without a handshake."""
+    """Return whether the host uses revision 2026-07-28, which has no handshake."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def capabilities_of(context: Context) -> ClientCapabilities:
-    """Return the abilities that the host has named, for this request or for its session."""
+    """Return the capabilities that the host has declared, for this request or its session."""
     return context.session.client_capabilities or ClientCapabilities()
 
 
 def knows_tasks(context: Context) -> bool:
-    """Return whether the host takes a task for an answer to a call."""
+    """Return whether the host accepts a task as the answer to a call."""
     return is_modern(context) and TASKS in (capabilities_of(context).extensions or {})
 
 
 PAGE = 200  # tools in one answer
-FRESH = 60_000  # milliseconds that a host may take a list for fresh
+FRESH = 60_000  # milliseconds for which a host can cache a list
 
 
 class ToolPages:
-    """A toolset in pages, each rendered once. A cursor is the place of the page's first tool, opaque to hosts."""
+    """A toolset in pages, each rendered once. A cursor is the index of the page's first tool, opaque to hosts."""
 
     def __init__(self, tools: Toolset) -> None:
         self.tools = tools
@@ -142,14 +144,14 @@ class ToolPages:
         return self._rendered[first]
 
     def require(self, name: str) -> Tool:
-        """Return the tool of that name. Raises the protocol's error for one that there is not."""
+        """Return the named tool. Raises the protocol's error if it does not exist."""
         tool = self.find(name)
         if tool is None:
             raise unknown(name)
         return tool
 
     def find(self, name: str) -> Tool | None:
-        """Return the tool of that name, or None."""
+        """Return the named tool, or None."""
         if name not in self.tools:
             return None
         return self.tools[name]
@@ -161,7 +163,7 @@ class ToolPages:
 
 
 def unknown(name: str) -> MCPError:
-    """Return the protocol's error for a tool that is not there."""
+    """Return the protocol's error for an unknown tool."""
     return MCPError(INVALID_PARAMS, f"Unknown tool: {name[:200]}")
 
 
@@ -184,7 +186,7 @@ def listed_tool(tool: Tool) -> McpTool:
 
 
 class Output:
-    """The schema of a tool's structured results. `wraps`: a result is not an object and is sent as `{"result": …}`."""
+    """Schema of a tool's structured results. With `wraps` results are not objects and are sent as `{"result": …}`."""
 
     def __init__(self, schema: JSONObject, name: str) -> None:
         self.wraps = schema.get("type") != "object"
@@ -196,14 +198,15 @@ class Output:
         return {"result": result} if self.wraps else result
 
     async def error(self, structured: JSON) -> str | None:
-        """Return why structured content is not valid, or None."""
+        """Return why structured content is invalid, or None."""
         errors = await in_thread_if_large(structured, self._validator.errors, structured)
         return join_errors(errors) if errors else None
 
 
 def output_of(tool: Tool) -> Output | None:
-    """Return what the tool promises of its results: its `_output` if that is an object, or its function's return
-    annotation; None where nothing is known."""
+    """Return the output schema that the tool declares, or None if it is unknown.
+
+    It is the tool's `_output` if that is an object, or otherwise its function's return annotation."""
     if tool.result_validator is not None and tool.meta is not None and tool.meta.output is not None:
         if tool.meta.output.get("type") != "object":
             return None
@@ -219,7 +222,7 @@ _NOT_DATA: tuple[object, ...] = (ToolResult, TextContent, ImageContent, Attachme
 
 
 def _returned_schema(handler: Callable[..., object]) -> JSONObject | None:
-    """Return the schema of a function's return annotation; None for none, and for results that are not plain data."""
+    """Return the schema of a function's return annotation, or None if it has none or results are not plain data."""
     function = innermost(handler)
     try:
         hint = get_type_hints(function, include_extras=True).get("return")
@@ -236,7 +239,7 @@ def _holds_content(hint: object) -> bool:
 
 
 def _wrapped(schema: JSONObject) -> JSONObject:
-    """Return the schema of an object with the value as `result`; definitions stay where they are referred to."""
+    """Return the schema of an object with the value as `result`. Definitions stay at the root for references."""
     value: JSONObject = {key: each for key, each in schema.items() if key != "$defs"}
     whole: JSONObject = {"type": "object", "properties": {"result": value}, "required": ["result"]}
     return {**whole, "$defs": schema["$defs"]} if "$defs" in schema else whole

@@ -1,4 +1,4 @@
-"""Request bodies: parse JSON into a validated form, with an error message for each path."""
+"""Request bodies: parse JSON into a validated form, with an error message per path."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
@@ -27,7 +27,7 @@ from toolwright.core.text import brief, sentence
 from toolwright.web.options import GatewayOptions
 
 _QUICK = 64 * 1024
-"""Bytes up to which a body is read at once on the event loop, in about a millisecond."""
+"""Bytes up to which a body is parsed on the event loop, in about a millisecond."""
 
 _COST = 20
 """Number of bytes that take as long to parse as one JSON value."""
@@ -40,25 +40,23 @@ class Form(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _few_unknown(
-        cls, value: Any, validator: ModelWrapValidatorHandler[Self]
-    ) -> Self:  # whatever was sent
-        """Validate only as many unknown fields as errors are reported."""
+    def _few_unknown(cls, value: Any, validator: ModelWrapValidatorHandler[Self]) -> Self:  # any sent value
+        """Drop unknown fields beyond the number of errors that are reported."""
         return validator(limit_unknown_fields(value, cls))
 
 
 F = TypeVar("F", bound=Form)
 DEFINITIONS = "#/components/schemas/{model}"
-"""Place of schemas in an OpenAPI document."""
+"""Location of schemas in an OpenAPI document."""
 
 
 def reads(form: type[F], times: int = 1) -> Callable[[Request], Awaitable[F]]:
     """Return a dependency that reads the body as `form`. It runs after authentication.
 
-    The body can have `times` as many values as others.
+    The body can have `times` as many values as other bodies.
 
-    The values of a body are counted while it arrives, and a large one is parsed and validated in a thread, so that it
-    does not delay other requests.
+    The values of a body are counted while it arrives. A large body is parsed and validated in a thread, so that it does
+    not delay other requests.
     """
 
     async def read(request: Request) -> F:
@@ -73,7 +71,7 @@ def reads(form: type[F], times: int = 1) -> Callable[[Request], Awaitable[F]]:
 
 
 def parse(path: str, text: str, request: Request, times: int = 1) -> JSON:
-    """Return the JSON of a text within a body, which is read as strictly as the body itself."""
+    """Parse a JSON text within a body as strictly as the body itself."""
     options: GatewayOptions = request.app.state.serving.options
     try:
         return read_json(text, values=times * options.max_json_values, nesting=options.max_nesting)
@@ -85,14 +83,14 @@ def parse(path: str, text: str, request: Request, times: int = 1) -> JSON:
         ) from None
 
 
-def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI document
-    """Return the OpenAPI description of a body for `reads`; `correct_document` moves its parts to their places."""
+def described(form: type[Form]) -> dict[str, Any]:  # part of an OpenAPI document
+    """Return the OpenAPI description of a body for `reads`. `correct_document` moves its schemas to the components."""
     schema = form.model_json_schema(ref_template=DEFINITIONS)
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def invalid_value(what: str, errors: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
-    """Return pydantic's errors as one. The first `skip` parts of each path, which name the source, are removed."""
+    """Combine pydantic's errors into one. The first `skip` parts of each path, which name the source, are removed."""
     details = [
         {"path": spell(error["loc"][skip:]), "message": form_error(error)} for error in errors[:MOST_ERRORS]
     ]
@@ -102,7 +100,7 @@ def invalid_value(what: str, errors: Sequence[Mapping[str, Any]], skip: int = 0)
 
 @contextmanager
 def errors_at(place: str, sent: str) -> Generator[None]:
-    """Report errors that the runtime finds at `place` at `sent`, the path of the value in the request."""
+    """Report errors of the runtime at `place` under `sent`, the path of the value in the request."""
     try:
         yield
     except InvalidRequest as error:
@@ -122,7 +120,7 @@ def _refuse_other_kinds(content_type: str | None) -> None:
 
 
 async def _body(request: Request, most: int) -> tuple[bytearray, ValueCount]:
-    """Return the whole body. Its values are counted on arrival, and too many are rejected before the end."""
+    """Return the whole body. Its values are counted on arrival, and too many are rejected before it is complete."""
     body, count = bytearray(), ValueCount(most)
     async for piece in request.stream():
         try:
@@ -135,7 +133,7 @@ async def _body(request: Request, most: int) -> tuple[bytearray, ValueCount]:
 
 def _form(form: type[F], body: bytearray, count: ValueCount, nesting: int) -> F:
     text = bytes(body)
-    body.clear()  # a large body is never kept thrice: the parser copies what could change meanwhile
+    body.clear()  # avoids a third copy of a large body: the parser copies mutable buffers
     try:
         value = read_json(text, nesting=nesting, count=count) if not text.isspace() and text else _nothing()
     except HalfCharacter as error:
@@ -172,15 +170,15 @@ def _refused(what: str, why: NotJson) -> str:
 
 
 Values = dict[str, JsonValue]
-"""Values by name, as `core.env` reads them."""
+"""Values by name, in the form that `core.env` reads."""
 
 
 class NewEnv(Form):
-    """Values to set; null takes a name away."""
+    """Values to set. Null deletes a name."""
 
     env: Values
 
 
 def env_names(names: Mapping[str, EnvType]) -> JSONObject:
-    """`{env: {NAME: {type}}}`."""
+    """Return `{env: {NAME: {type}}}`."""
     return {"env": {name: {"type": type_} for name, type_ in names.items()}}

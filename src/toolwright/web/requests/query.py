@@ -16,11 +16,11 @@ from toolwright.core.plain import LONG_KEY, has_long_key
 from toolwright.core.text import brief
 
 _UNKNOWN = "is not a known query parameter"
-_MOST = 5  # that the sentence names; the details name all
+_MOST = 5  # parameters named in the message; the details name all
 
 
 def refuse_unknown(request: Request, *also: str) -> None:
-    """Raise `InvalidRequest` that names every parameter which neither the route declares nor `also` names."""
+    """Raise `InvalidRequest` with every parameter that is neither declared by the route nor named in `also`."""
     if not request.query_params:
         return
     route = request.scope.get("route")
@@ -46,7 +46,7 @@ def _choice(names: set[str]) -> str:
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _NUMBER = re.compile("[0-9]+")
-_LONGEST = 18  # digits: what every journal can count to
+_LONGEST = 18  # digits: numbers that every journal can store
 
 
 def _storable(text: str) -> str:
@@ -72,7 +72,7 @@ StorableText = Annotated[str, AfterValidator(_storable)]
 """Text that every journal can store."""
 
 Name = Annotated[StorableText, Field(max_length=MAX_NAME)]
-"""A name, a label or another short text."""
+"""A name, label or other short text."""
 
 Reference = Annotated[StorableText, Field(max_length=MAX_ID)]
 """Reference to another object: its id or name."""
@@ -108,7 +108,7 @@ async def _space_id(
 
 
 SpaceId = Annotated[str | None, Depends(_space_id)]
-"""The space in a query, under any of the parameter's names."""
+"""The space in a query, under any name of the parameter."""
 
 Person = Annotated[
     StorableText | None,
@@ -128,18 +128,18 @@ Limit = Annotated[
 Offset = Annotated[int, Query(ge=0, le=10**9, description="Number of items to skip.")]
 
 EventId = Annotated[str, AfterValidator(_event_id)]
-"""An event's id, in digits. An id that is too long counts as larger than all."""
+"""An event's id in digits. An id that is too long counts as larger than all others."""
 
 
 _ONE = re.compile(r"bytes=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", re.IGNORECASE)
 
 
 class Unsatisfiable(Exception):
-    """The requested range begins after the end of the file."""
+    """The requested range starts after the end of the file."""
 
 
 def part_of(size: int, path: str | None) -> slice | None:
-    """Return the slice of a `Range`, or None for all bytes, also for an invalid range and for several parts.
+    """Return the slice of a `Range`. Returns None (all bytes) also for an invalid range and for several parts.
 
     Raises `Unsatisfiable`.
     """
@@ -151,7 +151,7 @@ def part_of(size: int, path: str | None) -> slice | None:
     else:
         start, stop = int(match[1]), int(match[2]) + 1 if match[2] else size
         if stop <= start and match[2]:
-            return None  # it ends before it begins
+            return None  # it ends before it starts
     if start >= size or stop <= start:
         raise Unsatisfiable
     return slice(start, min(stop, size))

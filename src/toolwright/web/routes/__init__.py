@@ -1,1 +1,1 @@
-"""The routes, by noun: each parses, authorises, makes one call of the runtime and renders."""
+"""HTTP routes, by noun: each parses the request, authorizes the caller, calls the runtime and renders the answer."""

@@ -1,4 +1,4 @@
-"""Routes of agents, declared by the app or configured over HTTP, of their MCP servers and inboxes."""
+"""Routes of agents (declared by the app or configured over HTTP), of their MCP servers and inboxes."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -35,7 +35,7 @@ router = noun("/api/agents", "agents")
 
 
 class OperationFault(Shape):
-    """An operation of an OpenAPI document that could not become a tool, and why."""
+    """An operation of an OpenAPI document that could not become a tool, and the reason."""
 
     operation: str
     message: str
@@ -57,7 +57,7 @@ class AgentSaved(AgentAnswer):
 
 
 class AgentList(ListShape):
-    """The agents that the app declares, in their order, then the configured ones, the oldest first."""
+    """The agents that the app declares, in order of declaration, then the configured agents, oldest first."""
 
     agents: list[Agent]
 
@@ -137,7 +137,7 @@ async def save_agent(
     request: Request,
     new: Annotated[NewAgent, Depends(reads(NewAgent, CONFIG_VALUES))],
 ) -> Answer:
-    """Create an agent, or update the one of that name. Its next run uses the new configuration."""
+    """Create an agent, or update the agent with that name. Its next run uses the new configuration."""
     saved = await runtime.agents.save(new.name, new.requested_config(request), new.description)
     body = _one(await runtime.agents.show(saved.agent.id), saved.faults)
     return answer({**body, "created": saved.created}, 201 if saved.created else 200)
@@ -147,7 +147,7 @@ async def save_agent(
 async def list_agents(
     _: Service, runtime: AtWork, limit: Limit = PageLimit(1_000), offset: Offset = 0
 ) -> Answer:
-    """List the agents that the app declares, in their order, then the configured ones, oldest first."""
+    """List the agents that the app declares, in order of declaration, then the configured agents, oldest first."""
     agents = await runtime.agents.show_all(limit, offset)
     return listed("agents", agents, lambda each: agent_json(each.agent, each.config))
 
@@ -260,7 +260,7 @@ inboxes_router = noun("/api/agents/{agent_id}/inbox", "agents")
 
 
 class InboxEventList(ListShape):
-    """Events of an inbox, the oldest first."""
+    """Events of an inbox, oldest first."""
 
     events: list[InboxEvent]
 

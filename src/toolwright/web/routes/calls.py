@@ -31,7 +31,7 @@ class CallAnswer(Shape):
 
 
 class CallList(ListShape):
-    """Calls, the oldest first."""
+    """Calls, oldest first."""
 
     calls: list[Call]
 
@@ -58,7 +58,7 @@ Statuses = Annotated[
 
 
 class Submission(Form):
-    """The result of a call, any JSON value, or the text of its failure."""
+    """The result of a call (any JSON value), or the message of its failure."""
 
     call_id: Reference
     result: JsonValue = None
@@ -66,7 +66,7 @@ class Submission(Form):
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, body: Any) -> Any:  # a body as it was sent
+    def _complete(cls, body: Any) -> Any:  # the body as sent
         if not body.get("callId"):
             raise _required("callId")
         if "result" not in body and "error" not in body:
@@ -167,9 +167,9 @@ async def cancel_call(_: Service, serving: ServingDep, call_id: Id) -> Answer:
 async def claim_call(
     _: Service, serving: ServingDep, call_id: Id, claim: Annotated[ClaimRequest, Depends(reads(ClaimRequest))]
 ) -> Answer:
-    """Claim an open call for a worker before it is executed; the same worker renews its lease in the same way.
+    """Claim an open call for a worker before executing it. The same request by the same worker renews the lease.
 
-    After the lease has expired, other workers may claim the call only if its tool is read-only or idempotent.
+    After the lease has expired, other workers can claim the call only if its tool is read-only or idempotent.
     """
     call = await serving.runtime.calls.claim(call_id, claim.worker, claim.lease_ms / 1000)
     return answer({"call": call_json(call)})

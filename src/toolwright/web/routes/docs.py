@@ -1,4 +1,4 @@
-"""The API's documentation: corrections of FastAPI's OpenAPI document, and its page."""
+"""API documentation: corrections of FastAPI's OpenAPI document, and the documentation page."""
 
 import asyncio
 import threading
@@ -19,15 +19,15 @@ from toolwright.web.requests.body import DEFINITIONS
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Serving, ServingDep
 
-Part = dict[str, Any]  # of an OpenAPI document
+Part = dict[str, Any]  # part of an OpenAPI document
 
 
 def correct_document(gateway: FastAPI) -> None:
-    """Correct the gateway's document: name bodies like answers, and describe how a person authenticates."""
+    """Correct the gateway's OpenAPI document: name bodies like answers, and describe how people authenticate."""
     generated = gateway.openapi
-    lock = threading.Lock()  # several may ask for it first, each in a thread
+    lock = threading.Lock()  # the first requests can be concurrent, each in a thread
 
-    def openapi() -> Part:  # as FastAPI has it
+    def openapi() -> Part:  # FastAPI's type
         with lock:
             made_before = gateway.openapi_schema is not None
             document = generated()
@@ -47,7 +47,7 @@ def _correct(document: Part) -> None:
 
 
 def _call_by_title(document: Part) -> None:
-    """Name each schema by the title of its shape instead of by its class."""
+    """Name each schema by its title instead of its class name."""
     schemas: Part = document["components"]["schemas"]
     titles: dict[str, str] = {name: schema.get("title", name) for name, schema in schemas.items()}
     by_title = {titles[name]: schema for name, schema in schemas.items()}
@@ -59,7 +59,7 @@ def _call_by_title(document: Part) -> None:
 
 
 def _refer(part: Any, names: Mapping[str, str]) -> None:  # any part of an OpenAPI document
-    """Rename the references in that part by `names`."""
+    """Rename the references in the part by `names`."""
     if isinstance(part, list):
         for item in cast("list[Any]", part):
             _refer(item, names)
@@ -72,7 +72,7 @@ def _refer(part: Any, names: Mapping[str, str]) -> None:  # any part of an OpenA
 
 
 def _name_ways(document: Part, routes: Iterable[object]) -> None:
-    """Set for each operation the credentials that its caller must present."""
+    """Set the required credentials of each operation."""
     document["components"]["securitySchemes"] = {name: {**scheme} for name, scheme in SCHEMES.items()}
     for route in routes:
         if not isinstance(route, APIRoute) or not route.include_in_schema:
@@ -83,7 +83,7 @@ def _name_ways(document: Part, routes: Iterable[object]) -> None:
 
 
 def _name_body(operation: Part, schemas: Part) -> None:
-    """Move the schema of the body, and those within it, to the document's schemas, and refer to them."""
+    """Move the schema of the body and its nested schemas to the document's schemas, and reference them."""
     content: Part = operation.get("requestBody", {}).get("content", {})
     for media in content.values():
         form: Part = dict(media["schema"])
@@ -114,13 +114,13 @@ _FILES = StaticFiles(directory=Path(__file__).parents[1] / "swagger_ui")
 
 
 async def _local(request: Request, serving: ServingDep) -> Serving:
-    """Without keys, validate the caller as on all routes. With keys, allow everyone."""
+    """Validate the caller as on all routes if no keys are configured. With keys, allow everyone."""
     serving.access.check_local(request.headers, None if request.client is None else request.client.host)
     return serving
 
 
 async def _reader(request: Request, serving: Annotated[Serving, Depends(_local)]) -> Serving:
-    """Allow callers with access, or everyone if the docs are open: a browser sends no key with a page's address."""
+    """Allow authenticated callers, or everyone if the docs are open: a browser sends no key with a page request."""
     if not serving.options.docs:
         raise NotFound("Not found")
     if serving.options.docs != "open":
@@ -146,7 +146,7 @@ async def begin(serving: Local) -> Response:
 async def describe(_: Reader, request: Request) -> Answer:
     """Get the OpenAPI document. Behind a proxy it includes the path prefix of the routes."""
     make: Callable[[], dict[str, Any]] = request.app.openapi  # an OpenAPI document
-    document = await asyncio.to_thread(make)  # the first time it takes a fifth of a second
+    document = await asyncio.to_thread(make)  # the first call takes a fifth of a second
     below = request.scope.get("root_path", "").rstrip("/")
     return answer({**document, "servers": [{"url": below}]} if below else document)
 

@@ -1,4 +1,4 @@
-"""Routes of entities (the people who may call, and the app's agents) and of their registered clients."""
+"""Routes of entities (people with access, and the app's agents) and of their registered clients."""
 
 from typing import Annotated, Literal
 
@@ -31,7 +31,7 @@ class EntityAnswer(Shape):
 
 
 class EntityList(ListShape):
-    """Entities: the agents, then the humans, the oldest first."""
+    """Entities: the agents, then the humans, oldest first."""
 
     entities: list[Entity]
 
@@ -45,7 +45,7 @@ class EntityChange(Form):
 
     @property
     def fields(self) -> EntityFields:
-        """Return the fields that the request has."""
+        """Return the fields present in the request."""
         values: EntityFields = {}
         if "external_id" in self.model_fields_set:
             values["external_id"] = self.external_id
@@ -72,7 +72,7 @@ class NewEntity(EntityChange):
 async def create_entity(
     _: Service, runtime: AtWork, new: Annotated[NewEntity, Depends(reads(NewEntity))]
 ) -> Answer:
-    """Register a human, or update the one with that externalId."""
+    """Register a human, or update the human with that externalId."""
     registration = await runtime.entities.register(**new.fields)
     return answer({"entity": entity_json(registration.entity)}, 201 if registration.created else 200)
 
@@ -87,7 +87,7 @@ async def list_entities(
 
 @router.get("/{entity_id}", responses=answers(EntityAnswer, "The entity.", errors=(404,)))
 async def get_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
-    """An entity."""
+    """Get an entity."""
     return answer({"entity": entity_json(await runtime.entities.get(entity_id))})
 
 
@@ -132,7 +132,7 @@ class ClientAnswer(Shape):
 
 
 class ClientList(ListShape):
-    """Clients, the oldest first."""
+    """Clients, oldest first."""
 
     clients: list[FrontEnd]
 
@@ -141,7 +141,7 @@ EntityId = Annotated[StorableText | None, Query(alias="entityId", description="O
 
 
 class NewClient(Form):
-    """A front-end to register."""
+    """A client to register."""
 
     name: Name | None = None
     metadata: Metadata | None = None
@@ -159,7 +159,7 @@ class NewClient(Form):
 async def register_client(
     caller: AnyCaller, serving: ServingDep, new: Annotated[NewClient, Depends(reads(NewClient))]
 ) -> Answer:
-    """Register a front-end."""
+    """Register a client."""
     whose = speaker(caller, new.entity_id)
     registration = await serving.runtime.clients.register(whose, new.name, new.metadata)
     return answer({"client": client_json(registration)}, 201)

@@ -1,4 +1,4 @@
-"""Routes that list the files of threads, and download them so that no browser executes them."""
+"""Routes that list and download the files of threads. Downloads have headers that keep browsers from executing them."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -30,9 +30,9 @@ class FileList(ListShape):
 
 
 INLINE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
-"""Content types that a browser may display, because they cannot contain scripts. All others are downloaded."""
+"""Content types that browsers may display because they cannot contain scripts. All others are downloaded."""
 
-_BYTES: dict[str, Any] = {  # a part of an OpenAPI document
+_BYTES: dict[str, Any] = {  # part of an OpenAPI document
     "description": "The bytes of the file.",
     "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
 }
@@ -108,7 +108,7 @@ async def _and_then(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator
 
 
 def _headers(file: FileRow) -> dict[str, str]:
-    """Return headers that keep a browser from executing the file."""
+    """Return headers that prevent a browser from executing the file."""
     inline = file.mime_type in INLINE_TYPES
     charset = "; charset=utf-8" if file.mime_type.startswith("text/") else ""
     name = quote(file.name, safe="")

@@ -1,4 +1,4 @@
-"""Routes of the memory of agents: blocks, the agents they are shared with, and archival passages."""
+"""Routes of agent memory: blocks, sharing of blocks, and archival passages."""
 
 from typing import Annotated, Literal
 
@@ -54,7 +54,7 @@ class PassageAnswer(Shape):
 
 
 class Linked(Shape):
-    """Confirmation that the reader can read the block, or no longer can."""
+    """Confirmation that the reader can or can no longer read the block."""
 
     success: Literal[True]
 
@@ -93,7 +93,7 @@ async def list_blocks(
 async def get_block(
     _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
 ) -> Answer:
-    """Get the agent's own block of that label, or the one shared with it."""
+    """Get the agent's own block with that label, or the block shared with it."""
     return answer({"block": block_json(await runtime.blocks.get(agent_id, label, user_id=user_id))})
 
 
@@ -110,7 +110,7 @@ async def write_block(
     new: Annotated[NewBlock, Depends(reads(NewBlock))],
     user_id: Person = None,
 ) -> Answer:
-    """Create the agent's block of that label, or replace its content."""
+    """Create the agent's block with that label, or replace its content."""
     return answer(
         {
             "block": block_json(
@@ -124,7 +124,7 @@ async def write_block(
 async def delete_block(
     _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
 ) -> Answer:
-    """Delete a block of the agent, also for the agents it is shared with."""
+    """Delete a block of the agent, including for the agents it is shared with."""
     await runtime.blocks.drop(agent_id, label, user_id=user_id)
     return answer({"success": True})
 

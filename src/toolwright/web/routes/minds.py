@@ -39,7 +39,7 @@ Key = Annotated[StorableText, Path(description="The key, percent-encoded.")]
 
 
 class GoalList(ListShape):
-    """Goals, the oldest first."""
+    """Goals, oldest first."""
 
     goals: list[Goal]
 
@@ -51,7 +51,7 @@ class MemoryList(ListShape):
 
 
 class PlanList(ListShape):
-    """Plans, the next one first."""
+    """Plans, soonest first."""
 
     plans: list[Plan]
 
@@ -65,12 +65,12 @@ class NewGoal(Form):
     priority: ShortText | None = None
 
     def change(self) -> GoalChange:
-        """Return the change that it requests."""
+        """Return the requested change."""
         return GoalChange(**{name: getattr(self, name) for name in NewGoal.model_fields})
 
 
 class NewGoals(NewGoal):
-    """Goals, or the fields of one."""
+    """Several goals, or the fields of a single goal."""
 
     goals: Annotated[list[NewGoal], Field(max_length=MOST_GOALS)] | None = None
 
@@ -79,23 +79,23 @@ class NewGoals(NewGoal):
         return _list_or_one(self, "goals")
 
     def changes(self) -> list[GoalChange]:
-        """Return the changes that it requests."""
+        """Return the requested changes."""
         return [each.change() for each in ([self] if self.goals is None else self.goals)]
 
 
 class NewMemory(Form):
-    """A memory to store. It replaces the one with the same key."""
+    """A memory to store. It replaces a memory with the same key."""
 
     key: ShortText
     value: Text
 
     def change(self) -> MemoryChange:
-        """Return the change that it requests."""
+        """Return the requested change."""
         return MemoryChange(key=self.key, value=self.value)
 
 
 class NewMemories(Form):
-    """Memories, or the key and the value of one."""
+    """Several memories, or the key and value of a single memory."""
 
     memories: Annotated[list[NewMemory], Field(max_length=MOST_MEMORIES)] | None = None
     key: ShortText | None = None
@@ -108,7 +108,7 @@ class NewMemories(Form):
         return _list_or_one(self, "memories")
 
     def changes(self) -> list[MemoryChange]:
-        """Return the changes that it requests."""
+        """Return the requested changes."""
         if self.memories is None:
             return [MemoryChange(key=self.key or "", value=self.value or "")]
         return [each.change() for each in self.memories]
@@ -140,12 +140,12 @@ class NewPlan(Form):
     )
 
     def change(self) -> PlanChange:
-        """Return the change that it requests."""
+        """Return the requested change."""
         return PlanChange(**{name: getattr(self, name) for name in NewPlan.model_fields})
 
 
 class NewPlans(NewPlan):
-    """Plans, or the fields of one."""
+    """Several plans, or the fields of a single plan."""
 
     plans: Annotated[list[NewPlan], Field(max_length=MOST_PLANS)] | None = None
 
@@ -154,7 +154,7 @@ class NewPlans(NewPlan):
         return _list_or_one(self, "plans")
 
     def changes(self) -> list[PlanChange]:
-        """Return the changes that it requests."""
+        """Return the requested changes."""
         return [each.change() for each in ([self] if self.plans is None else self.plans)]
 
 
@@ -166,7 +166,7 @@ def _list_or_one(form: F, plural: str) -> F:
 
 
 def _errors_of_one(plural: str, items: Sequence[Form] | None) -> AbstractContextManager[None]:
-    """Report errors of a body that is itself one item at its fields, without the item's index."""
+    """Report errors of a body that is a single item at its fields, without an item index."""
     return errors_at(f"{plural}.0", "") if items is None else nullcontext()
 
 

@@ -31,7 +31,7 @@ _NONE = (
     },
 )
 async def health(serving: ServingDep) -> Answer:
-    """Check whether the journal and the files can be written; open to everyone."""
+    """Check whether the journal and the file store are writable; open to everyone."""
     return await _answer(serving, serving.runtime.health.check)
 
 
@@ -46,15 +46,15 @@ async def health(serving: ServingDep) -> Answer:
     },
 )
 async def ready(serving: ServingDep) -> Answer:
-    """Check whether this process should get requests: as `/health`, and its node has a heartbeat; open to everyone."""
+    """Check whether this process can serve requests: like `/health`, and its node has a heartbeat; open to everyone."""
     return await _answer(serving, serving.runtime.health.check_ready)
 
 
 @health_router.get("/live", responses={200: {"model": Health, "description": "This process is alive."}})
 async def live(serving: ServingDep) -> Answer:
-    """Check whether this process answers, regardless of its database; open to everyone.
+    """Check whether this process responds, regardless of its database; open to everyone.
 
-    Restart a process that does not answer. A process without a database recovers by itself.
+    Restart a process that does not respond. A process that lost its database recovers by itself.
     """
     return answer({"status": "ok", "version": serving.options.version})
 

@@ -1,4 +1,4 @@
-"""The router of one noun's routes."""
+"""Router for the routes of one noun."""
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
@@ -6,7 +6,7 @@ from starlette.convertors import StringConvertor, register_url_convertor
 
 
 class AnyText(StringConvertor):
-    """Path convertor for the rest of a path, including slashes sent as `%2F` and line breaks."""
+    """Path converter for the rest of a path, including slashes sent as `%2F` and line breaks."""
 
     regex = r"[\s\S]*"
 
@@ -19,7 +19,7 @@ register_url_convertor("text", AnyText())
 
 
 def noun(prefix: str, tag: str) -> APIRouter:
-    """Return a router below that path. Operation ids in the OpenAPI document are the names of the functions."""
+    """Return a router with the path prefix. Operation ids in the OpenAPI document are the function names."""
     return APIRouter(prefix=prefix, tags=[tag], generate_unique_id_function=_operation_id)
 
 

@@ -40,7 +40,7 @@ class RunAnswer(Shape):
 
 
 class FullRunAnswer(Shape):
-    """A run with all its fields, or the fields that the caller may see."""
+    """A run with all of its fields, or only the fields that the caller may see."""
 
     run: Run | RunProgress
     broken: Absent[list[BrokenItem]] = None
@@ -51,7 +51,7 @@ class FullRunAnswer(Shape):
 
 
 class RunList(ListShape):
-    """Runs, the newest first."""
+    """Runs, newest first."""
 
     runs: list[ListedRun]
 

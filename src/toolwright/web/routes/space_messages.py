@@ -36,7 +36,7 @@ class SpaceMessageAnswer(Shape):
 
 
 class SpaceMessageList(ListShape):
-    """Messages, the oldest first."""
+    """Messages, oldest first."""
 
     messages: list[SpaceMessage]
 

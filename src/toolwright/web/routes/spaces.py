@@ -1,4 +1,4 @@
-"""Spaces and their members."""
+"""Routes of spaces and their members."""
 
 from typing import Annotated
 
@@ -78,7 +78,7 @@ class SpaceChange(Form):
 
     @property
     def fields(self) -> SpaceFields:
-        """Return the fields that the request has."""
+        """Return the fields present in the request."""
         values: SpaceFields = {}
         if "name" in self.model_fields_set:
             values["name"] = self.name
@@ -111,7 +111,7 @@ class NewMember(MemberRole):
 
 
 class ReadUpTo(Form):
-    """The seq of the last message that was read."""
+    """The seq of the last read message."""
 
     seq: int = Field(ge=0, lt=2**63)
 
@@ -148,7 +148,7 @@ async def list_spaces(
 
 @router.get("/{space_id}", responses=answers(SpaceAnswer, "The space.", errors=(404,)))
 async def get_space(caller: AnyCaller, serving: ServingDep, space_id: Id) -> Answer:
-    """One space."""
+    """Get a space."""
     return answer(_space_fields(await serving.permits.space(caller, space_id)))
 
 

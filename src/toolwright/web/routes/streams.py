@@ -1,4 +1,4 @@
-"""Routes of live streams of threads, runs and spaces, and of the tokens that open them."""
+"""Routes of event streams of threads, runs and spaces, and of the tokens that open them."""
 
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ from toolwright.wire.server import StreamToken
 
 router = noun("/api", "streams")
 
-_EVENTS: dict[str, Any] = {  # a part of an OpenAPI document
+_EVENTS: dict[str, Any] = {  # part of an OpenAPI document
     "description": "Server-sent events without end: `connected`, then the events as they occur.",
     "content": {"text/event-stream": {"schema": {"type": "string"}}},
 }
@@ -33,9 +33,9 @@ async def _resume_after(
         EventId | None, Query(description="Id of the last event that was read; 0 is the beginning.")
     ] = None,
 ) -> int | None:
-    """Return the number to resume after, or None for now.
+    """Return the event number to resume after, or None to start now.
 
-    A browser that reconnects repeats the query: its header is newer.
+    The header takes precedence, because a browser that reconnects repeats the query.
     """
     place = after if last_event_id is None else last_event_id
     return None if place is None else int(place)
@@ -81,7 +81,7 @@ async def stream_spaces(
         Names, Query(description="`s4` for channels: `message_created`, `agent_typing`, `agent_done`.")
     ] = "s3",
 ) -> EventStream:
-    """Stream the events of all spaces. A person sees those of their own spaces and of public ones."""
+    """Stream the events of all spaces. A person sees the events of their own spaces and of public spaces."""
     return EventStream(serving, caller, Topic(kind="spaces", id=""), after, {}, names=names)
 
 

@@ -99,7 +99,7 @@ class CompactionAnswer(Shape):
 
 
 class NewSummary(Form):
-    """A summary in place of the one that a model wrote; of an agent with two sides the one of a `side`."""
+    """A summary that replaces the one written by a model. `side` selects the side of an agent with two sides."""
 
     text: Annotated[StorableText, Field(max_length=MAX_SUMMARY)]
     side: Literal["side_a", "side_b"] | None = None
@@ -119,7 +119,7 @@ class NewThread(Form):
 
 
 class NewName(Form):
-    """A name for a thread; null removes it."""
+    """The new name of a thread; null removes the name."""
 
     name: Name | None
 
@@ -165,7 +165,7 @@ async def create_thread(
     thread = await serving.runtime.threads.create(
         new.agent_id,
         owner,
-        env=cast("Env | None", new.env),  # as `read_env` has found it
+        env=cast("Env | None", new.env),  # validated by `read_env`
         tenvs=new.tenvs,
         tags=new.tags,
         arguments=new.arguments,
@@ -188,7 +188,7 @@ async def list_threads(
 
 @router.get("/{thread_id}", responses=answers(ThreadAnswer, "The thread.", errors=(404,)))
 async def get_thread(caller: AnyCaller, serving: ServingDep, thread_id: Id) -> Answer:
-    """One thread."""
+    """Get a thread."""
     await serving.permits.thread(caller, thread_id)
     return answer({"thread": thread_json(await serving.runtime.threads.get(thread_id))})
 
@@ -201,7 +201,7 @@ async def get_thread(caller: AnyCaller, serving: ServingDep, thread_id: Id) -> A
 async def rename_thread(
     caller: AnyCaller, serving: ServingDep, thread_id: Id, new: Annotated[NewName, Depends(reads(NewName))]
 ) -> Answer:
-    """Set the name of a thread; null removes it. The name of a child cannot be changed."""
+    """Set the name of a thread; null removes the name. The name of a child cannot be changed."""
     await serving.permits.thread(caller, thread_id)
     return answer({"thread": thread_json(await serving.runtime.threads.rename(thread_id, new.name))})
 
@@ -218,7 +218,7 @@ async def delete_thread(
     thread_id: Id,
     cancel: Annotated[bool, Query(description="Cancel its runs in progress first.")] = False,
 ) -> Response:
-    """Delete a thread with its messages, files, values, events and children, permanently; not an agent's home."""
+    """Permanently delete a thread with its messages, files, values, events and children. Not for home threads."""
     await serving.permits.thread(caller, thread_id)
     await serving.runtime.threads.delete(thread_id, cancel)
     return Response(status_code=204)
@@ -280,7 +280,7 @@ async def list_messages(
     responses=answers(MessageAnswer, "The pinned message.", errors=(404,)),
 )
 async def pin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> Answer:
-    """Pin a message: it is never left out of a request. Calls and their results cannot be pinned."""
+    """Pin a message, so that it is never left out of a request. Calls and their results cannot be pinned."""
     await serving.permits.thread(caller, thread_id)
     message = await serving.runtime.threads.pin(thread_id, message_id)
     return answer({"message": caller.presentation.message(message)})
@@ -291,7 +291,7 @@ async def pin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, mes
     responses=answers(MessageAnswer, "The unpinned message.", errors=(404,)),
 )
 async def unpin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> Answer:
-    """Unpin a message: it can be left out of requests."""
+    """Unpin a message, so that it can be left out of requests."""
     await serving.permits.thread(caller, thread_id)
     message = await serving.runtime.threads.pin(thread_id, message_id, False)
     return answer({"message": caller.presentation.message(message)})
@@ -353,7 +353,7 @@ async def set_env(
 ) -> Answer:
     """Set variables of the thread, or delete them with null. Plain text gets the declared type, or is a secret.
 
-    A person may set only the names in the agent's `user_env`, and those of an open request of a run in the thread.
+    A person may set only the names in the agent's `user_env` and the names requested by a run in the thread.
     """
     await serving.permits.thread(caller, thread_id)
     thread = await serving.runtime.threads.get(thread_id)

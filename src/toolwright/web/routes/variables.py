@@ -65,9 +65,9 @@ async def give_variables(
     request_id: Id,
     new: Annotated[NewEnv, Depends(reads(NewEnv))],
 ) -> Answer:
-    """Set the requested variables, and no others. Plain text gets the requested type."""
+    """Set requested variables; other names are rejected. Plain text gets the requested type."""
     await serving.permits.request(caller, thread_id, request_id)
-    env = cast("EnvInput", new.env)  # read where it is answered
+    env = cast("EnvInput", new.env)  # read by the route
     done = await serving.runtime.requests.answer(thread_id, request_id, env)
     body: JSONObject = {"requestId": done.request_id, "status": "success"}
     if done.child_thread_id is not None:

@@ -1,1 +1,1 @@
-"""Models of providers, by way of pydantic-ai."""
+"""Models of providers, through pydantic-ai."""

@@ -39,7 +39,7 @@ _ANSWER = "answer"
 
 
 class FinalTool:
-    """The tool whose arguments are the answer; an answer that is not an object is its one argument, `answer`."""
+    """The tool whose arguments are the answer. An answer that is not an object is its only argument, `answer`."""
 
     def __init__(self, schema: JSONObject, strict: bool | None) -> None:
         self.is_answer = schema.get("type") == "object"
@@ -49,9 +49,9 @@ class FinalTool:
         )
 
     def read(self, response: NativeResponse) -> NativeResponse:
-        """Return the response with the arguments of the final call as its text, unless it makes other calls too.
+        """Return the response with the arguments of the final call as its text, unless it also has other calls.
 
-        The final call itself is left out: it has no result, and a provider rejects a call without a result.
+        The final call itself is removed: it has no result, and providers reject calls without results.
         """
         final = [part for part in response.parts if is_final(part)]
         if not final:
@@ -81,7 +81,7 @@ def is_final(part: ModelResponsePart) -> TypeIs[ToolCallPart]:
 
 
 def _with_answer(schema: JSONObject) -> JSONObject:
-    """Return the schema of arguments with the answer as the only one. Definitions stay where references find them."""
+    """Return a schema with the answer as the only argument. Definitions stay at the root, so that references work."""
     answer = {key: each for key, each in schema.items() if key != "$defs"}
     whole: JSONObject = {
         "type": "object",
@@ -95,7 +95,7 @@ def _with_answer(schema: JSONObject) -> JSONObject:
 class Reader:
     """Reads the events of one answer. The text deltas add up to the response's text, as the provider wrote it.
 
-    Arguments of a `final` tool are text, unless there was text before: then only the response has them.
+    Arguments of a `final` tool are text deltas, unless there was text before: then only the response has them.
     """
 
     def __init__(self, aliases: Aliases, final: FinalTool | None = None) -> None:
@@ -106,7 +106,7 @@ class Reader:
         self._has_text = False
 
     def read(self, event: ModelResponseStreamEvent) -> Iterator[ModelEvent]:
-        """Our events for one of the provider's; most are one, many are none."""
+        """Convert one of the provider's events to events of this project: usually one, often none."""
         match event:
             case PartStartEvent(part=TextPart(content=content)):
                 yield from self._text_started(content, adjacent=event.previous_part_kind == "text")
@@ -184,7 +184,7 @@ def _json_text(arguments: str | dict[str, object]) -> str:
 
 
 def _cost(response: NativeResponse) -> float | None:
-    """Return US dollars; None where the price is not known. A price must never cost a run its answer."""
+    """Return the cost in US dollars, or None if the price is unknown. An error of the price lookup is ignored."""
     try:
         return float(response.cost().total_price)
     except Exception:  # noqa: BLE001  genai-prices raises LookupError, ValueError, AssertionError and others

@@ -1,4 +1,4 @@
-"""A provider's errors as ours: worth another try, when, or not at all."""
+"""Conversion of a provider's errors: whether, and after which pause, to retry."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ _ANSWER: Final = r"(?P<answer>[\d,]+)"
 TOO_LONG: Final = tuple(
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
     for pattern in (
-        # OpenAI, and what follows its wire: vLLM, SGLang, OpenRouter, DeepSeek, Together, Fireworks
+        # OpenAI and compatible APIs: vLLM, SGLang, OpenRouter, DeepSeek, Together, Fireworks
         rf"maximum context length (?:is|of) {_LIMIT} tokens.*?requested(?: about)? {_REQUESTED} tokens"
         rf".{{0,80}}?{_ANSWER} (?:in|for) the (?:completion|output)",
         rf"maximum context length (?:is|of) {_LIMIT} tokens.*?(?:resulted in|requested|request has|contains)"
@@ -63,7 +63,7 @@ TOO_LONG: Final = tuple(
         rf"exceeded model token limit: {_LIMIT} \(requested: {_REQUESTED}\)",
         # llama.cpp
         rf"request \({_REQUESTED} tokens\) exceeds the available context size \({_LIMIT} tokens\)",
-        # the same and others without numbers
+        # llama.cpp and others, without numbers
         r"context[_ ]length[_ ]exceeded",
         r"exceeds the context window",
         r"maximum context length",
@@ -85,10 +85,10 @@ TOO_LONG: Final = tuple(
         r"greater than the context length",  # LM Studio
     )
 )
-"""Patterns of errors for requests that are too long. The first that matches gives the numbers, in tokens.
+"""Patterns of errors for requests that are too long. The first match provides the numbers, in tokens.
 
-`limit` is the most that the model takes, `asked` what the provider has counted, `answer` the room for the answer where
-that is counted apart.
+`limit` is the model's maximum, `asked` the count of the provider, and `answer` the tokens reserved for the answer if
+these are counted separately.
 """
 OTHER_PHRASES: Final = re.compile(
     r"\b(?:context|conversation|input|messages?|prompt|request|tokens?)(?: \w+){0,4} "
@@ -97,17 +97,17 @@ OTHER_PHRASES: Final = re.compile(
     r"(?:context|conversation|input|messages?|prompt|tokens?)\b",
     re.IGNORECASE,
 )
-"""Words by which other providers refuse a request for its length, where nothing else is named."""
+"""Phrases with which other providers reject a request for its length, if the message names no other subject."""
 _OTHER_SUBJECTS: Final = re.compile(
     r"\b(?:image|picture|file|document|audio|video|pdf|pages?|tools?|functions?|schema|max_(?:completion_|output_)?tokens"
     r"|completion tokens|output tokens|temperature|stop|metadata|key|quota|credits?|balance)\b",
     re.IGNORECASE,
 )
-"""Names of other things that can be too large. In a message with one, `OTHER_PHRASES` do not mean the request."""
+"""Other subjects that can be too large. In a message with one of them, `OTHER_PHRASES` do not refer to the request."""
 _MORE_THAN_A_MINUTE: Final = re.compile(
     rf"request too large for .*?limit {_LIMIT}, requested {_REQUESTED}", re.IGNORECASE | re.DOTALL
 )
-"""OpenAI's and Groq's words for a request of more tokens than an account may send in a minute: waiting is no help."""
+"""OpenAI's and Groq's message for a request with more tokens than allowed per minute. Retrying does not help."""
 _RATE_LIMIT: Final = re.compile(r"tokens per (?:min|day|hour)|rate[_ ]limit|\bTPM\b", re.IGNORECASE)
 _TOO_LARGE: Final = 413
 _INTERNAL: Final = 500
@@ -115,7 +115,7 @@ _MOST_DIGITS: Final = 12
 _LONGEST_BODY: Final = 10_000
 _SAYING: Final = frozenset({"message", "Message", "msg", "detail", "code", "Code", "type", "status", "raw"})
 _WITHIN: Final = ("error", "Error", "metadata")
-"""Fields of an error's body that hold the error itself, or the message of the provider that OpenRouter has asked."""
+"""Fields of an error's body that contain the error itself, or the message of OpenRouter's upstream provider."""
 
 
 class BrokenAnswerError(AgentRunError):
@@ -130,7 +130,7 @@ def check_complete(response: ModelResponse) -> None:
 
 
 def translate(model: str, error: Exception) -> ModelError:
-    """Convert a provider's error to ours. The message names the model and quotes the provider.
+    """Convert a provider's error to one of this project. The message names the model and quotes the provider.
 
     After all models of a `FallbackModel` have failed, the first error that is worth a retry counts, or the first one.
     """
@@ -171,7 +171,8 @@ def _too_long(model: str, error: Exception, status: str, message: str) -> Contex
 def _too_long_match(error: ModelAPIError, text: str) -> re.Match[str] | None:
     """Return the match in the error's text for a request that is too long, or None."""
     status = error.status_code if isinstance(error, ModelHTTPError) else None
-    if status is not None and not _refuses_content(status) and status != _INTERNAL:  # llama.cpp's of old
+    # older versions of llama.cpp
+    if status is not None and not _refuses_content(status) and status != _INTERNAL:
         return None
     first_match = next((match for pattern in TOO_LONG if (match := pattern.search(text)) is not None), None)
     if (
@@ -185,12 +186,12 @@ def _too_long_match(error: ModelAPIError, text: str) -> re.Match[str] | None:
 
 
 def _refuses_content(status: int) -> bool:
-    """Return whether an HTTP status rejects the request's content, not its key, its model or its rate."""
+    """Return whether an HTTP status rejects the request's content, as opposed to its key, model or rate."""
     return status in (400, _TOO_LARGE, 422)
 
 
 def _texts(error: ModelAPIError) -> Iterator[str]:
-    """Yield the provider's messages, codes and types, but nothing of the request that an error can quote."""
+    """Yield the provider's messages, codes and types. Parts of the request that an error can quote are left out."""
     yield from (each for each in (error.provider_error_code, error.provider_error_type) if each)
     if isinstance(error.body, str):
         yield error.body
@@ -201,18 +202,17 @@ def _texts(error: ModelAPIError) -> Iterator[str]:
 
 
 def _counts(body: object, match: re.Match[str] | None) -> tuple[int | None, int | None, int | None]:
-    """Return the limit, the tokens that the provider counted, and the room for the answer, a part of both.
+    """Return the limit, the tokens that the provider counted, and the tokens reserved for the answer, included in both.
 
-    Each is None if the provider does not say.
+    Each is None if the provider does not report it.
     """
     groups = {} if match is None else match.groupdict()
     limit, requested, answer = [_tokens(groups.get(name)) for name in ("limit", "asked", "answer")]
-    for fields in _objects(body):  # llama.cpp's
+    for fields in _objects(body):  # fields of llama.cpp
         limit = limit or _tokens(fields.get("n_ctx"))
         requested = requested or _tokens(fields.get("n_prompt_tokens"))
-    if (
-        match is not None and requested is not None and answer is not None and " + " in match[0]
-    ):  # Anthropic's
+    # format of Anthropic
+    if match is not None and requested is not None and answer is not None and " + " in match[0]:
         requested += answer
     return limit, requested, answer
 
@@ -236,10 +236,10 @@ def _objects(body: object) -> Iterator[dict[object, object]]:
 
 
 def _host(error: BaseException) -> str | None:
-    """Return the host and port of the request that has failed without an answer, or None if they are not known."""
+    """Return the host and port of the request that failed without an answer, or None if they are unknown."""
     cause: BaseException | None = error
     while cause is not None:
-        with suppress(RuntimeError):  # an error of httpx that has no request
+        with suppress(RuntimeError):  # an httpx error without a request
             url = getattr(getattr(cause, "request", None), "url", None)
             if url is not None:
                 return f"{url.host}:{url.port}" if url.port else str(url.host)
@@ -270,7 +270,7 @@ def _message_in(body: object) -> str | None:
         return body.strip() or None
     if not isinstance(body, Mapping):
         return None
-    # a provider's JSON: what it holds is looked at here
+    # a provider's JSON, validated here
     fields = dict[object, object](body)  # pyright: ignore[reportUnknownArgumentType]
     names = ("error", "Error", "message", "Message")
     return next((message for name in names if (message := _message_in(fields.get(name)))), None)
@@ -290,7 +290,7 @@ LONGEST_RETRY_AFTER = 60.0
 def pause_before(attempt: int, retry_after: float | None, chance: float) -> float:
     """Return the seconds before attempt 2, 3, …; `chance` is a random number from 0 to 1.
 
-    It is the provider's `Retry-After`, up to a minute, or otherwise 0.5 s, 1 s, 2 s …, half of it random.
+    It is the provider's `Retry-After`, up to a minute, or otherwise 0.5 s, 1 s, 2 s …, with half of it random.
     """
     if retry_after is not None:
         return min(max(retry_after, 0.0), LONGEST_RETRY_AFTER)

@@ -1,4 +1,4 @@
-"""A pydantic-ai model from its name; a missing requirement is reported in one sentence."""
+"""Creates a pydantic-ai model by name. A missing requirement is reported in one sentence."""
 
 import difflib
 import re
@@ -14,12 +14,12 @@ PROVIDERS = (
     "huggingface", "litellm", "mistral", "moonshotai", "ollama", "openai", "openai-chat", "openrouter", "scripted",
     "together", "vercel", "xai",
 )  # fmt: skip
-"""Providers that an error names; pydantic-ai knows some more."""
+"""Providers that an error message lists; pydantic-ai supports more."""
 _OUR_EXTRAS = ("openai", "anthropic")
 
 
 def provider_model(name: str) -> Model:
-    """Return the model `provider:model`. The first of a provider imports its SDK, which takes a second or more.
+    """Return the model `provider:model`. The first model of a provider imports its SDK, which takes a second or more.
 
     Raises:
         DefinitionError: there is no such provider.
@@ -68,14 +68,14 @@ def _unusable(name: str, message: str) -> DefinitionError | ModelRefused:
 
 
 class Aliases:
-    """Aliases in both directions for one model. Names sent to the provider are remembered to be mapped back."""
+    """Tool name aliases of one model. Names sent to the provider are stored to be mapped back."""
 
     def __init__(self) -> None:
         self._wire: dict[str, str] = {}
         self._real: dict[str, str] = {}
 
     def wire(self, name: str) -> str:
-        """Return the name towards the provider."""
+        """Return the name to send to the provider."""
         cached = self._wire.get(name)
         if cached is not None:
             return cached

@@ -1,12 +1,12 @@
 """Schemas of tools and structured outputs in each provider's dialect, and the conversion of answers back.
 
-A tool's schema is sent as it is published, if the provider accepts JSON Schema: pydantic-ai adapts schemas to its
-providers' strict modes, and closes every object for OpenAI, so that a free-form one could only be `{}`. An answer's
-schema is sent in the provider's dialect for structured output, if it can be expressed there, otherwise as that of a
-final tool, whose arguments are the answer.
+A tool's schema is sent unchanged if the provider accepts JSON Schema: pydantic-ai would adapt schemas to its
+providers' strict modes, and close every object for OpenAI, so that a free-form object could only be `{}`. An answer's
+schema is sent in the provider's dialect for structured output if it can be expressed there. Otherwise it is sent as
+the schema of a final tool, whose arguments are the answer.
 
-A keyword that a provider rejects is described in the description instead. So the sent schema can be weaker than the
-original, by which every answer is validated afterwards.
+A keyword that a provider rejects is moved into the description. So the sent schema can be weaker than the original
+schema, against which every answer is validated afterwards.
 """
 
 import copy
@@ -34,7 +34,7 @@ from toolwright.core.tools.compose import closed_form, strict_form, without_null
 from toolwright.core.value import changed, value
 
 _Takes: TypeAlias = Callable[[str, JSON], bool]
-"""Whether a provider takes a keyword with that value."""
+"""Returns whether a provider accepts a keyword with this value."""
 
 _TEXTS = ("title", "description")
 _NUMBER_KEYWORDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
@@ -47,7 +47,7 @@ _KEYWORDS_BY_TYPE: Mapping[str, frozenset[str]] = {
 }
 _ANYWHERE = frozenset({"type", "enum", "const", "anyOf", "$ref", "$defs", *_TEXTS})
 _SILENT = frozenset({"$schema", "$id", "$anchor", "$comment", "definitions", "discriminator"})
-"""Keywords that tell a model nothing. Nothing refers to `definitions`, see `_check_reference`."""
+"""Keywords without information for a model. Nothing refers to `definitions`; see `_reference`."""
 _FORMATS = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"},
 )
@@ -60,7 +60,7 @@ _TYPES: Mapping[type, str] = {
     float: "number",
     type(None): "null",
 }
-MOST_LEVELS = 10  # of objects within objects, in what OpenAI holds a model to
+MOST_LEVELS = 10  # levels of nested objects in OpenAI's strict mode
 MOST_PROPERTIES = 5_000
 MOST_ENUM_VALUES = 1_000
 
@@ -128,7 +128,7 @@ def _rendered_object(schema: JSONObject, takes: _Takes) -> JSONObject:
 
 
 def _reference(schema: JSONObject) -> JSONObject:
-    """Return a reference without other keywords: its texts are put around it."""
+    """Return a reference without sibling keywords: its texts are moved to a wrapper around it."""
     reference = schema["$ref"]
     if not isinstance(reference, str) or _REFERENCE.fullmatch(reference) is None:
         raise DefinitionError(f"No provider accepts the reference {reference!r}.")
@@ -139,7 +139,7 @@ def _reference(schema: JSONObject) -> JSONObject:
 
 
 def _literals(schema: JSONObject) -> JSONObject:
-    """Return an enum or a const with the type of its values; one of several types is one enum for each."""
+    """Return an enum or a const with the type of its values. Values of several types become one enum per type."""
     values = schema["enum"] if "enum" in schema else [schema["const"]]
     by_type: dict[str, list[JSON]] = {}
     for each in values if isinstance(values, list) else []:
@@ -157,7 +157,7 @@ def _literals(schema: JSONObject) -> JSONObject:
 
 
 def _one_type_each(schema: JSONObject) -> JSONObject:
-    """Return alternatives for a list of types that has objects or lists; providers only document lists of scalars."""
+    """Convert a list of types with objects or lists to alternatives. Providers only document lists of scalar types."""
     kinds = schema.get("type")
     if not isinstance(kinds, list) or "anyOf" in schema or not {"object", "array"} & {*map(str, kinds)}:
         return schema
@@ -170,7 +170,7 @@ def _one_type_each(schema: JSONObject) -> JSONObject:
 
 
 def _check_size(schema: JSONObject) -> None:
-    """Raise `DefinitionError` for more than OpenAI takes. Each definition counts by itself there."""
+    """Raise `DefinitionError` if the schema exceeds OpenAI's limits. Each definition is counted separately."""
     definitions = schema.get("$defs")
     for part in (schema, *(definitions.values() if isinstance(definitions, dict) else ())):
         parts = [*_parts(part, 0)]
@@ -183,7 +183,7 @@ def _check_size(schema: JSONObject) -> None:
 
 
 def _parts(schema: JSON, level: int) -> Iterator[tuple[JSONObject, int]]:
-    """Yield the schema and all within it but its definitions, each with the number of objects that it is in."""
+    """Yield the schema and all nested schemas except its definitions, each with its object nesting level."""
     if not isinstance(schema, dict):
         return
     properties, branches = schema.get("properties"), schema.get("anyOf")
@@ -204,14 +204,14 @@ def _length(value: JSON) -> int:
 _ACCEPT_ANY = frozenset({"openai", "anthropic"})
 """Providers that accept JSON Schema unchanged."""
 _CLOSED = frozenset({"anthropic", "bedrock"})
-"""Providers that take closed schemas only."""
+"""Providers that accept only closed schemas."""
 _ANY_JSON = (
     "Always respond with JSON that fits this schema, without any text or Markdown fencing before or after:"
 )
 
 
 def leaving_schemas(model: Model) -> Model:
-    """Return the model, or a copy of it that changes no schema of a tool. One that its user has fitted stays fitted."""
+    """Return a model that changes no tool schemas: a copy, or the model itself if its user configured a transformer."""
     fitted = model.profile.get("json_schema_transformer")
     if (
         model.system not in _ACCEPT_ANY
@@ -225,14 +225,14 @@ def leaving_schemas(model: Model) -> Model:
 
 
 def schema_for(model: Model, schema: JSONObject) -> JSONObject:
-    """Return a tool's schema in the model's form: OpenAI rejects an object schema without `properties`."""
+    """Return a tool's schema in the model's form. OpenAI rejects an object schema without `properties`."""
     if model.system == "openai" and schema.get("type") == "object" and "properties" not in schema:
         return {**schema, "properties": {}}
     return schema
 
 
 def strictness(model: Model) -> bool | None:
-    """Return the value of a tool's `strict`: None, except where silence would close its objects."""
+    """Return the value of a tool's `strict`: None, unless omitting it would close its objects."""
     fitted = model.profile.get("json_schema_transformer")
     return False if fitted is not None and issubclass(fitted, OpenAIJsonSchemaTransformer) else None
 
@@ -241,9 +241,12 @@ def strictness(model: Model) -> bool | None:
 class AnswerForm:
     """Method by which a model is asked for an answer.
 
-    By the provider's own structured output (`native`), by a final `tool` (`text`), or, for models without tools, by
-    pydantic-ai's instructions, with the provider's JSON mode if it has one (`prompted`), and for an answer that is not
-    an object by `instructions` only (`text`). An answer in strict form is converted back by the schema `strict`.
+    - `native`: the provider's own structured output.
+    - `text` with a `tool`: a final tool.
+    - `prompted`: pydantic-ai's instructions, with the provider's JSON mode if it has one, for models without tools.
+    - `text` with `instructions`: instructions only, for models without tools and an answer that is not an object.
+
+    An answer in strict form is converted back with the schema `strict`.
     """
 
     mode: Literal["native", "prompted", "text"]
@@ -254,7 +257,7 @@ class AnswerForm:
 
 
 def answer_form(model: Model, answer: AnswerSchema) -> AnswerForm:
-    """Return the best form that the model has for the answer."""
+    """Return the best form that the model supports for the answer."""
     if model.profile.get("supports_json_schema_output", False) and _is_object(answer):
         form = _native_form(model, answer)
         if form is not None and _is_sendable(model, form):
@@ -265,7 +268,7 @@ def answer_form(model: Model, answer: AnswerSchema) -> AnswerForm:
 def final_tool_form(model: Model, answer: AnswerSchema) -> AnswerForm:
     """Return the form with a final tool.
 
-    It is for models without structured output for the schema, or without it together with tools.
+    It is for models that have no structured output for the schema, or not together with tools.
     """
     if not model.profile.get("supports_tools", True):
         return prompted_form(model, answer)
@@ -273,7 +276,7 @@ def final_tool_form(model: Model, answer: AnswerSchema) -> AnswerForm:
 
 
 def prompted_form(model: Model, answer: AnswerSchema) -> AnswerForm:
-    """Return the form by instructions, for models without any other method."""
+    """Return the form with instructions, for models without any other method."""
     if not _is_object(answer):  # JSON modes are for objects
         instruction = f"{_ANY_JSON}\n\n{dumps_unescaped(answer.schema)}"
         return AnswerForm(mode="text", instructions=(InstructionPart(content=instruction),))
@@ -281,7 +284,7 @@ def prompted_form(model: Model, answer: AnswerSchema) -> AnswerForm:
 
 
 def is_native_beside_tools(model: Model) -> bool:
-    """Return whether the model takes structured output and tools in one request."""
+    """Return whether the model accepts structured output and tools in one request."""
     return not model.system.startswith("google") or model.profile.get(
         "google_supports_tool_combination", False
     )
@@ -298,7 +301,7 @@ async def read_final(response: NativeResponse, form: AnswerForm | None) -> Nativ
 async def read_answer(response: ModelResponse, form: AnswerForm | None) -> ModelResponse:
     """Return the response with its text converted back to the schema, without the nulls of the strict form.
 
-    Invalid JSON is unchanged, and so is the provider's own form of the answer (`native`).
+    Invalid JSON and the provider's own form of the answer (`native`) are unchanged.
     """
     if form is None or form.strict is None or not response.text:
         return response
@@ -342,7 +345,7 @@ def _is_strict(model: Model) -> bool:
 
 
 def _is_sendable(model: Model, form: AnswerForm) -> bool:
-    """Return whether pydantic-ai, which knows some limits of providers, would send it."""
+    """Return whether pydantic-ai, which knows some limits of providers, would send the form."""
     parameters = ModelRequestParameters(output_mode=form.mode, output_object=form.output)
     try:
         model.prepare_request(None, parameters)

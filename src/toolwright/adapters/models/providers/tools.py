@@ -1,4 +1,4 @@
-"""Tools of requests: built once for each list, in a form that the provider accepts, without rejected ones."""
+"""Tools of requests: built once per list, in a form that the provider accepts, without rejected tools."""
 
 import asyncio
 import re
@@ -27,11 +27,11 @@ log = logger("toolwright.models")
 
 CACHED_TOOLSETS = 64
 MOST_REFUSED = 10
-"""Tools that are withheld for one answer: an error that names one each time might mean something else."""
-MANY = 100  # tools, from which on a list is made in a thread
+"""Tools withheld for one answer. If more errors name a tool, they probably have another cause."""
+MANY = 100  # tools above which a list is built in a thread
 _CLAUDE = frozenset({"anthropic", "bedrock"})
 _SENT_WHOLE = frozenset({"OpenAIChatModel", "OpenAIResponsesModel"})
-"""Models of pydantic-ai whose client looks at every value of a request's tools again: twenty times the cost."""
+"""Pydantic-ai models whose client processes every value of a request's tools again, at twenty times the cost."""
 _REFUSING = frozenset({400, 422})
 _ABOUT_A_TOOL = re.compile(r"schema|parameters|properties|tools\b|tool name", re.IGNORECASE)
 _PLACE = re.compile(r"tools[.\[](\d+)")
@@ -39,7 +39,7 @@ _TOOL_NAME = re.compile(r"(?:function|tool|tool name)[:\s]+['\"`]([a-zA-Z0-9_-]{
 
 
 def provider_of(model: Model) -> Provider:
-    """Return the provider whose rules for tools the model's requests are held to."""
+    """Return the provider whose rules for tools apply to the model's requests."""
     if model.system in _CLAUDE:
         return "anthropic"
     return "openai" if model.system == "openai" or strictness(model) is not None else "other"
@@ -60,7 +60,7 @@ class ToolOffer:
 
 
 class ToolOffers:
-    """Makes offers for one model. What its provider has refused is withheld as long as it is defined the same."""
+    """Creates offers for one model. A tool rejected by its provider is withheld until its definition changes."""
 
     def __init__(self, model: Model, name: str, aliases: Aliases) -> None:
         self.names: dict[str, PropertyNames] = {}
@@ -72,7 +72,7 @@ class ToolOffers:
         self._offers: Recent[tuple[ToolDefinition, ...], ToolOffer] = Recent(self._make, CACHED_TOOLSETS)
 
     async def get(self, tools: tuple[ToolDefinition, ...]) -> ToolOffer:
-        """Return the offer of these tools: the same object for the same list."""
+        """Return the offer of these tools. The same list returns the same object."""
         if self._offers.has(tools):
             offer = self._offers.get(tools)
         else:
@@ -89,11 +89,11 @@ class ToolOffers:
         return offer
 
     def faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
-        """Return which of these tools the model is not offered, as far as is known, and why."""
+        """Return which of these tools are known to be withheld from the model, and why."""
         return self._make(tools).faults
 
     def withhold(self, error: Exception, offer: ToolOffer, tools: tuple[ToolDefinition, ...]) -> bool:
-        """Withhold the tool that the provider refuses by this error; return whether the error names one."""
+        """Withhold the tool that the provider rejects with this error. Returns whether the error names a tool."""
         if not isinstance(error, ModelHTTPError) or error.status_code not in _REFUSING:
             return False
         tool = _tool_in_error(f"{error.body}", offer)
@@ -154,20 +154,20 @@ class ToolOffers:
 def unchanged_settings(
     offer: ToolOffer, offers: ToolOffers, others: Sequence[NativeTool], settings: NativeSettings
 ) -> NativeSettings | None:
-    """Return settings that send the offer's list, and `others`, as it is; None if pydantic-ai is to send it.
+    """Return settings that send the offer's list and `others` unchanged, or None if pydantic-ai must send it.
 
-    It alone adds the provider's own tools that settings can name.
+    Only pydantic-ai adds the provider's own tools, which settings can name.
     """
     if offer.body is None or settings.get("openai_native_tools") or settings.get("openai_builtin_tools"):
         return None
-    extra_body: Any = settings.get("extra_body") or {}  # whatever the user has put there
+    extra_body: Any = settings.get("extra_body") or {}  # any value set by the user
     if not isinstance(extra_body, Mapping) or "tools" in extra_body:
         return None
     return {**settings, "extra_body": {**extra_body, "tools": [*offer.body, *map(offers.native, others)]}}
 
 
 def _tool_in_error(text: str, offer: ToolOffer) -> ToolDefinition | None:
-    """Return the tool that a provider's error names, by its place in the list or by its name."""
+    """Return the tool that a provider's error refers to, by its index in the list or by name."""
     if _ABOUT_A_TOOL.search(text) is None:
         return None
     places = [*offer.wire.values()]

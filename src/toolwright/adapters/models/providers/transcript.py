@@ -1,9 +1,9 @@
-"""Transcript of a conversation as pydantic-ai's messages, in a form that all providers accept, with cache marks.
+"""Transcript of a conversation as pydantic-ai messages, in a form that all providers accept, with cache marks.
 
-What only the provider understands of an answer (thinking, signatures) is kept as JSON and replayed. Whatever a row
-holds is sent as valid JSON: half characters and numbers that no provider reads are replaced here.
+Provider-specific parts of an answer (thinking, signatures) are stored as JSON and replayed. Any stored value is sent as
+valid JSON: lone surrogates and numbers that no provider can read are replaced here.
 
-A provider reads from its cache the beginning that two requests share. So what changes from step to step is sent last.
+A provider caches the common prefix of requests. So text that changes from step to step is sent last.
 """
 
 import json
@@ -49,7 +49,7 @@ Converted = TypeVar("Converted")
 
 
 class Recent(Generic[Source, Converted]):
-    """Calls `make` once for each source, known by identity; the `size` sources asked for last are kept."""
+    """LRU cache of the results of `make`, by identity of the source. Keeps the `size` most recently used results."""
 
     def __init__(self, make: Callable[[Source], Converted], size: int) -> None:
         self._make = make
@@ -57,7 +57,7 @@ class Recent(Generic[Source, Converted]):
         self._cache: OrderedDict[int, tuple[Source, Converted]] = OrderedDict()
 
     def get(self, source: Source) -> Converted:
-        """Return the result of `make` for this very object (which is kept alive, so its id stays its own)."""
+        """Return the result of `make` for this object. The object is kept alive, so its id stays unique."""
         key = id(source)
         entry = self._cache.get(key)
         if entry is not None:
@@ -68,17 +68,17 @@ class Recent(Generic[Source, Converted]):
         return converted
 
     def has(self, source: Source) -> bool:
-        """Return whether the result for this very object is kept."""
+        """Return whether the result for this object is cached."""
         return id(source) in self._cache
 
     def put(self, source: Source, converted: Converted) -> None:
-        """Keep a result that was made elsewhere."""
+        """Cache a result that was created elsewhere."""
         self._cache[id(source)] = (source, converted)
         if len(self._cache) > self._size:
             self._cache.popitem(last=False)
 
     def forget(self, source: Source) -> None:
-        """Make the result of this object again when it is next asked for."""
+        """Remove this object's result, so that the next `get` creates it again."""
         self._cache.pop(id(source), None)
 
 
@@ -89,9 +89,9 @@ _NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata"
 
 
 class Transcript:
-    """Converts messages, each once: a step then costs only its new messages.
+    """Converts each message once, so that a step costs only its new messages.
 
-    With `flags_errors` a failed tool's result has the provider's own error flag; elsewhere its text reports the error.
+    With `flags_errors` a failed tool's result has the provider's own error flag. Otherwise its text reports the error.
     Arguments are sent under the property names that the provider received: `names`, by tool.
     """
 
@@ -110,7 +110,7 @@ class Transcript:
     ) -> list[ModelMessage]:
         """Return the conversation. All messages between two answers form one request, tool results first.
 
-        `seen` are the images to show, by their digests; all files are named.
+        `seen` are the images to show, by digest. All files are named.
         """
         converted: list[ModelMessage] = []
         results: list[ModelRequestPart] = []
@@ -182,7 +182,7 @@ class Transcript:
 
 
 def _content(message: Message, pictures: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
-    """Return the message's text, the names of its files, and those files that can be shown."""
+    """Return the message's text, the names of its files, and the files that can be shown."""
     content = without_surrogates(message.content)
     if not message.attachments:
         return content
@@ -206,10 +206,10 @@ _MAY_BE_UNREADABLE = re.compile(r"[eE]\+?0*[1-9]\d\d|\d{309}|NaN|Infinity|\\u[dD
 
 
 def readable(arguments: str) -> str:
-    """Return arguments as a provider can read them, which are otherwise as the model wrote them.
+    """Return arguments in a form that a provider can read, otherwise unchanged from the model's output.
 
-    A number that no double holds, NaN and the infinities become the text that was written. Half characters become
-    U+FFFD. Text that is not JSON stays: pydantic-ai sends it as the value of an object.
+    Numbers outside the range of a double, NaN and the infinities become their original text. Lone surrogates become
+    U+FFFD. Text that is not JSON is unchanged: pydantic-ai sends it as the value of an object.
     """
     if _MAY_BE_UNREADABLE.search(arguments) is None:
         return arguments
@@ -222,7 +222,7 @@ def readable(arguments: str) -> str:
 
 
 def _number(written: str) -> int | float | str:
-    """Return the number, or its text if no double holds it."""
+    """Return the number, or its text if a double cannot represent it."""
     read = float(written)
     if not math.isfinite(read):
         return written
@@ -230,10 +230,10 @@ def _number(written: str) -> int | float | str:
 
 
 def dump_native(response: ModelResponse) -> JSON:
-    """Return the response as JSON, or None where text and calls say all of it."""
+    """Return the response as JSON, or None if text and calls contain all of it."""
     if all(_is_plain(part) for part in response.parts):
         return None
-    # the calls' arguments are the message's, and a provider's own values can be NaN, which is not JSON
+    # the arguments of calls are taken from the message; a provider's values can be NaN, which is not JSON
     parts = [changed(part, args=None) if isinstance(part, ToolCallPart) else part for part in response.parts]
     dumped: list[JSON] = from_json(
         ModelMessagesTypeAdapter.dump_json(
@@ -244,13 +244,13 @@ def dump_native(response: ModelResponse) -> JSON:
 
 
 def _replay_native(message: Message, aliases: Aliases) -> ModelResponse | None:
-    """Return the provider's own form of an assistant message, or None if there is none that fits the message.
+    """Return the provider's own form of an assistant message, or None if there is none that matches the message.
 
-    The journal is authoritative: ids, names, arguments and text are the message's.
+    The journal is authoritative: ids, names, arguments and text are taken from the message.
     """
     try:
         [response] = ModelMessagesTypeAdapter.validate_json(to_json([message.native]))
-    except ValidationError:  # another adapter's, or another version's
+    except ValidationError:  # from another adapter or another version
         return None
     if not isinstance(response, ModelResponse) or len(response.tool_calls) != len(message.calls):
         return None
@@ -285,7 +285,7 @@ def _recall(part: ModelResponsePart, call: MessageCall, aliases: Aliases) -> Mod
 
 
 def _reads_as(text: str, content: str) -> bool:
-    """Return whether the message equals the provider's text, apart from nulls that a strict answer must contain."""
+    """Return whether the message equals the provider's text, apart from nulls required in a strict answer."""
     if text == content or not content.startswith(("{", "[")):
         return text == content
     try:
@@ -306,7 +306,7 @@ def _omits_only_nulls(value: JSON, whole: JSON) -> bool:
 
 
 def _retold(response: ModelResponse, message: Message) -> list[ModelResponsePart]:
-    """Return the parts with the message's text in place of its first text, or before the calls."""
+    """Return the parts with the message's text in place of the first text part, or before the calls."""
     parts = list(response.parts)
     place = next((i for i, part in enumerate(parts) if isinstance(part, TextPart | ToolCallPart)), len(parts))
     others: list[ModelResponsePart] = [part for part in parts[place:] if not isinstance(part, TextPart)]
@@ -323,13 +323,13 @@ _OWN_KEYS = frozenset(
     {f"{provider}_cache{part}" for provider in _PROVIDERS for part in _PARTS}
     | {"openai_prompt_cache_options", "openai_cache_instructions"}
 )
-"""Settings of one provider's cache, for which pydantic-ai does not accept `cache`."""
+"""Provider-specific cache settings, which pydantic-ai does not accept together with `cache`."""
 
 
 class PromptCache:
     """Marks the tools, the stable system text and the last message as ends of the cached prefix.
 
-    The settings of the model object take precedence: caching can be disabled there, or have its own marks.
+    The settings of the model object take precedence: they can disable caching or set their own marks.
     """
 
     def __init__(self, model: Model) -> None:
@@ -342,19 +342,19 @@ class PromptCache:
         self._marks_messages &= not self._is_implicit or _is_openai(model)
 
     def settings(self, *, changing: bool) -> NativeSettings:
-        """Return the settings that have the request cached, but for the `changing` text at its end if it has some."""
+        """Return the settings that enable caching of the request, except any `changing` text at its end."""
         if self._is_own or self._is_implicit or not self._takes_marks:
             return NativeSettings()
         if not self._is_anthropic:
             return NativeSettings(cache=CacheConfig(messages=False) if changing else True)
-        # by block, as Anthropic's gateways take it too
+        # per block, which Anthropic's gateways also accept
         settings = {"anthropic_cache_instructions": True, "anthropic_cache_tool_definitions": True}
         if not changing:
             settings["anthropic_cache_messages"] = True
         return cast(NativeSettings, settings)  # keys of one provider, whose SDK need not be installed
 
     def with_state(self, messages: Sequence[ModelMessage], text: str) -> list[ModelMessage]:
-        """Return the messages with the changing text at their end, which is not cached."""
+        """Return the messages followed by the changing text, which is not cached."""
         state_text = f"{STATE}\n\n{text}"
         last = messages[-1] if messages else None
         if not isinstance(last, ModelRequest):
@@ -365,7 +365,7 @@ class PromptCache:
 
 
 def _takes_marks(model: Model) -> bool:
-    """Return whether requests have cache marks. Gemini through OpenRouter caches without, and bills marks twice."""
+    """Return whether requests have cache marks. Gemini on OpenRouter caches without them and bills marks twice."""
     profile = model.profile
     return bool(profile.get("supports_cache", False)) and bool(
         profile.get("openrouter_supports_trailing_cache_control", True)
@@ -373,13 +373,13 @@ def _takes_marks(model: Model) -> bool:
 
 
 def _is_openai(model: Model) -> bool:
-    """Return whether the model is at OpenAI itself: other servers of its dialect can refuse a mark."""
+    """Return whether the model is hosted by OpenAI or Azure. Other servers with its API can reject a mark."""
     host = urlsplit(model.base_url or "").hostname or ""
     return host.endswith((".openai.com", ".azure.com"))
 
 
 def _caches_messages(settings: NativeSettings) -> bool:
-    """Return whether the conversation is cached: the model's own settings ask for it or do not say."""
+    """Return whether the conversation is cached: the model's own settings enable it or do not mention it."""
     if not _OWN_KEYS.isdisjoint(settings):
         keys = [f"{provider}_cache{part}" for provider in _PROVIDERS for part in ("", "_messages")]
         return any(settings.get(key) for key in keys)

@@ -18,16 +18,16 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 NOT_JSON = (ValueError, TypeError, RecursionError)
 MISSHAPEN = (ValueError, TypeError, LookupError, AttributeError, ToolwrightError)
-"""Errors of a text that is not JSON, and of JSON of another shape."""
+"""Errors raised for a text that is not JSON and for JSON of an unexpected shape."""
 
-Row: TypeAlias = Sequence[Any]  # a driver's row: its types are those of the table's columns
+Row: TypeAlias = Sequence[Any]  # a driver's row: the values have the types of the table's columns
 Param: TypeAlias = str | int | float | bool | bytes | None
 Params: TypeAlias = dict[str, Param]
-Values: TypeAlias = tuple[Param, ...]  # the parameters of a statement in its order, its constants among them
+Values: TypeAlias = tuple[Param, ...]  # the parameters of a statement in its order, including its constants
 
 
 def size_of(row: Row) -> int:
-    """Return the approximate size of a row: the characters of its texts and its bytes."""
+    """Return the approximate size of a row: the characters of its texts plus the length of its bytes."""
     return sum([len(each) for each in row if isinstance(each, str | bytes)])
 
 
@@ -41,7 +41,7 @@ def micros_or_none(instant: datetime | None) -> int | None:
 
 
 def instant(value: int) -> datetime:
-    """Return the aware timestamp, in UTC."""
+    """Return the timezone-aware timestamp in UTC."""
     return EPOCH + timedelta(microseconds=value)
 
 
@@ -54,12 +54,12 @@ def text_or_none(value: JSON) -> str | None:
 
 
 def long_text_or_none(value: JSON) -> str | None:
-    """JSON of long values that are never compared, such as arguments and results."""
+    """Return JSON of a long value that is never compared, such as arguments and results."""
     return None if value is None else dumps_unescaped(value)
 
 
 class UnreadableColumn(Exception):
-    """A column cannot be read: its place in the row, and why."""
+    """A column cannot be read. Has its index in the row and the reason."""
 
     def __init__(self, column: int, why: str) -> None:
         super().__init__(column, why)
@@ -68,34 +68,32 @@ class UnreadableColumn(Exception):
 
 
 def read_text(written: str) -> str:
-    """Return the text that is written as JSON. Raises the errors of `json.loads`, or `TypeError`."""
+    """Return the text encoded as JSON. Raises the errors of `json.loads`, or `TypeError`."""
     if written[:1] == '"':
-        text, end = cast(
-            "tuple[str, int]", scanstring(written, 1)
-        )  # the text after that place, and where it ends
+        text, end = cast("tuple[str, int]", scanstring(written, 1))  # the text and the index of its end
         if end == len(written):
             return text
     return a_text(json.loads(written))
 
 
 def any_json(parsed: JSON) -> JSON:
-    """Return any JSON."""
+    """Return any JSON value unchanged."""
     return parsed
 
 
 def a_text(parsed: JSON) -> str:
-    """Return a text. Raises `TypeError`."""
+    """Return the value if it is a text. Raises `TypeError` otherwise."""
     return _checked(parsed, str)
 
 
 def texts(parsed: JSON) -> tuple[str, ...]:
-    """Return a tuple of texts. Raises `TypeError`."""
+    """Return a tuple of texts. Raises `TypeError` for any other value."""
     return tuple([a_text(each) for each in cast("list[JSON]", _checked(parsed, list))])
 
 
 def an_object(parsed: JSON) -> JSONObject:
-    """Return an object. Raises `TypeError`."""
-    return cast("JSONObject", _checked(parsed, dict))  # the keys of JSON are text
+    """Return the value if it is a JSON object. Raises `TypeError` otherwise."""
+    return cast("JSONObject", _checked(parsed, dict))  # JSON keys are text
 
 
 def _checked(parsed: JSON, kind: type[T]) -> T:

@@ -1,8 +1,9 @@
-"""Columns: how values lie in them, and which may stand in each of a query's, whatever the database has let in.
+"""Columns: how values are stored, and which values a query accepts from each column when it reads.
 
-JSON is kept as text, instants as microseconds since 1970 in UTC. Text rather than JSONB: arguments must come back
-byte for byte, and neither NUL nor a lone surrogate may make a row unwritable (see docs/decisions/0002-json-as-text.md).
-SQLite takes any value in any column, and a fault of the disk asks nobody.
+JSON is stored as text, timestamps as microseconds since 1970 in UTC. Text rather than JSONB: arguments must be read
+back byte for byte, and neither NUL nor a lone surrogate may make a row unwritable (see
+docs/decisions/0002-json-as-text.md). Reads are validated because SQLite accepts any value in any column and because
+disk errors can change stored values.
 """
 
 import json
@@ -24,19 +25,19 @@ from toolwright.adapters.store.engine.codecs import (
 from toolwright.core.broken_rows import OTHER_SHAPE
 from toolwright.core.json_value import dumps
 
-metadata = MetaData()  # of all tables of the journal, which the modules of `sql` define
+metadata = MetaData()  # all tables of the journal, which the modules of `sql` define
 ALLOWED = "allowed"
-TRUTHS = frozenset({0, 1})  # SQLite has no others
+TRUTHS = frozenset({0, 1})  # the only types of SQLite
 _parsed = json.JSONDecoder().decode
 
 
 def one_of(kinds: object) -> dict[str, frozenset[str]]:
-    """Return the `info` of a column for the values of a `Literal`."""
+    """Return a column's `info` that allows the values of a `Literal`."""
     return {ALLOWED: frozenset(get_args(kinds))}
 
 
 class Instant(BigInteger):
-    """A timestamp, as microseconds since 1970."""
+    """A timestamp, stored as microseconds since 1970."""
 
 
 class Json(Text):
@@ -47,7 +48,7 @@ class Json(Text):
 
     def __init__(
         self,
-        shape: Callable[[Any], Any] = any_json,  # parsed JSON, and a value of the table's own kind
+        shape: Callable[[Any], Any] = any_json,  # parsed JSON, and a value of a type that the table chooses
         write: Callable[[Any], str] = dumps,  # as above
         *,
         read: Callable[[str], Any] | None = None,  # as above
@@ -64,7 +65,7 @@ class Json(Text):
 
 
 class Columns:
-    """Validates rows by their columns: types, nullability, and allowed words."""
+    """Validates rows by their columns: types, nullability, and allowed values."""
 
     def __init__(self, columns: Sequence[ColumnElement[Any]]) -> None:  # of any types
         self._columns = tuple(columns)
@@ -85,7 +86,7 @@ class Columns:
                 raise UnreadableColumn(n, _disallowed_value(self._columns[n], allowed))
 
     def check_values(self, row: Row) -> None:
-        """Raise `UnreadableColumn` for a value that has the type of its column, and yet cannot be read."""
+        """Raise `UnreadableColumn` for a value that cannot be read although its type matches its column."""
         for n, column in enumerate(self._columns):
             error = None if row[n] is None else _value_error(column.type, row[n])
             if error is not None:
@@ -100,12 +101,12 @@ def blank(column: Column[Any]) -> str | int | None:  # of any type
 
 
 def is_nullable(column: ColumnElement[Any]) -> bool:  # as above
-    """Return whether the column may be empty."""
+    """Return whether the column can be NULL."""
     return not isinstance(column, Column) or bool(column.nullable)
 
 
 def allowed_values(column: ColumnElement[Any]) -> frozenset[object]:  # as above
-    """Return all values that the column may hold, none if they are not to be counted."""
+    """Return the values that the column allows, or an empty set if it is not limited to listed values."""
     values: frozenset[object] = (
         column.info.get(ALLOWED, frozenset()) if isinstance(column, Column) else frozenset()
     )

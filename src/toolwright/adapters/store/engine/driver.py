@@ -22,23 +22,23 @@ class Driver(Protocol):
 
     @property
     def connections(self) -> tuple[int, int] | None:
-        """The connections in use and their limit, None if there is no limit."""
+        """Number of connections in use and their limit, or None if there is no limit."""
         ...
 
     def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
-        """Commit the unit; the future is done after COMMIT, and its events are on the bus by then."""
+        """Commit the unit. The future completes after COMMIT, when the unit's events have been published to the bus."""
         ...
 
     async def read(self, reading: Callable[[], Reading[T]]) -> T:
-        """Run a reading of one statement."""
+        """Run a read of one statement."""
         ...
 
     async def snapshot(self, reading: Callable[[], Reading[T]]) -> T:
-        """Run a reading of several statements on one consistent snapshot."""
+        """Run a read of several statements on one consistent snapshot."""
         ...
 
     async def shrink(self) -> bool:
-        """Give a piece of the free space back to the system; return whether there is more."""
+        """Return part of the free space to the operating system. Returns whether there is more."""
         ...
 
     async def close(self) -> None: ...
@@ -47,9 +47,9 @@ class Driver(Protocol):
 async def read_rows(
     driver: Driver, convert: Callable[[Sequence[Row]], T], statement: Statement, params: Params
 ) -> T:
-    """Run one query and convert its rows by `made`: a mapping's `each`, `all` or `first`, or another function.
+    """Run one query and convert its rows with `made`: a mapping's `each`, `all` or `first`, or another function.
 
-    Where the `limit` is a `PageLimit`, drivers fetch no more rows than `PAGE_BYTES` have room for.
+    If the `limit` is a `PageLimit`, drivers fetch only as many rows as fit into `PAGE_BYTES`.
     """
 
     def reading() -> Reading[T]:
@@ -63,6 +63,6 @@ async def read_rows(
 
 
 def _note_end(page: object, rows: Sequence[Row]) -> None:
-    """Note on a page of rows that it has ended early."""
+    """Mark a page of rows as truncated."""
     if isinstance(page, Rows):
         cast("Rows[object]", page).more = sum(map(size_of, rows)) >= PAGE_BYTES

@@ -1,4 +1,4 @@
-"""Late results without a reader: cancels the calls that still accept them, as `CancelCall` does."""
+"""Late results that no agent will read: cancels the calls that still accept them, as `CancelCall` does."""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,7 +21,7 @@ RESULT = result_to_json(CALL_CANCELLED)
 
 
 def pending_calls(unit: Advance) -> list[str]:
-    """Return the ids of the calls that are pending with this unit, and were not before."""
+    """Return the ids of the calls that become pending with this unit."""
     status: dict[str, str] = {}
     for call in (*unit.calls, *unit.nested):
         if call.status == "pending":
@@ -33,7 +33,7 @@ def pending_calls(unit: Advance) -> list[str]:
 
 
 def handed_to(unit: Advance) -> str | None:
-    """Return the id of the agent to which the unit hands its thread over, or None."""
+    """Return the id of the agent to which the unit hands over its thread, or None."""
     handed = [each for each in unit.effects if isinstance(each, HandOff) and each.thread_id == unit.thread_id]
     return handed[-1].agent if handed else None
 
@@ -43,7 +43,7 @@ def without_late_results(
 ) -> Advance:
     """Return the unit with every call that would become pending cancelled at once.
 
-    `stored` are the calls that exist already, `messages` the messages that show calls, each by its own id.
+    `stored` are the calls that already exist. `messages` are the messages that show calls, by message id.
     """
     moved = {call.id: call for call in (*stored, *unit.calls, *unit.nested)}
     for change in unit.changes:
@@ -70,21 +70,21 @@ def without_late_results(
 
 
 def cancelled_event(call: Call) -> EventDraft:
-    """Return the event for the followers of the call's thread."""
+    """Return the event that reports the cancelled call to subscribers of its thread."""
     return outcome_event(call.id, call.name, CALL_CANCELLED)
 
 
 def dropped_timers(calls: Iterable[Call]) -> list[DropTimer]:
-    """Return the effects that drop the timers of calls that had an expiry."""
+    """Return the effects that delete the timers of calls that had an expiry."""
     return [DropTimer(name=timer_of(call.id)) for call in calls if call.expires_at is not None]
 
 
 def cancelled_edits(
     calls: Iterable[Call], messages: Mapping[str, SpaceMessage], author: Entity | None = None
 ) -> list[Edit]:
-    """Return edits in the spaces that show the calls; `author` is the entity that made them, where it is there still.
+    """Return edits of the space messages that show the calls; `author` is the agent that made them, if it exists.
 
-    A message is as it was but for its call's status: nothing in it is new, and so no secret is.
+    Only the call's status and result change in a message. The new values contain no secrets.
     """
     edits: list[Edit] = []
     for call in calls:
@@ -105,7 +105,7 @@ def _cancelled_edit(call: Call, message: SpaceMessage, author: Entity | None) ->
 
 
 def _post_with_end(effect: Effect, ends: dict[str, Edit]) -> Effect:
-    """Post a message in its final state if the same unit ends it: no unit writes a row twice."""
+    """Post a message in its final state if the same unit ends it, because no unit writes a row twice."""
     if not isinstance(effect, Post) or effect.message.id not in ends:
         return effect
     end = ends.pop(effect.message.id)

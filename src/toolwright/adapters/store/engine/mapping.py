@@ -1,6 +1,5 @@
-"""Mappings between the values of a class and the rows of a table, in both directions; and broken rows.
-
-The types of the columns define each field's encoding. Both directions are generated as code, once for each table: as
+"""Mappings between the values of a class and the rows of a table, in both directions, and broken rows.
+The types of the columns define each field's encoding. Code for both directions is generated once per table and is as
 fast as handwritten code.
 """
 
@@ -34,7 +33,7 @@ UNREADABLE = (*MISSHAPEN, RecursionError, OverflowError)
 
 
 class Reader(Generic[T]):
-    """Makes values of rows that have these columns; a row's noun is called by its column `id`."""
+    """Converts rows with these columns to values. `id` is the column that identifies a row in error reports."""
 
     def __init__(
         self,
@@ -87,16 +86,16 @@ class Reader(Generic[T]):
 
 
 class Writing(Protocol[V]):
-    """Converts a value to its row's parameters; `given` are those that the value does not have."""
+    """Converts a value to its row's parameters; `given` are the parameters that the value does not provide."""
 
     def __call__(self, value: V, /, **given: Param) -> Params: ...
 
 
 class Mapping(Reader[T]):
-    """A reader that knows the way back.
+    """A reader that also converts values to rows.
 
-    `names` are the fields of columns that are called otherwise, `derived` columns that follow from the value. All
-    fields without a column of their own lie together in `rest`. What the value does not know is given.
+    `names` maps columns to fields with a different name. `derived` are columns computed from the value. All fields
+    without a column of their own are stored together in `rest`. Parameters that the value does not provide are passed.
     """
 
     def __init__(
@@ -119,17 +118,17 @@ class Mapping(Reader[T]):
 
     @cached_property
     def params(self) -> Writing[T]:
-        """Makes the parameters of a value's row, by the names of the columns."""
+        """Function that converts a value to its row's parameters, by column name."""
         space: dict[str, object] = {"EPOCH": EPOCH, "MICROSECOND": MICROSECOND}
         written = [(str(column.key), self._written(column, space)) for column in self._columns]
         lines = [f"  {name!r}: {code}," for name, code in written if code]
         text = ["def params(value, /, **given):", " return {", *lines, "  **given", " }"]
-        return cast("Writing[T]", _compiled(text, space))  # as its text says
+        return cast("Writing[T]", _compiled(text, space))  # as defined by the generated code
 
     def values(self, statement: Statement, *given: str) -> "Callable[..., Values]":
         """Return a function that converts a value, and further parameters, to the statement's parameters in order.
 
-        It costs a third of `params`, since no names are needed.
+        It takes a third of the time of `params`, since no names are needed.
         """
         maker = self._makers.get((statement, given))
         if maker is None:
@@ -152,10 +151,10 @@ class Mapping(Reader[T]):
             for name in statement.order
         ]
         text = [f"def values({', '.join(['value', *given])}):", f" return ({', '.join(parts)},)"]
-        return cast("Callable[..., Values]", _compiled(text, space))  # as its text says
+        return cast("Callable[..., Values]", _compiled(text, space))  # as defined by the generated code
 
     def _read_first(self, row: Row) -> T:
-        """Read a row, and have the others read by code that is made now."""
+        """Read the first row, and compile the code that reads it and all further rows."""
         self.read = self._reading()
         return self.read(row)
 
@@ -185,10 +184,10 @@ class Mapping(Reader[T]):
             "  check_values(row)",
             "  raise",
         ]
-        return cast("Callable[[Row], T]", _compiled(text, space))  # as its text says
+        return cast("Callable[[Row], T]", _compiled(text, space))  # as defined by the generated code
 
     def _written(self, column: ColumnElement[Any], space: dict[str, object]) -> str:  # of any type
-        """Return the code that computes a column's value, empty if the object has no such field."""
+        """Return the code that computes a column's value, or an empty string if the object has no such field."""
         name, kind = str(column.key), column.type
         write, field = f"write_{name}", self._names.get(name, name)
         if name in self._derived or (name == self._rest and isinstance(kind, Json)):
@@ -232,7 +231,7 @@ class Mapping(Reader[T]):
 
 
 def plain(table: Table, id: str = "id") -> Reader[Row]:
-    """Return the reader of a table of whose rows no value is made."""
+    """Return the reader of a table whose rows are validated but not converted to values."""
     validator = Columns(tuple(table.columns))
 
     def read(row: Row) -> Row:
@@ -244,6 +243,6 @@ def plain(table: Table, id: str = "id") -> Reader[Row]:
 
 
 def _compiled(text: Sequence[str], space: dict[str, object]) -> object:
-    """Return the function of that text, which is made of the names of columns and fields alone."""
+    """Compile the text of a function, which contains only names of columns and fields."""
     exec("\n".join(text), space)  # noqa: S102 - as said above
     return space[text[0].split("(")[0].removeprefix("def ")]

@@ -1,4 +1,4 @@
-"""Outcome of a unit: it is written, or one of its guards failed."""
+"""Outcome of a unit: its result, or the precondition that failed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Publish: TypeAlias = Callable[[Sequence[Event]], None]  # hands committed events
 NO_EVENTS: Sequence[Event] = ()
 
 
-class UnitResult(NamedTuple):  # every commit makes one, and a tuple is the cheapest of values
+class UnitResult(NamedTuple):  # a tuple, because every commit creates one
     """Result of a unit: the answer for the caller, and the events for the bus."""
 
     answer: Committed
@@ -24,7 +24,7 @@ class UnitResult(NamedTuple):  # every commit makes one, and a tuple is the chea
 
 
 class GuardFailed(Exception):
-    """A guard does not hold: the unit must leave no trace."""
+    """A precondition failed: the unit must be rolled back completely."""
 
     def __init__(self, guard: Guard) -> None:
         super().__init__(guard)
@@ -34,14 +34,14 @@ class GuardFailed(Exception):
 def numbered(
     drafts: tuple[EventDraft, ...], last: int, unit: Unit, thread_id: str, run_id: str | None, agent: str
 ) -> RunEvents:
-    """Return the drafts as events, the last of which gets the number `last`."""
+    """Return the drafts as consecutively numbered events; the last one gets the number `last`."""
     return RunEvents(drafts, last, unit.at, thread_id, run_id, agent)
 
 
 def placed(effect: SpaceEffect, seq: int | None, at: datetime) -> list[Event]:
-    """Return the events of an effect, not numbered yet. None if it changed nothing, marked by `seq` -1.
+    """Return the events of an effect, not numbered yet. Empty if it changed nothing (`seq` is -1).
 
-    A message in them gets the position `seq`.
+    A message in the events gets the position `seq`.
     """
     if seq == -1:
         return []
@@ -69,7 +69,7 @@ def _with_place(payload: JSONObject, seq: int | None) -> JSONObject:
 
 @dataclass(slots=True)
 class EffectResult:
-    """Result of a unit's effects; `shown` are edits in spaces of calls that they have ended."""
+    """Result of a unit's effects. `shown` are edits of space messages that show calls ended by the effects."""
 
     events: list[Event] = field(default_factory=list[Event])
     runs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -78,4 +78,4 @@ class EffectResult:
     count: int = 0
 
 
-NOTHING = EffectResult()  # what comes of no effects
+NOTHING = EffectResult()  # the result of no effects

@@ -1,17 +1,17 @@
-"""Operations of programs: statements to run, singly, several at once, or as a whole.
+"""Operations of programs: statements to run one at a time, several at once, or as a single batch.
 
-Three things a driver may do to spare round trips. A program may yield several ops at once, on different rows, and
-is sent one row of each: they may be run as one statement. What returns nothing may be run any time before COMMIT,
-and before a later statement that names its table. Rows of the logs (`statement.LOGS`) may even wait for other
-units. And a program that has nothing to decide yields a `StatementBatch`, which may be run with its COMMIT as one
-statement; an `Attempt` is one that has another way. Its author obeys:
+A driver may save round trips in three ways. A program may yield several ops at once, on different rows, and receives
+one row of each: the driver may run them as one statement. A statement that returns nothing may be run at any time
+before COMMIT and before a later statement that names its table. Rows of the logs (`statement.LOGS`) may even wait for
+other units. A program without decisions yields a `StatementBatch`, which may be run together with its COMMIT as one
+statement; an `Attempt` is a batch whose program has a fallback. The author of a batch follows these rules:
 
-- every check is a guard: nothing that the program does with the rows afterwards may refuse the unit;
-- no row is written twice, except by an op marked `again`, which keeps the whole from being one statement;
-- what returns something comes first, in the order of locks, then what returns nothing;
-- an op reads what another wrote only by `given`, from what that one returned;
-- a guard that needs a row to be absent compares something `given` with what it sees itself, so that it fails
-  where it sees an older state than the op that holds the lock (`all_read`).
+- every check is a precondition (`guard`): nothing that the program does with the rows afterwards may reject the unit;
+- no row is written twice, except by an op marked `again`, which prevents the batch from being one statement;
+- statements that return rows precede those that return nothing, and are in the order of locks;
+- an op reads what another op wrote only by `given`, from the row that the other op returned;
+- a precondition that needs a row to be absent compares a `given` value with its own snapshot, so that it fails if its
+  snapshot is older than that of the op that holds the lock (`all_read`).
 """
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
@@ -28,12 +28,12 @@ T = TypeVar("T")
 Y = TypeVar("Y")
 
 
-class Op(NamedTuple):  # a step makes a dozen of them, and a tuple is the cheapest of values
-    """One statement to run. With a `guard` it must give exactly one row; `more` are further executions.
+class Op(NamedTuple):  # a tuple, because a step creates a dozen of them
+    """One statement to run. With a `guard` it must return exactly one row. `more` are parameters of further executions.
 
-    `given` are parameters that come from an earlier op of the same whole: its number there, and the column of
-    what it returned. `again` says that an earlier op has written the same row, or that this one must see what was
-    committed while the first waited for its lock: it needs a snapshot of its own.
+    `given` are parameters taken from the result of an earlier op of the same batch: the op's index and the column.
+    `again` marks an op that needs its own snapshot: an earlier op has written the same row, or this op must see what
+    was committed while the first op waited for its lock.
     """
 
     statement: Statement
@@ -46,14 +46,14 @@ class Op(NamedTuple):  # a step makes a dozen of them, and a tuple is the cheape
 
 @value
 class StatementBatch:
-    """All ops of a program at once. It receives the first row of each, or an empty one."""
+    """All ops of a program at once. The program receives the first row of each op, or an empty row."""
 
     ops: Sequence[Op]
 
 
 @value
 class Attempt(StatementBatch):
-    """All ops of a program that goes another way if a guard fails: sent nothing, unless it runs as one statement."""
+    """A batch whose program has a fallback: it receives no rows unless the driver runs the batch as one statement."""
 
 
 Ops: TypeAlias = Op | Sequence[Op] | StatementBatch
@@ -62,7 +62,7 @@ Reading: TypeAlias = Generator[Op, list[Row], T]
 
 
 def is_page(op: Op) -> bool:
-    """Return whether the op reads a page, which ends early when its rows are large."""
+    """Return whether the op reads a page, which is cut short if its rows are large."""
     return isinstance(op.params, dict) and isinstance(op.params.get("limit"), PageLimit)
 
 
@@ -75,7 +75,7 @@ def behind(first: Op, ops: Sequence[Op]) -> list[Op]:
 
 
 def drive(steps: Generator[Y, list[Row], T], run: Callable[[Y], list[Row]]) -> T:
-    """Run the ops of a program or a reading by `run`, and return its result."""
+    """Run the ops of a program or a read with `run`, and return its result."""
     rows: list[Row] | None = None
     while True:
         try:
@@ -86,7 +86,7 @@ def drive(steps: Generator[Y, list[Row], T], run: Callable[[Y], list[Row]]) -> T
 
 
 async def drive_async(steps: Generator[Y, list[Row], T], run: Callable[[Y], Awaitable[list[Row]]]) -> T:
-    """Run the ops of a program or a reading by the async `run`, and return its result."""
+    """Run the ops of a program or a read with the async `run`, and return its result."""
     rows: list[Row] | None = None
     while True:
         try:
@@ -97,7 +97,7 @@ async def drive_async(steps: Generator[Y, list[Row], T], run: Callable[[Y], Awai
 
 
 def filled(op: Op, rows: Sequence[Row]) -> Op:
-    """Return the op with the parameters that come from earlier results."""
+    """Return the op with the parameters taken from earlier results."""
     if op.given is None:
         return op
     given: Params = {name: rows[number][column] for name, (number, column) in op.given.items()}

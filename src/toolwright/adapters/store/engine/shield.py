@@ -1,4 +1,4 @@
-"""Waiting for a commit's outcome whatever happens to the waiter."""
+"""Cancellation shield: waits for a commit's outcome even if the waiter is cancelled."""
 
 import asyncio
 from typing import Any, TypeVar
@@ -20,15 +20,15 @@ async def shielded(outcome: "asyncio.Future[T]") -> T:
             await asyncio.wait([outcome])
         except asyncio.CancelledError:
             absorbed = True
-            # A cancellation that was already on its way when we came is counted in `requests`: take it out.
+            # A cancellation requested before this function was called is counted in `requests`: subtract it.
             requests = min(requests, task.cancelling() - 1)
     if absorbed:
         asyncio.get_running_loop().call_soon(_cancel_again, task, requests)
     return outcome.result()
 
 
-def _cancel_again(task: "asyncio.Task[Any]", requests: int) -> None:  # whatever the task returns
-    """Raise the cancellation, unless its owner (a timeout that has been left) has taken it back meanwhile."""
+def _cancel_again(task: "asyncio.Task[Any]", requests: int) -> None:  # any result type
+    """Raise the cancellation, unless its owner (such as an exited timeout) has withdrawn it in the meantime."""
     if task.cancelling() > requests:
         task.cancel()
-        task.uncancel()  # `cancel` counted a request again; the first one is still pending
+        task.uncancel()  # `cancel` counted the request a second time

@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from toolwright.adapters.store.engine.codecs import Param, Params, Row, Values
 
 Rows: TypeAlias = Select[*tuple[Any, ...]]  # a query of any row shape
-Query: TypeAlias = Rows | CompoundSelect[*tuple[Any, ...]]  # the same
+Query: TypeAlias = Rows | CompoundSelect[*tuple[Any, ...]]  # a query of any row shape
 DialectName: TypeAlias = Literal["sqlite", "postgresql"]
 NOW: dict[DialectName, str] = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
@@ -24,15 +24,14 @@ _WORD = re.compile(r"\w+")
 
 
 LOGS = frozenset({"messages", "steps", "events"})
-"""Tables whose rows follow from what a unit's other statements let through: they may wait for the end of a group."""
+"""Append-only tables. Their rows need no checks of their own, so they may be inserted at the end of a group."""
 
 
 class Statement:
-    """One statement as its driver takes it: the text, and the names of its parameters in order.
+    """One statement in its driver's form: the text, and the names of its parameters in order.
 
-    `constants` are its literals, of whatever types its columns have. `names` are all words of the text, the names of
-    its tables among them, and `logs` those of the `LOGS`; if it `appends`, it does nothing but insert rows into one of
-    them.
+    `constants` are its literals, of any column type. `names` are all words of the text, including its table names.
+    `logs` are the `LOGS` tables among them. `appends` is true if the statement only inserts rows into one of these.
     """
 
     def __init__(
@@ -72,14 +71,14 @@ class Statement:
         return bound
 
     def bind_without(self, params: Params | Values, names: Container[str]) -> list[Param]:
-        """Return the parameters in the driver's order, without those of these names."""
+        """Return the parameters in the driver's order, without the given names."""
         if isinstance(params, dict):
             values = {**self.constants, **params}
             return [values[name] for name in self.order if name not in names]
         return [each for name, each in zip(self.order, params, strict=True) if name not in names]
 
     def for_rows(self, count: int) -> str:
-        """Return the text of an INSERT … VALUES that takes so many rows at once; with `?` for parameters only."""
+        """Return the text of an INSERT … VALUES of `count` rows. Works only for `?` placeholders."""
         text = self._texts.get(count)
         if text is None:
             head, values = self.sql.rsplit(" VALUES ", 1)
@@ -94,23 +93,23 @@ def _is_plain_insert(statement: Insert | Update | Delete | Query) -> bool:
     return type(statement) is Insert and cast("Table", statement.table).name in LOGS
 
 
-def number(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
-    """Return a whole number that is given when the statement is run."""
+def number(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over the type it is compared with
+    """Return an integer parameter."""
     return bindparam(name, type_=BigInteger)
 
 
 def string(name: str) -> Any:  # as above
-    """Return a text that is given when the statement is run."""
+    """Return a text parameter."""
     return bindparam(name, type_=Text)
 
 
 def row_params(table: Table) -> dict[str, Any]:  # as above
-    """Return a whole row that is given when the statement is run."""
+    """Return parameters for all columns of a row, by column name."""
     return {column.name: bindparam(column.name, type_=column.type) for column in table.columns}
 
 
 class Compiler:
-    """Compiles for one dialect."""
+    """Compiles SQLAlchemy statements for one dialect."""
 
     def __init__(self, name: DialectName) -> None:
         self._dialect = sqlite.dialect() if name == "sqlite" else postgresql.asyncpg.dialect()
@@ -128,7 +127,7 @@ class Compiler:
 
 
 def statements(kind: Callable[[DialectName], Made], name: DialectName) -> Made:
-    """Return the statements of that kind for a dialect. They never change, so all journals of a process share them."""
+    """Return the statements of a class for a dialect. They are immutable and shared by all journals of a process."""
     return cast("Made", _statements(kind, name))
 
 

@@ -16,7 +16,7 @@ from toolwright.core.threads.run import OVER, Run, Step
 from toolwright.core.value import changed
 
 Moved: TypeAlias = dict[str, Call]
-RAISING = (Claim, Takeover)  # the units that raise the epoch
+RAISING = (Claim, Takeover)  # the units that increment the epoch
 
 
 def advance(unit: Advance, tables: Tables) -> UnitResult:

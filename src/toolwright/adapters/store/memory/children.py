@@ -1,4 +1,4 @@
-"""Deliveries, and effects on families of threads, on the tables in memory."""
+"""Deliveries and effects on thread trees, on the in-memory tables."""
 
 from collections.abc import Sequence
 
@@ -42,9 +42,9 @@ from toolwright.core.value import changed
 
 
 def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: EffectResult) -> str | None:
-    """Put an event into an inbox, for the run that is queued, or for a new one, and wake the thread.
+    """Insert an event into an inbox for the queued run, or for a new run if none is queued, and wake the thread.
 
-    The id of that run, None if the thread is terminated or gone: then nothing is put there.
+    Returns the id of that run. Returns None and inserts nothing if the thread is terminated or deleted.
     """
     thread, run = delivery.thread, delivery.run
     if not delivery.existing:
@@ -130,7 +130,7 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectR
 
 
 def _unspoken(row: ThreadRow) -> ThreadRow:
-    """Return a new thread's row before its first message, without the run."""
+    """Return a new thread's row without its first message and run."""
     row.run_id, row.posted, row.ev = None, 0, 0
     return row
 
@@ -211,7 +211,7 @@ def _notify_parent(
 def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
     """Stop the open and queued runs of these threads without a report.
 
-    Calls that still accept a late result of theirs are cancelled; waiting calls are ended by their own runs.
+    Calls that still accept a late result are cancelled. Waiting calls are ended by their own runs.
     """
     for row in [tables.threads[each.born.id] for each in rows if each.run_id is not None]:
         call = None if row.report is None else tables.calls.get(row.report)
@@ -226,7 +226,7 @@ def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
 
 
 def _abandon_calls(row: ThreadRow, unit: Unit, tables: Tables, done: EffectResult) -> None:
-    """Cancel the late results of an ended thread's calls, and discard its unread events."""
+    """Cancel an ended thread's calls that still accept a late result, and discard its unread events."""
     if not row.is_over:
         return
     done.shown += cancel_late_calls(row, unit, tables, done)

@@ -1,4 +1,4 @@
-"""Effects on tasks of MCP servers and definitions of their tools, and calls that ask for a server, in memory."""
+"""Effects on MCP server tasks, tool definitions and nested calls made for a server, on the in-memory tables."""
 
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, numbered
 from toolwright.adapters.store.memory.tables import Tables

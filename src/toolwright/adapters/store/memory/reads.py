@@ -1,4 +1,4 @@
-"""Reads of agents, children, front-ends, MCP, offers and spaces in memory."""
+"""Reads of agents, children, client registrations, MCP, available calls and spaces on the in-memory tables."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from toolwright.core.value import changed
 
 
 class MemoryAgents:
-    """The `AgentReads` port on the tables in memory."""
+    """The `AgentReads` port on the in-memory tables."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -121,7 +121,7 @@ class MemoryAgents:
 
 
 class MemoryChildren:
-    """The `ChildReads` port on dictionaries."""
+    """The `ChildReads` port on the in-memory tables."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -178,7 +178,7 @@ class MemoryChildren:
 
 
 class MemoryFrontEnds:
-    """The `FrontEndReads` port on the tables in memory."""
+    """The `FrontEndReads` port on the in-memory tables."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -198,7 +198,7 @@ class MemoryFrontEnds:
 
 
 class MemoryMcp:
-    """The `McpReads` port on the tables in memory."""
+    """The `McpReads` port on the in-memory tables."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -216,7 +216,7 @@ class MemoryMcp:
 
 
 class MemoryOffers:
-    """The `OfferReads` port on the tables in memory."""
+    """The `OfferReads` port on the in-memory tables."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -260,7 +260,7 @@ class MemoryOffers:
 
 
 class MemorySpaces:
-    """The `SpaceReads` port on the tables in memory."""
+    """The `SpaceReads` port on the in-memory tables."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables

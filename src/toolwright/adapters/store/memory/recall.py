@@ -1,4 +1,4 @@
-"""Effects on agents' memory, on the tables in memory."""
+"""Effects on agents' memory, on the in-memory tables."""
 
 from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.adapters.store.memory.tables import Tables

@@ -1,4 +1,4 @@
-"""Deletion of threads on the tables in memory: with all their rows at once, which takes no time there."""
+"""Deletion of threads on the in-memory tables: all rows are deleted at once, because that is fast in memory."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from toolwright.core.threads.thread import Thread
 
 
 def drop_thread(unit: DropThread, tables: Tables) -> UnitResult:
-    """Delete the thread and all below it, if no run of theirs is open."""
+    """Delete the thread and its descendants if none of them has an open run."""
     family = [tables.thread(unit.thread_id), *tables.below(unit.thread_id)]
     if any(row.run_id is not None for row in family):
         raise GuardFailed("busy")
@@ -66,7 +66,7 @@ def _drop_rows(row: ThreadRow, at: datetime, tables: Tables) -> None:
 
 
 def forget_bytes(unit: ForgetBytes, tables: Tables) -> UnitResult:
-    """Delete the records of these bytes, if they are unchanged."""
+    """Delete the records of the given bytes if they are unchanged."""
     for each in unit.dropped:
         if tables.dropped_bytes.get(each.digest) == each.at:
             del tables.dropped_bytes[each.digest]
@@ -74,7 +74,7 @@ def forget_bytes(unit: ForgetBytes, tables: Tables) -> UnitResult:
 
 
 class MemoryRetention:
-    """The `RetentionReads` port on the tables in memory."""
+    """The `RetentionReads` port on the in-memory tables."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -102,7 +102,7 @@ class MemoryRetention:
         return sorted(rows, key=lambda row: row.id)[:limit]
 
     async def has_rows_left(self) -> bool:
-        return False  # they went with the thread
+        return False  # they were deleted with the thread
 
     async def dropped_bytes(self, after: str, limit: int) -> Sequence[DroppedBytes]:
         needed = {digest for row in self._tables.threads.values() for digest in row.digests}

@@ -112,7 +112,7 @@ def _pin(effect: Pin, tables: Tables) -> None:
 
 
 def _space_events(effects: Sequence[Effect], unit: Unit, tables: Tables, done: EffectResult) -> list[Event]:
-    """Perform effects on spaces and returns their events."""
+    """Perform effects on spaces and return their events."""
     events: list[Event] = []
     for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
         events += placed(effect, _space(effect, tables, done), unit.at)

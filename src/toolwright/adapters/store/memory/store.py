@@ -1,6 +1,6 @@
-"""The journal in memory: the `Store` port on dictionaries, for tests and for runs that need not last.
+"""The journal in memory: the `Store` port on dictionaries, for tests and for runs that need not be durable.
 
-Values are kept as they are given, not copied: who changes a list or a dict in one changes the journal.
+Values are stored without copying: changing a list or dict inside a stored value changes the journal.
 """
 
 import heapq
@@ -49,7 +49,7 @@ _LAST = attrgetter("last")
 
 
 class MemoryStore:
-    """The `Store` port in memory. A commit never waits, so that nothing can come between."""
+    """The `Store` port in memory. A commit never awaits, so commits cannot interleave."""
 
     def __init__(self, publish: Publish) -> None:
         self._publish = publish
@@ -284,7 +284,7 @@ class MemoryStore:
         return (units[0].first, units[-1].last) if units else (0, 0)
 
     def _events(self, topic: Topic, after: int) -> Iterator[Event]:
-        """Return the events of the topic in order, with all that have a number above `after`."""
+        """Return the events of the topic in order, including all with a number above `after`."""
         if topic.kind in ("space", "spaces"):
             return self._events_after(topic, after)
         return chain.from_iterable(self._units(topic, after))
@@ -295,7 +295,7 @@ class MemoryStore:
         return (event for event in later if topic.kind == "spaces" or event.space_id == topic.id)
 
     def _units(self, topic: Topic, after: int = 0) -> list[RunEvents]:
-        """Return the events of a thread or a run, by unit of work: those that end after `after`."""
+        """Return the events of a thread or a run, by unit of work. Units that end at or before `after` are left out."""
         run = self._tables.runs.get(topic.id) if topic.kind == "run" else None
         row = self._tables.threads.get(topic.id if run is None else run.thread_id)
         if row is None:
@@ -346,7 +346,7 @@ class MemoryStore:
         return False
 
     def reopen(self) -> None:
-        """Open a journal that was closed: what it holds is still there."""
+        """Reopen a closed journal with its contents."""
         self._closed = False
 
     async def close(self) -> None:

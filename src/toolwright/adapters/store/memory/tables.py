@@ -1,4 +1,4 @@
-"""The journal's tables in memory: dictionaries of the values themselves."""
+"""The journal's in-memory tables: dictionaries of values."""
 
 from collections import defaultdict
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -29,7 +29,7 @@ from toolwright.core.value import changed
 
 @dataclass(slots=True)
 class ThreadRow:
-    """A thread with all that is kept by thread. `born` is its value when it was created; `events` are kept by unit."""
+    """A thread with all its data. `born` is its value when it was created; `events` are grouped by unit."""
 
     born: Thread
     run_id: str | None
@@ -55,7 +55,7 @@ class ThreadRow:
     reading: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     events: list[RunEvents] = field(default_factory=list[RunEvents])
     files: dict[str, File] = field(default_factory=dict[str, File])
-    digests: set[str] = field(default_factory=set[str])  # of all files that it ever had
+    digests: set[str] = field(default_factory=set[str])  # of all files that the thread ever had
 
     @property
     def is_over(self) -> bool:
@@ -64,7 +64,7 @@ class ThreadRow:
 
     @property
     def answering(self) -> str:
-        """The id of the agent that answers in it."""
+        """The id of the agent that answers in the thread."""
         return self.active_agent or self.born.agent
 
     @classmethod
@@ -97,7 +97,7 @@ class ThreadRow:
         )
 
     def promise(self, new_run: str) -> str:
-        """Return the run that reads new events: the queued one, or `new_run`, which is queued by this."""
+        """Return the run that reads new events: the queued run, or `new_run`, which is then queued."""
         if self.run_id is None:
             self.run_id = new_run
         if not self.begun:
@@ -106,12 +106,12 @@ class ThreadRow:
         return self.next_run_id
 
     def check_files(self, changes: Sequence[FileChange]) -> None:
-        """Check that new files have unused paths."""
+        """Check that the paths of new files are unused."""
         if any(change.new and change.folded in self.files for change in changes):
             raise GuardFailed("file")
 
     def write(self, changes: Sequence[FileChange]) -> None:
-        """Put files at their folded paths, or take them away."""
+        """Write or delete files, keyed by their case-folded paths."""
         for change in changes:
             if change.file is None:
                 self.files.pop(change.folded, None)
@@ -120,7 +120,7 @@ class ThreadRow:
                 self.digests.add(change.file.digest)
 
     def post(self, event: InboxEvent) -> None:
-        """Put an event into the inbox."""
+        """Insert an event into the inbox."""
         self.posted += 1
         event = changed(event, n=self.posted)
         self.inbox[event.event_id] = event
@@ -220,7 +220,7 @@ class Tables:
         return space
 
     def set_env(self, changes: Sequence[EnvChange]) -> None:
-        """Set values, or take them away."""
+        """Set or delete environment values."""
         for change in changes:
             key = (change.owner, change.kind, change.name)
             if change.row is None:
@@ -229,7 +229,7 @@ class Tables:
                 self.env[key] = change.row
 
     def env_of(self, *owners: str | None) -> list[EnvRow]:
-        """Return all values of these owners, by owner and name."""
+        """Return all values of the given owners, by owner and name."""
         return [row for key, row in sorted(self.env.items()) if key[0] in owners]
 
     def children(self, thread_id: str) -> list[ThreadRow]:
@@ -243,7 +243,7 @@ class Tables:
         return [*children, *[each for child in children for each in self.below(child.born.id)]]
 
     def lineage(self, thread_id: str) -> list[ThreadRow]:
-        """Return the threads above that one, the nearest first."""
+        """Return the ancestors of the thread, nearest first."""
         above: list[ThreadRow] = []
         row = self.threads.get(thread_id)
         while row is not None and row.born.parent_id is not None:
@@ -252,7 +252,7 @@ class Tables:
         return above
 
     def compactions_of(self, thread_id: str, within: str | None = None) -> list[Compaction]:
-        """Return the thread's compactions, or those of the conversation in a call, oldest first."""
+        """Return the compactions of the thread, or of a call's conversation, oldest first."""
         rows = [
             row
             for row in self.compactions.values()
@@ -261,14 +261,14 @@ class Tables:
         return sorted(rows, key=lambda row: row.number)
 
     def wake_askers(self, changes: Sequence[EnvChange], at: datetime) -> None:
-        """Wake the threads that wait for one of these names."""
+        """Wake the threads that wait for one of the given variables."""
         names = {change.name for change in changes if change.kind == "env"}
         for request in self.requests.values():
             if request.kind == "run" and names & {each.name for each in request.required}:
                 self.wake(request.thread_id, at)
 
     def entity_by_external_id(self, external_id: str) -> Entity | None:
-        """Return the entity with that external id."""
+        """Return the entity with the given external id."""
         return next((one for one in self.entities.values() if one.external_id == external_id), None)
 
     def wake(self, thread_id: str, at: datetime) -> None:
@@ -281,35 +281,35 @@ class Tables:
             self.wakes[thread_id] = changed(stored, due=due, gen=stored.gen + 1)
 
     def leased_by(self, thread_id: str) -> str | None:
-        """Return the node that has leased the thread."""
+        """Return the node that holds the thread's lease."""
         wake = self.wakes.get(thread_id)
         return None if wake is None else wake.node
 
     def set_timer(self, name: str, due: datetime) -> None:
-        """Set a wake-up at that time, replacing an earlier one."""
+        """Set a timer, replacing an existing one."""
         stored = self.wakes.get(name)
         gen = micros(due) if stored is None else stored.gen + 1
         self.wakes[name] = Wake(thread_id=name, due=due, gen=gen)
 
     def set_plan(self, plan: Plan) -> None:
-        """Write a plan, with its timer; it keeps the time at which it was made."""
+        """Write a plan and its timer. The plan keeps its creation time."""
         stored = self.plans.get((plan.agent_id, plan.id), plan)
         self.plans[plan.agent_id, plan.id] = changed(plan, created_at=stored.created_at)
         self.set_timer(plan.timer, plan.next_run_at)
 
     def move_plan(self, plan: Plan, due: datetime) -> None:
-        """Set the next time of a plan that is there, and its timer."""
+        """Set the next time of an existing plan, and its timer."""
         stored = self.plans[plan.agent_id, plan.id]
         self.plans[plan.agent_id, plan.id] = changed(stored, next_run_at=due)
         self.set_timer(plan.timer, due)
 
     def drop_plan(self, agent_id: str, plan_id: str) -> None:
-        """Take a plan away, with its timer."""
+        """Delete a plan and its timer."""
         self.plans.pop((agent_id, plan_id), None)
         self.wakes.pop(plan_timer(agent_id, plan_id), None)
 
     def mind(self, agent_id: str, kind: MindKind) -> Mapping[str, object]:
-        """Return the agent's rows of that kind, by key."""
+        """Return the agent's rows of the given kind, by key."""
         if kind == "links":
             return {
                 link_key(owner_id, label): None
@@ -322,7 +322,7 @@ class Tables:
         return {key: row for (owner_id, key), row in rows.items() if owner_id == agent_id}
 
     def drop_mind(self, agent_id: str) -> None:
-        """Delete an agent's whole mind."""
+        """Delete all of an agent's state, including its memory and plans."""
         for table in (self.goals, self.memories, self.blocks, self.passages, self.places, self.vectors):
             for key in [key for key in table if key[0] == agent_id]:
                 del table[key]
@@ -334,16 +334,16 @@ class Tables:
             self.drop_plan(agent_id, plan_id)
 
     def is_deleted(self, agent_id: str) -> bool:
-        """Return whether the agent was configured once, and is so no longer."""
+        """Return whether the agent was configured and has been deleted."""
         return agent_id not in self.agents and any(each == agent_id for each, _ in self.revisions)
 
     def hoping_for(self, agent_id: str) -> list[ThreadRow]:
-        """Return the threads in which that agent answers and calls hope for late results, by id."""
+        """Return the threads in which the agent answers and calls still accept late results, by id."""
         rows = [row for row in self.threads.values() if row.answering == agent_id]
         return sorted([row for row in rows if self.pending_in(row.born.id)], key=lambda row: row.born.id)
 
     def pending_in(self, thread_id: str) -> list[Call]:
-        """Return the calls of the thread that hope for a late result, oldest first."""
+        """Return the thread's calls that still accept a late result, oldest first."""
         calls = [self.calls[call_id] for call_id in self.calls_in.get(thread_id, ())]
         pending = [call for call in calls if call.status == "pending"]
         return sorted(pending, key=lambda call: (call.created_at, call.id))
@@ -360,7 +360,7 @@ class Tables:
             del self.reactions[key]
 
     def drop_space(self, space_id: str) -> None:
-        """Delete a space with all that is in it."""
+        """Delete a space with its contents."""
         del self.spaces[space_id]
         for key in [key for key in self.members if key[0] == space_id]:
             del self.members[key]
@@ -368,7 +368,7 @@ class Tables:
             self.drop_message(message.id)
 
     def leave(self, thread_id: str, leaving: Leaving) -> bool:
-        """Delete or postpone the wake-up, if it still has the generation that was seen."""
+        """Delete or postpone the wake-up if its generation is unchanged."""
         stored = self.wakes.get(thread_id)
         if stored is None or stored.gen != leaving.gen:
             return False

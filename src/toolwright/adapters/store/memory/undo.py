@@ -16,31 +16,31 @@ from toolwright.core.journal.units import Unit
 
 K = TypeVar("K")
 V = TypeVar("V")
-UNORDERED = frozenset({"wakes"})  # which may be many, and are read by when they are due
+UNORDERED = frozenset({"wakes"})  # can have many rows, which are read by due time
 _FIELDS = [field.name for field in fields(ThreadRow)]
 
 
 class Undo:
-    """Applies units whole or not at all."""
+    """Applies units atomically."""
 
     def __init__(self, tables: Tables) -> None:
         self._back: list[Callable[[], object]] = []
-        self._kept_ids: set[int] = set()  # rows and tables that are kept whole
+        self._kept_ids: set[int] = set()  # rows and tables recorded as a whole
         columns: dict[str, Any] = {field.name: getattr(tables, field.name) for field in fields(Tables)}
         for name, rows in columns.items():
             if isinstance(rows, dict):
-                of_any = cast("dict[Any, Any]", rows)  # as the table says
+                of_any = cast("dict[Any, Any]", rows)  # typed by the table
                 columns[name] = Recorded(of_any, self, ordered=name not in UNORDERED)
         self._tables = Tables(**columns)
 
     def apply(self, unit: Unit) -> UnitResult:
-        """Apply the unit, or raise with nothing written."""
+        """Apply the unit. If this raises, nothing was written."""
         self._back.clear()
         self._kept_ids.clear()
         self.keep(self._tables.space_events)
         try:
             return apply(unit, self._tables)
-        except BaseException:  # also an interrupt in the middle would leave half a unit
+        except BaseException:  # also for an interrupt, which would leave half a unit
             for back in reversed(self._back):
                 back()
             raise
@@ -50,7 +50,7 @@ class Undo:
         self._back.append(back)
 
     def keep(self, value: object) -> None:
-        """Record the state of a value that can be changed in place."""
+        """Record the state of a value that can be modified in place."""
         if isinstance(value, ThreadRow):
             if self.is_first(value):
                 self.add(_row_back(value))
@@ -59,7 +59,7 @@ class Undo:
             self.add(partial(_shorten, rows, len(rows)))
 
     def is_first(self, whole: object) -> bool:
-        """Return whether this was not recorded yet in this unit."""
+        """Return whether the value has not been recorded in this unit yet."""
         if id(whole) in self._kept_ids:
             return False
         self._kept_ids.add(id(whole))

@@ -1,4 +1,4 @@
-"""Units of work on the in-memory tables: their preconditions are checked before any write, those of effects in turn."""
+"""Units of work on the in-memory tables. Preconditions are checked before any write, or per effect in order."""
 
 from collections.abc import Sequence
 
@@ -46,7 +46,7 @@ from toolwright.core.value import changed
 
 
 def apply(unit: Unit, tables: Tables) -> UnitResult:
-    """Apply the unit, or raise `GuardFailed`: with nothing written, if it has no effects."""
+    """Apply the unit. Raises `GuardFailed`; for a unit without effects nothing was written then."""
     match unit:
         case Advance():
             return advance(unit, tables)
@@ -101,7 +101,7 @@ def apply(unit: Unit, tables: Tables) -> UnitResult:
             return _drop_entity(unit, tables)
         case Prune():
             return _prune(unit, tables)
-        case Probe() | SweepThreads():  # nothing is left of a deleted thread
+        case Probe() | SweepThreads():  # the thread has been deleted
             return UnitResult(Committed())
         case DropThread():
             return drop_thread(unit, tables)
@@ -358,7 +358,7 @@ def _drop_entity(unit: DropEntity, tables: Tables) -> UnitResult:
 
 
 def _leave_spaces(unit: DropAgent | DropEntity, tables: Tables, before: Sequence[Effect] = ()) -> UnitResult:
-    """Return effects that remove a participant from its spaces, preceded by `before`, which end its open work there."""
+    """Return effects that remove a participant from its spaces, preceded by `before`, which ends its work there."""
     space_ids = sorted(space_id for space_id, entity_id in tables.members if entity_id == unit.entity_id)
     effects = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for one in space_ids]
     return UnitResult(Committed(), tuple(spaces.perform([*before, *effects], unit, tables).events))
@@ -384,7 +384,7 @@ def _prune(unit: Prune, tables: Tables) -> UnitResult:
     for told, row in sorted(old, key=lambda each: each[0].at):
         if not remaining:
             break
-        row.events.remove(told)  # of a thread, the oldest come first
+        row.events.remove(told)  # within a thread, oldest first
         rest = told.without(remaining)
         if rest is not None:
             row.events.insert(0, rest)

@@ -1,4 +1,4 @@
-"""Connections to Postgres, typed, for asyncpg itself has no types; and its faults as ours.
+"""Connections to Postgres: typed protocols for the untyped asyncpg, session pools, and conversion of errors.
 
 Needs the extra `postgres`.
 """
@@ -20,18 +20,18 @@ CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 30.0
 APPLICATION = "toolwright"  # `application_name` of all sessions
 
-_asyncpg: Any = asyncpg  # untyped; what comes out of it is given the protocols below
+_asyncpg: Any = asyncpg  # untyped; its objects are typed by the protocols below
 _SESSION = {
     "application_name": APPLICATION,
     "synchronous_commit": "on",
     "idle_in_transaction_session_timeout": "30s",
     "jit": "off",
-    # The server ends a session, with its locks, whose client has been silent for 10 + 3 * 5 seconds.
+    # The server ends a session and its locks after its client has been silent for 10 + 3 * 5 seconds.
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
-    # Every statement goes by keys: planning it again gains nothing, and a plan that was made while a table
-    # was small must not scan it when it has grown.
+    # Every statement uses keys: replanning gains nothing, and a plan made while a table was small must not
+    # scan the table after it has grown.
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
 }
@@ -41,10 +41,11 @@ _SESSION = {
 class Limits:
     """Limits of a journal: its number of sessions, and times in seconds.
 
-    The server ends a `statement` after that time, and after half of it a session whose client falls silent within a
-    transaction: a process that stands still must not hold its locks until the statements of others end. An `attempt` on
-    one session is given up when even this does not happen, for then the session is silent; after `patience` the caller
-    gets an error. Units that are committed together wait for a `lock` for that time, and are then committed one by one.
+    The server cancels a statement after `statement` seconds. It ends a session that is idle in a transaction after half
+    of that time, so that a stalled process does not hold its locks until the statements of others time out. After
+    `attempt` seconds an attempt on one session is abandoned, because the session does not respond. After `patience`
+    seconds the caller gets an error. Units committed together wait up to `lock` seconds for a lock, and are then
+    committed one by one.
     """
 
     connections: int = 20
@@ -55,13 +56,13 @@ class Limits:
 
 
 class Cursor(Protocol):
-    """The rows of a query, fetched as they are wanted, within a transaction."""
+    """The rows of a query, fetched on demand within a transaction."""
 
     async def fetch(self, n: int) -> list[Row]: ...
 
 
 class Connection(Protocol):
-    """One session."""
+    """One Postgres session."""
 
     async def execute(self, query: str, *values: object) -> str: ...
 
@@ -73,7 +74,7 @@ class Connection(Protocol):
 
     async def fetchmany(self, query: str, args: Sequence[Sequence[object]]) -> list[Row]: ...
 
-    async def fetchval(self, query: str, *values: object) -> Any: ...  # of the column's type
+    async def fetchval(self, query: str, *values: object) -> Any: ...  # a value of the column's type
 
     def get_server_pid(self) -> int: ...
 
@@ -87,7 +88,7 @@ class Connection(Protocol):
 
 
 class Pool(Protocol):
-    """Some sessions, each lent to one at a time."""
+    """Session pool: each session is lent to one user at a time."""
 
     async def acquire(self) -> Connection: ...
 
@@ -99,22 +100,22 @@ class Pool(Protocol):
 
 
 class SessionPool:
-    """At most so many sessions of a pool, each handed on to who comes next.
+    """At most `most` sessions of a pool. A released session is handed directly to the next waiter.
 
-    asyncpg's own way of giving one back and taking it again is a task, two timers and a turn of the loop more.
+    Releasing to and acquiring from asyncpg's own pool costs an additional task, two timers and an event loop iteration.
     """
 
     def __init__(self, pool: Pool, most: int) -> None:
         self._pool = pool
         self._most = most
-        self._out = 0  # sessions that the pool has given, or is about to
+        self._out = 0  # sessions acquired from the pool, or being acquired
         self._idle: list[Connection] = []
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._closing = False
 
     @property
     def used(self) -> tuple[int, int]:
-        """The sessions in use, and how many there can be at most."""
+        """Number of sessions in use, and the maximum."""
         return self._out - len(self._idle), self._most
 
     async def acquire(self) -> Connection:
@@ -139,13 +140,13 @@ class SessionPool:
             await self._give_back(connection)
 
     def end_idle(self) -> None:
-        """End the sessions that nobody has borrowed."""
-        for connection in self._idle:  # the next borrower opens another one
+        """End the idle sessions."""
+        for connection in self._idle:  # the next `acquire` opens another one
             with suppress(asyncpg.InterfaceError):  # the server has ended it
                 connection.terminate()
 
     async def close(self) -> None:
-        self._closing = True  # what comes back from now on is the pool's
+        self._closing = True  # sessions released from now on return to the pool
         while self._idle:
             await self._give_back(self._idle.pop())
         await self._pool.close()
@@ -168,13 +169,13 @@ class SessionPool:
             self._make_room()
 
     async def _wait(self) -> Connection | None:
-        """Return a session that was handed on, or None where there is room for another one."""
+        """Wait for a released session. Returns None if a new session can be opened instead."""
         waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         try:
             return await waiter
         except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():  # at the very moment at which it got one
+            if waiter.done() and not waiter.cancelled():  # cancelled just after it received one
                 handed = waiter.result()
                 if handed is None:
                     self._wake_next(None)
@@ -193,7 +194,7 @@ class SessionPool:
         self._wake_next(None)
 
     def _wake_next(self, connection: Connection | None) -> bool:
-        """Hand it to the first who waits; whether somebody did."""
+        """Hand the session to the first waiter. Returns whether there was a waiter."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
@@ -203,34 +204,34 @@ class SessionPool:
 
 
 def _is_fit(connection: Connection) -> bool:
-    """Return whether the session may be lent again."""
+    """Return whether the session can be lent again."""
     try:
         return not connection.is_closed() and not connection.is_in_transaction()
-    except asyncpg.InterfaceError:  # it was cut off: asyncpg has taken it back at once
+    except asyncpg.InterfaceError:  # the connection was lost: asyncpg has released it already
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """Sessions for commits and sessions for reads: neither can use up the other's."""
+    """Separate session pools for commits and for reads, so that neither can exhaust the other."""
 
     commits: Pool
     reads: Pool
 
     @property
     def used(self) -> tuple[int, int]:
-        """The sessions in use, and how many there can be at most."""
+        """Number of sessions in use, and the maximum."""
         lent = [pool.used for pool in (self.commits, self.reads) if isinstance(pool, SessionPool)]
         return sum(used for used, _ in lent), sum(most for _, most in lent)
 
     def end_idle(self) -> None:
-        """End the sessions that nobody uses: those to a server that is a primary no more would be read forever."""
+        """End the idle sessions. Otherwise reads would continue on a server that is no longer the primary."""
         for pool in (self.commits, self.reads):
             if isinstance(pool, SessionPool):
                 pool.end_idle()
 
     async def close(self, patience: float) -> None:
-        """Close all sessions, those that stay silent without a word."""
+        """Close all sessions. Pools that do not close within `patience` seconds are terminated."""
         for pool in (self.commits, self.reads):
             try:
                 async with asyncio.timeout(patience):
@@ -246,10 +247,10 @@ async def lent(pool: Pool) -> AsyncGenerator[Connection]:
     try:
         yield connection
     except (asyncio.CancelledError, TimeoutError):
-        connection.terminate()  # to give it back would be to wait for it
+        connection.terminate()  # releasing it would wait for the command
         raise
     except asyncpg.ReadOnlySQLTransactionError:
-        connection.terminate()  # its server is a primary no more
+        connection.terminate()  # its server is no longer the primary
         raise
     finally:
         await pool.release(connection)
@@ -262,9 +263,9 @@ async def connect(
     is_durable: bool = True,
     lock_seconds: float | None = None,
 ) -> Connection:
-    """Open a session. If it is not `is_durable`, a crash of the server can undo what it committed just before.
+    """Open a session. Without `is_durable`, a crash of the server can undo its last commits.
 
-    A statement fails that has waited for a lock for `lock_seconds`.
+    A statement fails after it has waited for a lock for `lock_seconds`.
     """
     settings = _SESSION if is_durable else {**_SESSION, "synchronous_commit": "off"}
     if lock_seconds is not None:
@@ -296,7 +297,7 @@ async def _connect_pool(url: str, limits: Limits, most: int, *, lock_seconds: fl
         server_settings={
             **_SESSION,
             "statement_timeout": f"{limits.statement:.3f}s",
-            "lock_timeout": f"{lock_seconds:.3f}s",  # 0: no limit but that of the statement
+            "lock_timeout": f"{lock_seconds:.3f}s",  # 0: only the statement timeout applies
             "idle_in_transaction_session_timeout": f"{limits.statement / 2:.3f}s",
         },
         reset=_left_clean,
@@ -314,25 +315,26 @@ FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientE
 RETRIED = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
-    asyncpg.LockNotAvailableError,  # of the look for a token, while a migration locks its table
+    asyncpg.LockNotAvailableError,  # when looking up a token while a migration locks its table
     asyncpg.TooManyConnectionsError,
 )
 _LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # an administrator, or the server itself, ended the session
-    asyncpg.IdleInTransactionSessionTimeoutError,  # this process stood still within a transaction
-    asyncpg.ReadOnlySQLTransactionError,  # after a failover, of a session to the old primary
+    asyncpg.IdleInTransactionSessionTimeoutError,  # this process stalled within a transaction
+    asyncpg.ReadOnlySQLTransactionError,  # after a failover, on a session to the old primary
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
-    OSError,  # TimeoutError among them
+    OSError,  # includes TimeoutError
 )
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether the connection is gone, and with it the knowledge of what became of a COMMIT."""
-    if isinstance(error, asyncpg.QueryCanceledError):  # an OperatorInterventionError that leaves the session
+    """Return whether the connection is lost, so that the outcome of a COMMIT is unknown."""
+    # an OperatorInterventionError that does not end the session
+    if isinstance(error, asyncpg.QueryCanceledError):
         return False
-    return isinstance(error, _LOST) and not isinstance(error, ValueError)  # ValueError: unfit parameters
+    return isinstance(error, _LOST) and not isinstance(error, ValueError)  # ValueError: invalid parameters
 
 
 def store_error(error: BaseException) -> StoreError | Unwritable:

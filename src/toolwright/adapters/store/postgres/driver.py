@@ -1,10 +1,10 @@
 """Postgres as the journal's driver: two pools of connections, units of work committed in groups.
 
-Units of different threads that are one statement of the same text are committed together, in one transaction of one
-round trip. A unit that cannot be, or whose guard fails, is committed in a transaction of its own. Units of one thread
-are serialized, so that they do not hold connections while waiting for one another's row locks, and so that the events
-of a thread reach the bus of this process in order. The bus of another process does not receive them: a subscriber there
-finds the gap, or the rows, in the table.
+Units of different threads that are one statement with the same text are committed together, in one transaction and one
+round trip. All other units, and units whose precondition fails, are committed in a transaction of their own. Units of
+one thread are serialized, so that they do not hold connections while waiting for each other's row locks, and so that
+the events of a thread reach the bus of this process in order. The bus of another process does not receive them: a
+subscriber there detects the gap and reads the rows from the table.
 """
 
 import asyncio
@@ -48,13 +48,13 @@ from toolwright.core.limits import PAGE_BYTES
 T = TypeVar("T")
 
 PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before each try, after a lost connection
-MOST_GROUPS = 2  # on their way at once: with more of them each is smaller, and a unit costs more
-MOST_UNITS = 64  # of a group
+MOST_GROUPS = 2  # in progress at once: with more groups each is smaller, and a unit costs more
+MOST_UNITS = 64  # per group
 
 
 @dataclass(slots=True, eq=False)
 class Commit:
-    """A unit to be committed before its `deadline`, a time of the loop, and the future that gets the outcome."""
+    """A unit to be committed before its `deadline` (event loop time), and the future for its outcome."""
 
     unit: Unit
     outcome: "asyncio.Future[Committed | Conflict]"
@@ -64,7 +64,7 @@ class Commit:
 
     @property
     def is_wanted(self) -> bool:
-        """Return whether it is still to be sent: its caller was not told that time is up."""
+        """Return whether the unit must still be sent, that is, its caller has not received a timeout error."""
         return not self.outcome.done() or self.outcome.cancelled()
 
 
@@ -82,11 +82,11 @@ class PostgresDriver:
         self._limits = limits
         self._sql = statements(Statements, "postgresql")
         self._numbering = SpaceNumbering(pools.commits, publish, limits)
-        # The following commits, in order, of each thread that has one on its way.
+        # The queued commits, in order, of each thread that has a commit in progress.
         self._threads: dict[str, deque[Commit]] = {}
-        # By the text of their statement; the group that has waited longest comes first.
+        # By statement text; the group that has waited longest is first.
         self._ready: dict[str, Group] = {}
-        self._groups = 0  # on their way
+        self._groups = 0  # number of groups in progress
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -111,7 +111,7 @@ class PostgresDriver:
         return commit.outcome
 
     async def open(self) -> None:
-        """Begin; raises what the database's faults are."""
+        """Start numbering space events. Raises the errors of the database."""
         await self._numbering.open()
 
     async def read(self, reading: Callable[[], Reading[T]]) -> T:
@@ -135,7 +135,7 @@ class PostgresDriver:
         await self._pools.close(self._limits.attempt)
 
     def _start(self, commit: Commit) -> bool:
-        """Commit a unit whose turn has come, with others of its kind or alone. Returns False if that is impossible."""
+        """Start committing a unit, in a group or alone. Returns False if the unit is invalid."""
         try:
             statement = as_statement(commit.unit, self._sql)
         except Exception as error:  # noqa: BLE001 - it is the caller's; the thread must not stay taken
@@ -144,13 +144,13 @@ class PostgresDriver:
         if statement is None or not statement.is_small:
             self._spawn(self._commit_alone(commit, is_one_statement=statement is not None))
             return True
-        if not self._ready:  # others become ready in the same turn of the loop
+        if not self._ready:  # more units become ready in the same event loop iteration
             asyncio.get_running_loop().call_soon(self._send_groups)
         self._ready.setdefault(statement.query, []).append((commit, statement))
         return True
 
     def _send_groups(self) -> None:
-        """Send what is ready. A unit that arrives while all groups are on their way joins the next one."""
+        """Send the ready units. Units that arrive while all groups are in progress join the next group."""
         while self._ready and self._groups < MOST_GROUPS:
             query = next(iter(self._ready))
             ready = self._ready.pop(query)
@@ -179,7 +179,8 @@ class PostgresDriver:
         self._groups -= 1
         for (commit, _), result in zip(group, results, strict=False):
             self._finish(commit, result)
-        if failure is not None:  # nothing was committed, or it is unknown: each unit looks for its token
+        # nothing was committed, or the outcome is unknown: each unit looks up its token
+        if failure is not None:
             is_doubtful = not isinstance(failure, NOT_TOGETHER)
             is_one_statement = is_doubtful or len(group) > 1
             for commit, _ in group:
@@ -212,7 +213,7 @@ class PostgresDriver:
             self._finish(commit, outcome, attempts.repeated)
 
     def _finish(self, commit: Commit, outcome: UnitResult | Conflict, repeated: bool = False) -> None:
-        """Publish the events of a unit and answer it, after the events of its spaces have got their numbers."""
+        """Publish the events of a unit and complete it, after its space events have been numbered."""
         if isinstance(outcome, Conflict):
             self._end(commit, outcome)
             return
@@ -238,7 +239,7 @@ class PostgresDriver:
         self._start_next(commit.thread)
 
     def _start_next(self, thread: str) -> None:
-        """Start the next unit of a thread, skipping those whose caller was told that time is up."""
+        """Start the next unit of a thread, skipping units whose caller has received a timeout error."""
         following = self._threads[thread]
         while following:
             commit = following.popleft()
@@ -258,7 +259,7 @@ class PostgresDriver:
         task.add_done_callback(self._tasks.discard)
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do the work persistently, for at most `patience` seconds. Then the caller gets an error and can retry."""
+        """Run `work` with retries for at most `patience` seconds. Raises `StoreError` then; the caller can retry."""
         if self._closed:
             raise StoreError("The journal is closed.")
         try:
@@ -268,7 +269,7 @@ class PostgresDriver:
             raise self._no_answer() from error
 
     async def _persistently(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do the work, again while the connection to the database is lost, and again after a deadlock."""
+        """Run `work`. Retries after a lost connection and after a deadlock."""
         fault: BaseException | None = None
         for pause in PAUSES:
             if pause:
@@ -294,15 +295,15 @@ class PostgresDriver:
             await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             found = await _drive(connection, reading())
             await connection.execute("COMMIT")
-            return found  # after a fault the pool closes the connection, since its transaction is open
+            return found  # after an error the pool closes the connection, because its transaction is open
 
 
 class Attempts:
-    """A unit's attempts to be committed. The token tells whether one of them was, even one of long ago.
+    """Attempts to commit a unit. The token shows whether any earlier attempt was committed.
 
-    What an earlier attempt committed makes this one fail: at a guard, or else at the token. So only a failure
-    costs a look at the token. It is then answered as it was, and its events go to the bus, perhaps again:
-    followers drop doubles.
+    If an earlier attempt was committed, this one fails at a precondition or at the token. So the token is looked up
+    only after a failure. The unit then gets its original answer, and its events are published to the bus, possibly a
+    second time: subscribers drop duplicates.
     """
 
     def __init__(
@@ -311,16 +312,16 @@ class Attempts:
         self._pool = pool
         self._unit = unit
         self._sql = sql
-        self.repeated = False  # whether an earlier attempt was the one that was committed
-        self._is_one_statement = is_one_statement  # False also where that has failed
-        self._is_doubtful = is_doubtful  # whether an attempt may have been committed without an answer
+        self.repeated = False  # whether an earlier attempt was committed
+        self._is_one_statement = is_one_statement  # False also if that has failed
+        self._is_doubtful = is_doubtful  # whether an attempt can have been committed without an answer
 
     async def settle(self) -> UnitResult | Conflict:
         """Return the outcome of one attempt."""
         async with lent(self._pool) as connection:
             if self._is_doubtful and (known := await self._earlier_result(connection)):
                 return known
-            self._is_doubtful = True  # from now on
+            self._is_doubtful = True  # for the following attempts
             try:
                 return await self._attempt(connection)
             except GuardFailed as failed:
@@ -359,9 +360,9 @@ async def _drive(connection: Connection, steps: Reading[T]) -> T:
 
 
 async def _page(connection: Connection, op: Op) -> list[Row]:
-    """Return the rows until they have the bytes of a page.
+    """Return rows up to the size of a page.
 
-    Little more is fetched: the number of rows is estimated from the sizes of earlier ones.
+    Little more is fetched: the number of rows is estimated from the sizes of earlier rows.
     """
     rows, size, count = list[Row](), 0, 1
     async with connection.transaction():
@@ -377,7 +378,7 @@ async def _page(connection: Connection, op: Op) -> list[Row]:
 
 
 def _answer(commit: Commit, outcome: Committed | Conflict | BaseException) -> None:
-    """Answer the caller, unless it was told before that time is up, or waits no longer."""
+    """Set the outcome, unless the caller has received a timeout error or no longer waits."""
     if commit.timer is not None:
         commit.timer.cancel()
     if commit.outcome.done():
@@ -389,7 +390,7 @@ def _answer(commit: Commit, outcome: Committed | Conflict | BaseException) -> No
 
 
 def _not_in_time() -> StoreError:
-    """Return the error of a unit that may be in the journal or not."""
+    """Return the error of a unit that might or might not have been committed."""
     return StoreError("The journal has not answered in time.")
 
 

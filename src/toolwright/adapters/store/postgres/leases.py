@@ -1,4 +1,4 @@
-"""Leases of threads on Postgres: the nodes of a cluster, and which threads each has. Needs the extra `postgres`."""
+"""Thread leases on Postgres: the nodes of a cluster and the threads leased by each. Needs the extra `postgres`."""
 
 import asyncio
 import threading
@@ -26,13 +26,13 @@ from toolwright.core.journal.units import Wake
 log = logger("toolwright.motor")
 T = TypeVar("T")
 
-TTL = 5.0  # seconds without a heartbeat after which a node's threads are free
-SLOW = 1.0  # seconds for an answer that says too little of the clock
-SAFE = 0.8  # share of them after which the node itself takes its leases for lost
-HUNG = 30.0  # seconds that the event loop may stand still before its node no longer beats
-FORGOTTEN = 60  # times the TTL after which the row of a dead node is deleted
+TTL = 5.0  # seconds without a heartbeat after which a node's leases expire
+SLOW = 1.0  # seconds of response time above which an answer is too imprecise to compare clocks
+SAFE = 0.8  # share of the TTL after which the node itself considers its leases lost
+HUNG = 30.0  # seconds without a turn of the event loop after which the node stops its heartbeat
+FORGOTTEN = 60  # multiple of the TTL after which the row of a dead node is deleted
 
-"""The database's clock decides what is due and who is alive: those of the nodes can differ."""
+"""The database's clock determines what is due and which nodes are alive, because the clocks of nodes can differ."""
 
 
 def _timed(statement: str) -> str:
@@ -45,7 +45,7 @@ INSERT INTO nodes (id, version, slots, busy, skew, keys, files, address, alike, 
 VALUES ($1, $2, $3, 0, $4, $5, $6, $7, $8, NOW)
 RETURNING seen
 """)
-# Not an upsert: the row of a node that has left must not come back.
+# Not an upsert: the row of a node that has left must not be inserted again.
 _BEAT = _timed("""
 UPDATE nodes SET seen = NOW, busy = $2, skew = $3 FROM nodes AS before
 WHERE nodes.id = $1 AND before.id = nodes.id RETURNING nodes.seen, before.seen
@@ -58,7 +58,7 @@ UPDATE wakes SET node = NULL WHERE thread_id IN (
 )
 """)
 # A process that was stopped between the messages of one statement holds its locks without being idle: neither
-# `statement_timeout` nor `idle_in_transaction_session_timeout` applies, `transaction_timeout` came with Postgres 17.
+# `statement_timeout` nor `idle_in_transaction_session_timeout` applies, and `transaction_timeout` needs Postgres 17.
 _END_SILENT = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = current_user AND application_name = $1
@@ -81,8 +81,9 @@ SELECT thread_id, due, gen, true FROM leased
 UNION ALL SELECT thread_id, due, gen, false FROM wakes
 WHERE thread_id = ANY($3::text[]) AND (node IS NULL OR node = $1) AND thread_id NOT IN (SELECT thread_id FROM leased)
 """)
-# A thread that is due again goes to the end of the queue. One that is woken in each of its drains would otherwise
-# always be first, since its wake keeps its time. So does a timer: a node whose clock is behind would never fire it.
+# A thread that is due again moves to the end of the queue. A thread that is woken in each of its runs would otherwise
+# always be first, since its wake-up keeps its due time. The same applies to a timer that a node whose clock is behind
+# would never fire.
 _FREE = _timed("""
 UPDATE wakes SET node = NULL,
   due = CASE WHEN thread_id LIKE '%:%' THEN due ELSE greatest(due, NOW + $3::bigint) END
@@ -107,14 +108,14 @@ RETURNING name
 
 
 class PostgresLeases:
-    """The leases of this process's node, as long as its heart beats.
+    """The leases of this process's node, valid as long as its heartbeat succeeds.
 
     The heartbeat runs in a separate thread with its own session: neither a busy event loop nor a full pool delays it. A
-    node that could not send one for a while takes its leases for lost (`held`), before other nodes may take them. It
-    joins again under another id, so that what it has begun under the old one is refused.
+    node without a successful heartbeat considers its leases lost (`held`) before other nodes can acquire them. It joins
+    again under a new id, so that its units of work under the old id are rejected.
 
-    `clock_moved` is called with the time by which the database's clock is ahead of this machine's, and the seconds that
-    the answer took.
+    `clock_moved` is called with the time by which the database's clock is ahead of this machine's clock, and the
+    response time in seconds.
     """
 
     def __init__(
@@ -141,28 +142,27 @@ class PostgresLeases:
         self._micros = int(ttl * 1_000_000)
         self._session: Connection | None = None
         self._turn = asyncio.Lock()  # one statement at a time on the session
-        self._beaten = -ttl  # by the monotonic clock
-        self._steady_since = 0.0  # since when there is no gap between the heartbeats
-        self._is_lost = False  # other nodes have seen this one dead
+        self._beaten = -ttl  # monotonic time
+        self._steady_since = 0.0  # start of the current sequence of heartbeats without a gap
+        self._is_lost = False  # other nodes consider this node dead
         self._turned = 0.0
         self._is_waiting = self._is_silent = False
-        self._former: list[
-            str
-        ] = []  # this process's earlier nodes whose leaving the database has not confirmed
+        self._former: list[str] = []  # earlier node ids of this process that could not be released yet
         self._heart: threading.Thread | None = None
-        self._heart_session: Connection | None = None  # of the heart's event loop
+        self._heart_session: Connection | None = None  # used in the heartbeat thread's event loop
         self._ending = threading.Event()
-        self._guard = threading.Lock()  # of what both threads write: `node`, `_beaten`, `_is_lost`
+        # for attributes that both threads write: `node`, `_beaten`, `_is_lost`
+        self._guard = threading.Lock()
 
     @property
     def held(self) -> bool:
-        """Return whether no other node can have leased this node's threads."""
+        """Return whether this node's leases are valid: no other node can have leased its threads."""
         is_known = bool(self.node) and not self._is_lost
         return is_known and time.monotonic() - self._beaten < self._ttl * SAFE
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether a process without a cluster keeps this node from joining."""
+        """Return whether a process outside the cluster holds the drain lock and prevents this node from joining."""
         return self._is_waiting
 
     def turned(self, busy: int) -> None:
@@ -170,20 +170,20 @@ class PostgresLeases:
         self._turned, self.busy = time.monotonic(), busy
 
     async def acquire(self) -> bool:
-        """Join the cluster as a new node; false while a process without a cluster executes the journal's runs."""
+        """Join the cluster as a new node. Returns False while a process outside the cluster executes runs."""
         if self.held:
             return True
         await self._leave()
         node, began = new_id("node"), time.monotonic()
         if not await self._ask(lambda session: self._join(session, node)):
-            if not self._is_waiting:  # it is asked in each turn of the motor
+            if not self._is_waiting:  # called in each turn of the scheduler
                 log.warning(
                     "A process without a cluster executes this journal's runs. This node waits until it ends."
                 )
             self._is_waiting = True
             return False
         if self._check is not None:
-            try:  # of two that start at once, each is seen by the other
+            try:  # if two start at once, each sees the other
                 await self._check(node)
             except ToolwrightError:
                 with suppress(StoreError):
@@ -200,7 +200,7 @@ class PostgresLeases:
         return True
 
     async def release(self) -> None:
-        """Leave the cluster: the threads are free at once."""
+        """Leave the cluster and release its threads immediately."""
         self._ending.set()
         if self._heart is not None:
             await asyncio.to_thread(self._heart.join, self._ttl)
@@ -214,7 +214,7 @@ class PostgresLeases:
     async def claim(
         self, named: Sequence[str], most: int, others: Sequence[str] = ()
     ) -> tuple[list[Wake], list[str]]:
-        """Lease threads as `Leases.claim` says; one statement does it."""
+        """Lease threads in one statement; see `Leases.claim`."""
         node = self.node
         rows = await self._ask(lambda session: session.fetch(_CLAIM, node, most, list(named), list(others)))
         wakes = [
@@ -225,19 +225,19 @@ class PostgresLeases:
         return wakes, [thread_id for thread_id, _, _, is_leased in rows if not is_leased]
 
     async def leased(self) -> list[Wake]:
-        """Return the wakes of all threads that this node has leased."""
+        """Return the wake-ups of all threads that this node has leased."""
         node = self.node
         rows = await self._ask(lambda session: session.fetch(_LEASED, node))
         return [Wake(thread_id=one, due=instant(due), gen=gen, node=node) for one, due, gen in rows]
 
     async def free(self, thread_ids: Collection[str], delay: float = 0.0) -> bool:
-        """Give these threads back as `Leases.free` says; return whether one of them is due again."""
+        """Release these threads; see `Leases.free`. Returns whether one of them is due again."""
         node, micros = self.node, int(delay * 1_000_000)
         rows = await self._ask(lambda session: session.fetch(_FREE, node, list(thread_ids), micros))
         return any(is_due for (is_due,) in rows)
 
     async def on_duty(self, name: str, seconds: float) -> bool:
-        """Return whether this node has the duty of that name, of which one node has each for so many seconds."""
+        """Return whether this node holds the named duty. One node at a time holds each duty, for `seconds`."""
         if not self.held:
             return False
         node, until = self.node, int(seconds * 1_000_000)
@@ -249,8 +249,8 @@ class PostgresLeases:
         try:
             async with self._turn, asyncio.timeout(self._ttl):
                 if self._session is None or self._session.is_closed():
-                    # A lease need not outlive a crash of the database by itself: what a run commits under it is
-                    # durable, and so is all that was committed before.
+                    # A lease need not survive a crash of the database by itself: the commits of a run under it are
+                    # durable, and so is everything committed before.
                     self._session = await connect(self._url, is_durable=False, lock_seconds=self._ttl / 5)
                 return await work(self._session)
         except (*FAULTS, TimeoutError) as error:
@@ -269,17 +269,17 @@ class PostgresLeases:
             began = time.monotonic()
             row = node, self._version, self._slots, self._skew, *self._shown
             seen = await session.fetchval(_JOIN, *row)
-            self._compare_clocks(seen, began)  # before anything is recorded by a wrong clock
+            self._compare_clocks(seen, began)  # before anything is recorded with a wrong clock
         self._former = []
         return True
 
     def _compare_clocks(self, seen: int, began: float) -> None:
-        """Note by how much this machine's clock is ahead, by the database's in an answer to a statement of now."""
+        """Measure the difference between this machine's clock and the database's time in an answer just received."""
         took = time.monotonic() - began
         if took > SLOW:
-            return  # half of it could be the clock's fault, or the network's
+            return  # half of the response time could be a clock difference or network delay
         middle = time.time() - took / 2
-        self._skew = int(middle * 1_000_000) - seen  # which the next heartbeat shows
+        self._skew = int(middle * 1_000_000) - seen  # the next heartbeat detects it
         self._clock_moved(timedelta(microseconds=-self._skew), took)
 
     async def _leave(self) -> None:
@@ -290,17 +290,19 @@ class PostgresLeases:
         try:
             await self._ask(lambda session: session.execute(_FREE_ALL, [node]))
             await self._ask(lambda session: session.execute(_LEAVE, [node]))
-        except StoreError:  # other nodes free its threads after the TTL, or this one when it joins again
+        except (
+            StoreError
+        ):  # other nodes release its threads after the TTL, or this one does when it joins again
             self._former = [*self._former[-9:], node]
 
-    # ── the heart ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── the heartbeat thread ────────────────────────────────────────────────────────────────────────────────
 
     def _beat_in_thread(self) -> None:
         with asyncio.Runner() as runner:
             while not self._ending.wait(self._ttl / 4):
                 try:
                     runner.run(self._try_to_beat())
-                except Exception:  # the entry point of the thread: no one else would see it end
+                except Exception:  # the thread's entry point: nothing else would notice that it ended
                     log.exception("The node %s has no heartbeat.", self.node)
             self._end_heart_session()
 
@@ -331,7 +333,7 @@ class PostgresLeases:
             session.terminate()
 
     async def _beat(self, session: Connection, node: str) -> None:
-        """Beat once, then take from the dead what they hold: locks and threads."""
+        """Send one heartbeat, then release the locks and threads of dead nodes."""
         began = time.monotonic()
         rows = await session.fetch(_BEAT, node, self.busy, self._skew)
         seen, before = rows[0] if rows else (0, 0)
@@ -341,15 +343,15 @@ class PostgresLeases:
         if not rows or seen - before > self._micros:
             with self._guard:
                 if self.node == node:
-                    self._is_lost = True  # other nodes can have its threads: it must join again
+                    self._is_lost = True  # other nodes can hold its threads: it must join again
             return
         if began - self._beaten > self._ttl * SAFE:
             self._steady_since = began
         with self._guard:
             if self.node == node:
                 self._beaten = began
-        # Right after an outage of the database no node has beaten: the first one must not take all others for dead. Nor
-        # can a node that has just joined tell an outage from their death.
+        # Right after a database outage no node has a recent heartbeat: the first one must not consider all others
+        # dead. A node that has just joined cannot distinguish an outage from dead nodes either.
         if began - self._steady_since >= self._ttl:
             await session.execute(_REAP, self._micros)
             await session.execute(_FORGET, self._micros * FORGOTTEN)

@@ -1,4 +1,4 @@
-"""The drain lock on Postgres: a session's advisory lock. Needs the extra `postgres`."""
+"""The lock for executing runs on Postgres: a session-level advisory lock. Needs the extra `postgres`."""
 
 import asyncio
 from contextlib import suppress
@@ -13,9 +13,9 @@ from toolwright.core.journal.units import ALIVE
 
 DRAIN_LOCK = 0x746F6F6C_64726169  # "tooldrai"
 
-# Nodes of a cluster hold no session's lock: while one of them lives, no other process executes runs.
+# Cluster nodes hold no session lock. While a node is alive, no process outside the cluster executes runs.
 _LIVING = f"SELECT count(*) FROM nodes WHERE seen > {NOW['postgresql']} - $1::bigint"  # noqa: S608 - of constants
-DEAD_AFTER = 15_000_000  # microseconds without a heartbeat: three times as long as nodes give each other
+DEAD_AFTER = 15_000_000  # microseconds without a heartbeat: three times the TTL between nodes
 _LOCKED = """
 SELECT EXISTS (
   SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objsubid = 1
@@ -26,8 +26,8 @@ SELECT EXISTS (
 _TRY, _UNLOCK = "SELECT pg_try_advisory_lock($1)", "SELECT pg_advisory_unlock_all()"
 FREE_ALL = "UPDATE wakes SET node = NULL WHERE node IS NOT NULL"
 
-# Seconds between two signs of life, and for how long one is awaited. Together they must stay below the time
-# after which the server gives up a silent session (`tcp_keepalives_*`) and lends its lock to another.
+# Seconds between two keep-alive queries, and the timeout of each. Together they must stay below the time after
+# which the server ends a silent session (`tcp_keepalives_*`) and another process can acquire its lock.
 BEAT = 3.0
 PATIENCE = 3.0
 
@@ -35,7 +35,7 @@ PATIENCE = 3.0
 class Executors(NamedTuple):
     """The processes that execute the runs of a database.
 
-    `nodes` is the number of living nodes of a cluster; with `is_locked` a process without one has the drain lock.
+    `nodes` is the number of live cluster nodes. `is_locked` is true if a process outside a cluster holds the lock.
     """
 
     nodes: int
@@ -43,7 +43,7 @@ class Executors(NamedTuple):
 
 
 async def look_for_executors(url: str) -> Executors:
-    """Return which processes execute runs, without taking the lock. Raises `StoreError`."""
+    """Return which processes execute runs, without acquiring the lock. Raises `StoreError`."""
     try:
         connection = await connect(url)
         try:
@@ -59,14 +59,14 @@ async def look_for_executors(url: str) -> Executors:
 
 
 class PostgresLock:
-    """Held as long as its connection lives, which is asked for a sign of life every few seconds."""
+    """Session lock, held as long as its connection is open. The connection is checked every few seconds."""
 
     def __init__(self, url: str, *, beat: float = BEAT, patience: float = PATIENCE) -> None:
         self._url = url
         self._beat = beat
         self._patience = patience
         self._connection: Connection | None = None
-        self._asking: Connection | None = None  # the session of a process that waits for the lock
+        self._asking: Connection | None = None  # the session while waiting for the lock
         self._heart: asyncio.Task[None] | None = None
 
     @property
@@ -104,11 +104,12 @@ class PostgresLock:
 
     async def _end(self, connection: Connection | None) -> None:
         if connection is not None and not connection.is_closed():
-            with suppress(*FAULTS):  # then it is terminated, and the server ends the session
+            # on failure the connection is terminated, and the server ends the session
+            with suppress(*FAULTS):
                 await _unlock(connection, self._patience)
 
     async def _watch(self, connection: Connection) -> None:
-        """Watch the connection until it is closed. A silent one is terminated, because the lock may be lost."""
+        """Watch the connection until it is closed. Terminate it if it does not respond: its lock can be lost."""
         alarm = asyncio.get_running_loop().call_later
         while not connection.is_closed():
             await asyncio.sleep(self._beat)
@@ -122,33 +123,36 @@ class PostgresLock:
 
 
 async def _try_lock(connection: Connection) -> bool:
-    """Take the lock unless another process has it or a node lives; the session stays open for the next attempt."""
+    """Acquire the lock unless another process holds it or a node is alive. Leaves the session open for a retry."""
     try:
-        # Looked for first: a node that joins while the lock is held for a moment would be refused.
+        # Nodes are checked first: a node that joins while the lock is briefly held would be rejected.
         if await _has_nodes(connection) or not await connection.fetchval(_TRY, DRAIN_LOCK):
             return False
         if await _has_no_nodes(connection):
             return True
         await connection.execute(_UNLOCK)
-    except (*FAULTS, asyncio.CancelledError):  # it may hold the lock, which would never be released
+    except (
+        *FAULTS,
+        asyncio.CancelledError,
+    ):  # the session could hold the lock, which would never be released
         await _unlock(connection)
         raise
     return False
 
 
 async def _unlock(connection: Connection, patience: float = PATIENCE) -> None:
-    """Give the lock back and close the session: a pooler keeps it open for others."""
+    """Release the lock explicitly and close the session, because a pooler would keep the session open."""
     try:
         async with asyncio.timeout(patience):
             await connection.execute(_UNLOCK)
-    except (*FAULTS, TimeoutError):  # then the server ends the session, and the lock with it
+    except (*FAULTS, TimeoutError):  # the server then ends the session and releases the lock
         connection.terminate()
     else:
         await connection.close(timeout=patience)
 
 
 async def _has_nodes(connection: Connection) -> bool:
-    """Return whether a node of a cluster lives; false also for a database that is not migrated yet."""
+    """Return whether a cluster node is alive. False also for a database that is not migrated yet."""
     try:
         return bool(await connection.fetchval(_LIVING, DEAD_AFTER))
     except asyncpg.UndefinedTableError:
@@ -156,7 +160,7 @@ async def _has_nodes(connection: Connection) -> bool:
 
 
 async def _has_no_nodes(connection: Connection) -> bool:
-    """Free what nodes of a cluster have left, unless one lives; true also for a database that is not migrated yet."""
+    """Release the threads of dead nodes unless a node is alive. True also for a database that is not migrated yet."""
     if await _has_nodes(connection):
         return False
     with suppress(asyncpg.UndefinedTableError):

@@ -1,14 +1,14 @@
-"""Several statements as one for Postgres: parts of one CTE, to spare round trips; at best a whole unit.
+"""Merging of several statements into one CTE for Postgres, at best a whole unit, to spare round trips.
 
-The rules (JOURNAL, "Units of work"): no row is written twice, nothing reads what a sibling wrote except
-through its RETURNING, and a failed guard aborts the whole. The parts run in their order, because the query
-takes their rows in that order: so locks are taken in the order of the ops.
+The rules (JOURNAL, "Units of work"): no row is written twice, no part reads what another part wrote except through
+its RETURNING, and a failed precondition aborts the whole statement. The parts run in order, because the query reads
+their rows in that order. So locks are acquired in the order of the ops.
 
-All parts see one snapshot, which may be older than the lock that the first of them waited for. That is safe
-for guards on rows that are there already: Postgres looks at the newest version of a row before it writes it.
-A guard that needs a row to be absent is given what a part with the lock returned, and compares it with what it
-sees itself: where that is older, it fails. So a unit that fails as one statement may yet succeed as several, and
-only those tell which guard it was.
+All parts see one snapshot, which can be older than the lock that the first part waited for. That is safe for
+preconditions on existing rows: Postgres checks the newest version of a row before it writes it. A precondition that
+needs a row to be absent receives the result of a part that holds the lock and compares it with its own snapshot: it
+fails if the snapshot is older. So a unit that fails as one statement can still succeed as several statements, and
+only these show which precondition failed.
 """
 
 import json
@@ -29,7 +29,7 @@ Write: TypeAlias = tuple[Statement, Row]
 _PLACE = re.compile(r"\$(\d+)")
 _Given: TypeAlias = tuple[tuple[str, tuple[int, int]], ...]
 
-REFUSED = asyncpg.InvalidTextRepresentationError  # of the words in _RECORD as a number; nothing else is cast
+REFUSED = asyncpg.InvalidTextRepresentationError  # from casting the text in _RECORD; nothing else is cast
 _RECORD = """INSERT INTO commits (token, answer, at)
 SELECT $1::VARCHAR, coalesce(json_agg(json_build_array(i, r))::text, '[]'), CASE count(*) FILTER (WHERE g) WHEN {guards}
 THEN $2::BIGINT ELSE ('no error: a guard of a unit failed, ' || count(*) || ' rows')::BIGINT END
@@ -69,7 +69,7 @@ _TABLE = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 
 @lru_cache(maxsize=1_000)
 def _written(sql: str) -> tuple[str, str]:
-    """Return the table of a statement, and its kind: `new` rows, an `upsert`, or a `change` of rows that are there."""
+    """Return the table of a statement and its kind: `new` rows, an `upsert`, or a `change` of existing rows."""
     found = _TABLE.search(sql)
     table = found[1] if found else ""
     if found is None or not sql.startswith("INSERT"):
@@ -78,13 +78,13 @@ def _written(sql: str) -> tuple[str, str]:
 
 
 def guarded(ops: Sequence[Op]) -> tuple[str, list[object]]:
-    """Return one query that runs all ops and gives their rows, each with the number of its op."""
+    """Return one query that runs all ops and returns their rows, each with the index of its op."""
     parts = tuple([(op.statement.sql, len(op.statement.order)) for op in ops])
     return _guarded(parts), [value for op in ops for value in op.statement.bind(op.params)]
 
 
 def rows_of(ops: Sequence[Op], found: Sequence[tuple[int, str]]) -> list[Row]:
-    """Return one row for each op; the first op without one fails its guard."""
+    """Return one row for each op. The precondition of the first op without a row has failed."""
     given = {number: tuple(json.loads(row).values()) for number, row in found}
     for number, op in enumerate(ops):
         if op.guard is not None and number not in given:
@@ -93,7 +93,7 @@ def rows_of(ops: Sequence[Op], found: Sequence[tuple[int, str]]) -> list[Row]:
 
 
 def at_once(ops: Sequence[Op], token: str, at: int) -> tuple[str, list[object]]:
-    """Return the unit of these ops with its token as one statement, whose result `rows_recorded` reads.
+    """Return the ops of a unit and its token as one statement. `rows_recorded` reads its result.
 
     A failed precondition raises `REFUSED`.
     """
@@ -110,13 +110,13 @@ def at_once(ops: Sequence[Op], token: str, at: int) -> tuple[str, list[object]]:
 
 
 def rows_recorded(ops: Sequence[Op], recorded: str) -> list[Row]:
-    """Return one row for each op, from the record that a unit left with its token."""
+    """Return one row for each op, from the record stored with the unit's token."""
     given = {number: tuple(row.values()) for number, row in json.loads(recorded)}
     return [given.get(number, ()) for number in range(len(ops))]
 
 
 def followed_by(writes: Sequence[Write], last: Write) -> tuple[str, list[object]]:
-    """Return one statement that does all of the writes, and the last."""
+    """Return one statement that executes all writes and then the last one."""
     parts = tuple([(statement.sql, len(statement.order)) for statement, _ in writes])
     values = [value for _, row in [*writes, last] for value in row]
     return _followed_by(parts, last[0].sql), values
@@ -135,7 +135,7 @@ def _followed_by(parts: tuple[tuple[str, int], ...], last: str) -> str:
 
 
 class _Part(NamedTuple):
-    """Key of the cached text of a whole."""
+    """One op in the cache key of a merged statement's text."""
 
     sql: str
     order: tuple[str, ...]
@@ -154,7 +154,7 @@ def _part(op: Op) -> _Part:
 
 
 def _value_indexes(order: tuple[str, ...], given: Container[str] | None) -> list[int]:
-    """Return indexes of the parameters to be sent."""
+    """Return the indexes of the parameters to be sent."""
     return [i for i, name in enumerate(order) if given is None or name not in given]
 
 
@@ -163,7 +163,7 @@ def _at_once(parts: tuple[_Part, ...]) -> str:
     texts: list[str] = []
     found: list[str] = []
     places = 2  # the token and the time
-    columns: dict[int, int] = {}  # how many of each part's columns get names, for those that are given them
+    columns: dict[int, int] = {}  # number of named columns per part, for parts that other parts refer to
     for _, (number, column) in [given for part in parts for given in part.given]:
         columns[number] = max(columns.get(number, 0), column + 1)
     for number, part in enumerate(parts):
@@ -179,7 +179,7 @@ def _at_once(parts: tuple[_Part, ...]) -> str:
 
 
 def _placed(part: _Part, places: int) -> tuple[str, int]:
-    """Return the part's text for its rows, its parameters numbered from there on, and how many they are."""
+    """Return the part's text with parameters numbered after `places`, and the number of its parameters."""
     given = dict(part.given)
     kept = _value_indexes(part.order, given)
     named = {index: name for index, name in enumerate(part.order) if name in given}

@@ -1,4 +1,4 @@
-"""Messages between the processes of a cluster by Postgres, as notifications. Needs the extra `postgres`."""
+"""Messages between the processes of a cluster as Postgres notifications. Needs the extra `postgres`."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,18 +11,18 @@ from toolwright.core.ports import NotConnected
 log = logger("toolwright.bus")
 
 CHANNEL = "toolwright"
-SECONDS = 5.0  # that a notification may take
+SECONDS = 5.0  # timeout of sending a notification
 _SEND = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text"
 
 
 class PostgresRelay:
     """A `Relay` over one session, which sends and receives.
 
-    Notifications are committed by this session alone, and not waited for: a commit with one holds a lock of the whole
-    server, so no unit of the journal has any.
+    Only this session commits notifications, and no unit of the journal contains or waits for one: a commit with a
+    notification holds a lock on the whole server.
     """
 
-    most = 7_900  # bytes: Postgres takes fewer than 8,000
+    most = 7_900  # bytes: Postgres accepts fewer than 8,000
     pause = 0.002  # each send is a commit
 
     def __init__(self, url: str) -> None:
@@ -31,7 +31,7 @@ class PostgresRelay:
         self._is_pooled = False
 
     async def listen(self, receive: Callable[[str], None], connected: Callable[[], None]) -> None:
-        session: Any = await connect(self._url, is_durable=False)  # of notifications, which may be lost
+        session: Any = await connect(self._url, is_durable=False)  # notifications can be lost
         try:
             ended = asyncio.Event()
 

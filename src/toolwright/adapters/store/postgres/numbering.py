@@ -1,10 +1,10 @@
-"""Numbers of space events on Postgres: given in groups, behind the commits that made the events.
+"""Numbering of space events on Postgres: numbers are assigned in groups, after the commits that created the events.
 
-All spaces share one counter, so that a stream of all of them can be resumed at a number (see `follow`). Counting in
-the unit itself would hold the counter's row until its commit is on the disk, and with it every other writer of any
-space. So a unit leaves its events in `unnumbered_events`; right after its commit one statement for all that lie there
-takes the counter, numbers them in the order in which they were made, and moves them to `space_events`. A commit is
-answered when its events are numbered. What a dead process has left is numbered by the next pass of any other.
+All spaces share one counter, so that a stream of all spaces can be resumed at a number (see `follow`). Counting within
+the unit would lock the counter's row until its commit is on disk and block every other writer of any space. So a unit
+inserts its events into `unnumbered_events`. Right after its commit, one statement locks the counter, numbers all
+events in that table in the order of creation, and moves them to `space_events`. A commit is answered after its events
+are numbered. Events left by a dead process are numbered by the next pass of any other process.
 """
 
 import asyncio
@@ -22,13 +22,11 @@ from toolwright.core.threads.event import Event
 log = logger("toolwright.store")
 T = TypeVar("T")
 
-POLL_INTERVAL = 5.0  # seconds between two looks for what another process has left
-EVENTS_PER_READ = (
-    500  # events that are handed to the bus together: of more, those who follow read the rest in the table
-)
+POLL_INTERVAL = 5.0  # seconds between two checks for events left by other processes
+EVENTS_PER_READ = 500  # events published to the bus together; subscribers read any others from the table
 
 _COUNTED = "SELECT value FROM counters WHERE name = 'space_events'"
-# One round trip, five statements: the fourth begins once the counter is ours, and sees all that was committed by then.
+# One round trip, five statements: the fourth starts after the counter is locked and sees everything committed by then.
 _NUMBER = """BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0;
 SELECT value FROM counters WHERE name = 'space_events' FOR UPDATE;
 WITH made AS (DELETE FROM unnumbered_events RETURNING *),
@@ -41,33 +39,33 @@ numbered AS (SELECT *, row_number() OVER (ORDER BY begun, i) AS more FROM placed
 INSERT INTO space_events (n, space_id, thread_id, run_id, agent, type, payload, at)
 SELECT before + more, space_id, thread_id, run_id, agent, type, payload, at FROM numbered, counted;
 COMMIT"""
-# The next one too: where it is not followed by the others, the bus sees that some are left out.
+# Includes the next event: if there is a gap after it, the bus detects that some events are left out.
 _NEWER = """SELECT * FROM (SELECT * FROM space_events WHERE n > $1 ORDER BY n LIMIT 1) AS next
 UNION SELECT * FROM (SELECT * FROM space_events WHERE n > $1 ORDER BY n DESC LIMIT $2) AS newest ORDER BY n"""
 _LEFT = "SELECT EXISTS (SELECT 1 FROM unnumbered_events)"
 
 
 class SpaceNumbering:
-    """Gives the events of spaces their numbers, and hands them to the bus in their order."""
+    """Numbers the events of spaces and publishes them to the bus in order."""
 
     def __init__(self, pool: Pool, publish: Publish, limits: Limits) -> None:
         self._pool = pool
         self._publish = publish
         self._limits = limits
-        self._last: int | None = None  # the number of the event that was published last
+        self._last: int | None = None  # number of the last published event
         self._asked: asyncio.Future[None] | None = None
         self._work: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Number what other processes have left, now and from time to time."""
+        """Number the events left by other processes, now and periodically."""
         await self._pass()
         self._watch = asyncio.create_task(self._number_leftovers())
 
     async def settle(self) -> None:
-        """Return once all that was committed before is numbered and published.
+        """Wait until all events committed before the call are numbered and published.
 
-        If the database is gone meanwhile, what is committed stays committed: its events are numbered later.
+        If the database becomes unavailable in the meantime, the commits remain and their events are numbered later.
         """
         if self._asked is None:
             self._asked = asyncio.get_running_loop().create_future()
@@ -79,7 +77,7 @@ class SpaceNumbering:
                 await asyncio.shield(asked)
 
     async def close(self) -> None:
-        """End; whatever is still asked for is done before."""
+        """Stop, after completing the pending passes."""
         if self._watch is not None:
             self._watch.cancel()
             with suppress(asyncio.CancelledError):
@@ -88,7 +86,7 @@ class SpaceNumbering:
             await self._work
 
     async def _serve(self) -> None:
-        """Run passes while callers wait. A pass serves all callers who asked before it began."""
+        """Run passes while callers wait. A pass serves all callers that started waiting before it began."""
         while self._asked is not None:
             asked, self._asked = self._asked, None
             try:

@@ -1,4 +1,4 @@
-"""Opening a journal on Postgres, and the inspection of a whole one. Needs the extra `postgres`."""
+"""Opening and inspection of a journal on Postgres. Needs the extra `postgres`."""
 
 import asyncio
 from typing import Any
@@ -35,7 +35,7 @@ POOLED = (
     "only. The lock that keeps other processes from executing the same runs needs a session of its own: connect to "
     "Postgres directly, or set TOOLWRIGHT_CLUSTER."
 )
-LOCK_SECONDS, LOCK_PAUSE = 1.0, 3.0  # that a migration waits for a lock, and before it tries again
+LOCK_SECONDS, LOCK_PAUSE = 1.0, 3.0  # seconds that a migration waits for a lock, and before it retries
 MIGRATION_LOCK = 0x746F6F6C_6D696772  # "toolmigr"
 
 
@@ -47,9 +47,10 @@ async def open_postgres(
     locks: bool = False,
     **limits: Any,  # the fields of `Limits`
 ) -> SqlStore:
-    """Open the journal in a Postgres database, migrated if need be, but not by the node of a cluster.
+    """Open the journal in a Postgres database. Migrates it if necessary, except on a cluster node.
 
-    Raises `StoreError` behind a connection pooler if this process `locks` the database: the lock is a session's.
+    Raises `StoreError` if this process `locks` the database and a connection pooler is in between, because the lock
+    belongs to a session.
     """
     chosen = Limits(**limits)
     await upgrade_postgres(url, is_node=is_node, locks=locks)
@@ -67,7 +68,7 @@ async def open_postgres(
 
 
 async def postgres_revision(url: str, *, locks: bool = False) -> tuple[str | None, str | None]:
-    """Return the revision, None if there are no tables yet; and `least` of `is_current` if it is a newer one."""
+    """Return the revision, or None if there are no tables yet, and `least` of `is_current` for a newer revision."""
     try:
         connection = await connect(url)
         try:
@@ -91,7 +92,7 @@ async def postgres_revision(url: str, *, locks: bool = False) -> tuple[str | Non
 async def upgrade_postgres(url: str, *, is_node: bool = False, locks: bool = False) -> None:
     """Migrate the database; safe when several processes do it at once.
 
-    A node of a cluster makes the tables of an empty database and upgrades no other: nodes of older versions may use it.
+    A cluster node creates the tables of an empty database but upgrades no other, which older nodes could be using.
     """
     revision, least = await postgres_revision(url, locks=locks)
     if not is_current(revision, least):
@@ -108,7 +109,7 @@ async def upgrade_postgres(url: str, *, is_node: bool = False, locks: bool = Fal
 
 async def _migrate_alone(url: str) -> None:
     async def creator() -> Connection:
-        return await connect(url, None)  # a migration takes its time
+        return await connect(url, None)  # migrations can take long
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=creator)
     waits = False
@@ -125,10 +126,10 @@ async def _migrate_alone(url: str) -> None:
 
 
 async def _try_to_migrate(engine: AsyncEngine) -> bool:
-    """Migrate; return whether all tables could be locked.
+    """Migrate. Returns whether all tables could be locked.
 
-    While a lock is waited for, every later statement on that table waits too, heartbeats of nodes among them: not for
-    long, therefore, and then again.
+    While the migration waits for a lock, every later statement on that table waits too, including heartbeats of nodes.
+    So it waits only briefly, and the caller retries.
     """
     try:
         async with engine.begin() as connection:
@@ -153,11 +154,13 @@ async def inspect_postgres(url: str) -> list[BrokenRow]:
     """Return every broken row, read in pages on one snapshot."""
     found: list[BrokenRow] = []
     try:
-        connection = await connect(url, None)  # all rows take their time
+        connection = await connect(url, None)  # reading all rows can take long
         try:
             await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             for reader, sql in queries("postgresql"):
-                cursor = f"of_{reader.table.name}"  # one each: what is fetched is prepared by its name
+                cursor = (
+                    f"of_{reader.table.name}"  # one per table: FETCH statements are prepared by cursor name
+                )
                 await connection.execute(f"DECLARE {cursor} NO SCROLL CURSOR FOR {sql}")
                 while page := await connection.fetch(f"FETCH {PAGE} FROM {cursor}"):
                     found += broken_in(reader, [tuple(row) for row in page])

@@ -1,4 +1,4 @@
-"""Units on one Postgres connection: one or several as one statement each, or one as several in one transaction."""
+"""Units on one Postgres connection: one statement per unit, or several statements in one transaction."""
 
 import asyncio
 import json
@@ -40,14 +40,14 @@ from toolwright.core.threads.event import Event
 _ANSWER = tuple([field.name for field in fields(Committed)])
 NOT_TOGETHER = (REFUSED, asyncpg.LockNotAvailableError)
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-MERGED = 24  # statements in one at the most
-MOST_CHARACTERS = 65_536  # of a value of a unit that is committed together with others
-MOST_VALUES = 32_767  # parameters that Postgres takes with one statement
+MERGED = 24  # maximum number of statements merged into one
+MOST_CHARACTERS = 65_536  # limit for each value of a unit that is committed together with others
+MOST_VALUES = 32_767  # maximum number of parameters of one Postgres statement
 
 
 @dataclass(slots=True)
 class UnitStatement:
-    """A unit as one statement; units whose `query` is the same can be committed together."""
+    """A unit as one statement. Units with the same `query` can be committed together."""
 
     query: str
     values: Sequence[object]
@@ -56,12 +56,12 @@ class UnitStatement:
 
     @property
     def is_small(self) -> bool:
-        """Return whether no value of it is so large that other units should not wait until it is written."""
-        texts = [value for value in self.values if isinstance(value, str)]  # the token at least
+        """Return whether the unit's values are small enough to be committed together with other units."""
+        texts = [value for value in self.values if isinstance(value, str)]  # never empty: contains the token
         return len(max(texts, key=len)) <= MOST_CHARACTERS
 
     def result(self, recorded: str) -> UnitResult:
-        """Return the unit's result, given the record that it left with its token. To be called once."""
+        """Return the unit's result, given the record stored with its token. Can be called only once."""
         return _finished(self._steps, rows_recorded(self._ops, recorded))
 
 
@@ -78,8 +78,8 @@ def as_statement(unit: Unit, sql: Statements) -> UnitStatement | None:
 async def commit_together(connection: Connection, statements: Sequence[UnitStatement]) -> list[UnitResult]:
     """Commit units of one query in one round trip: all of them, or none if it raises.
 
-    Raises `NOT_TOGETHER` if a guard failed or a lock was not free. A guard may have failed only because the
-    statement's view of the journal was older than its locks, so `Transaction` has the last word.
+    Raises `NOT_TOGETHER` if a precondition failed or a lock was not free. A precondition can fail only because the
+    statement's snapshot was older than its locks, so the caller must retry with `Transaction`.
     """
     if len(statements) == 1:
         recorded = [await connection.fetchval(statements[0].query, *statements[0].values)]
@@ -99,13 +99,13 @@ class Transaction:
         self._later: list[tuple[Statement, Row]] = []
 
     async def run(self) -> UnitResult:
-        """Commit the unit, or raise with nothing written; after a lost connection nobody knows."""
-        # Only here a lock is waited for without a limit: no other unit waits with this one.
+        """Commit the unit. If this raises, nothing was written, except that a lost connection leaves it unknown."""
+        # Only here locks are awaited without a limit, because no other unit waits with this one.
         await self._connection.execute(f"{BEGIN}; SET LOCAL lock_timeout = 0")
         try:
             written = await self._apply()
         except asyncio.CancelledError:
-            raise  # the session may be silent: its pool closes it
+            raise  # the session might not respond: its pool closes it
         except BaseException:
             if not self._connection.is_closed():
                 await self._connection.execute("ROLLBACK")
@@ -152,7 +152,7 @@ class Transaction:
         return found + (await self._run_together(together) if together else [])
 
     def _put_off(self, op: Op) -> None:
-        """Keep a statement that returns nothing for the end, or for the next that looks at its table."""
+        """Defer a statement that returns nothing to the end, or to the next statement that uses its table."""
         every = (op.params, *(op.more or ()))
         self._later += [(op.statement, op.statement.bind(params)) for params in every]
 
@@ -162,7 +162,7 @@ class Transaction:
         return rows_of(ops, [(row[0], row[1]) for row in await self._connection.fetch(sql, *values)])
 
     async def _write_before(self, ops: Sequence[Op]) -> None:
-        """Write what was put off if one of these statements may read or write the same rows."""
+        """Execute the deferred statements if one of these ops can read or write the same rows."""
         if not any(is_about(op.statement, self._later) for op in ops):
             return
         for *chunk, last in apart(self._later, MERGED):
@@ -171,7 +171,7 @@ class Transaction:
         self._later = []
 
     async def _write_later(self, written: UnitResult) -> None:
-        """Write what was put off, and last of all the token with the answer."""
+        """Execute the deferred statements, and finally insert the token with the answer."""
         unit = self._unit
         params: Params = {"token": unit.token, "answer": dumps(_recorded(written)), "at": micros(unit.at)}
         token = (self._sql.insert_commit, self._sql.insert_commit.bind(params))
@@ -194,7 +194,7 @@ def _finished(steps: Program, found: list[Row]) -> UnitResult:
 
 
 def _recorded(written: UnitResult) -> JSONObject:
-    """Return the answer, and which events the unit made."""
+    """Return the answer and the spans of the unit's events as JSON."""
     recorded: JSONObject = {name: getattr(written.answer, name) for name in _ANSWER}
     recorded["runs"] = [list(each) for each in written.answer.runs]
     if written.events:
@@ -203,7 +203,7 @@ def _recorded(written: UnitResult) -> JSONObject:
 
 
 def _spans(events: Sequence[Event]) -> JSON:
-    """Return spans of events: by thread, the first and the last number. Those of spaces have none yet."""
+    """Return the first and last event number by thread. Space events are left out, as they have no number yet."""
     spans: dict[str | None, list[Event]] = {}
     for event in events:
         if event.n is not None:

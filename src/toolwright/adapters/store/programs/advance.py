@@ -40,11 +40,11 @@ RunOp: TypeAlias = Callable[[Op], list[Row]]
 Append: TypeAlias = Callable[[Statement, Sequence[Values]], None]
 
 _saved = attrgetter(*SAVED_COLUMNS)
-FENCE = 0  # the number of the fence among the ops of an advance
+FENCE = 0  # index of the fence among the ops of an advance
 
 
-class Ops(NamedTuple):  # every commit of a drain makes one
-    """The ops of an advance without its effects, and the positions of those whose rows are used."""
+class Ops(NamedTuple):  # a tuple, because every commit of a worker creates one
+    """The ops of an advance without its effects, and the indexes of the ops whose rows are used."""
 
     all: list[Op]
     run: int
@@ -52,7 +52,7 @@ class Ops(NamedTuple):  # every commit of a drain makes one
 
 
 def advance(unit: Advance, sql: Statements) -> Program:
-    """Return a unit of a drain, which begins with its fence; before that, whether anyone will read a late result."""
+    """Commit a worker's unit, starting with its fence. First checks whether an agent will read late results."""
     alone = not (unit.effects or unit.env)
     ops, rows, done = _ops(unit, sql), list[Row](), NOTHING
     if pending_calls(unit):
@@ -129,9 +129,9 @@ def is_plain(unit: Advance) -> bool:
 
 
 def write_plain(unit: Advance, sql: Statements, run: RunOp, append: Append) -> UnitResult:
-    """Write a plain unit, by a driver whose statements need no waiting for: the ops of `advance`, in their order.
+    """Write a plain unit with a synchronous driver: the ops of `advance`, in the same order.
 
-    This is the way of nearly all units. It spares a third of the time that their program takes.
+    Nearly all units are plain. This saves a third of the time of their program.
     """
     [(ev, posted)] = run(_fence(unit, sql))
     if unit.changes:
@@ -157,7 +157,7 @@ def _new_calls(unit: Advance, sql: Statements) -> Op:
 
 
 def _rewritten(unit: Advance, sql: Statements) -> list[Op]:
-    """Return the ops that drop and edit messages."""
+    """Return the ops that delete and edit messages."""
     ops = [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
     for message in unit.edited:
         version: Params = {"thread_id": unit.thread_id, "seq": message.seq, "until": unit.seq}
@@ -172,7 +172,7 @@ def _opens(unit: Advance) -> bool:
 
 
 def _saves(unit: Advance, sql: Statements) -> list[Op]:
-    """Return the run's new row. A run that was asked to cancel ends in no other way."""
+    """Return the ops that save the run. A run whose cancellation was requested can only end as cancelled."""
     run = unit.run
     if _opens(unit):
         return [Op(sql.insert_run, RUNS.params(run), "duplicate")]
@@ -187,7 +187,7 @@ def _saves(unit: Advance, sql: Statements) -> list[Op]:
 
 
 def _changed_columns(was: Run, run: Run) -> tuple[str, ...]:
-    """Return the columns whose values are other objects: equal ones may lie otherwise, as 1 and true do."""
+    """Return the columns whose values are different objects. Equal values can be stored differently, as 1 and true."""
     if was is run:
         return ()
     pairs = zip(SAVED_COLUMNS, _saved(was), _saved(run), strict=True)
@@ -195,7 +195,7 @@ def _changed_columns(was: Run, run: Run) -> tuple[str, ...]:
 
 
 def _all_read(unit: Advance, sql: Statements) -> Op:
-    """Check that all joined messages are read by this unit, and that none has arrived since. Conflict: `unread`."""
+    """Check that this unit reads all joined messages and that none has arrived since. Conflict: `unread`."""
     params: Params = {"thread_id": unit.thread_id, "run_id": unit.run.id}
     touched = [*unit.read, *[change.event_id for change in unit.inbox]]
     params.update({f"read_{i}": event_id for i, event_id in enumerate(touched)})

@@ -1,4 +1,4 @@
-"""Effects on families of threads as programs: children begin, are spoken to, end, and tell their parents; agents go."""
+"""Effects on thread trees as programs: spawn, message, end and report of children; deletion of agents."""
 
 from collections.abc import Generator, Iterable
 from typing import TypeAlias
@@ -85,7 +85,7 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Effect
 
 
 def wake_askers(env: Iterable[EnvChange], unit: Unit, sql: Statements) -> Steps:
-    """Wake the threads that wait for one of these names."""
+    """Wake the threads that wait for one of these variables."""
     for name in sorted({change.name for change in env if change.kind == "env"}):
         yield Op(sql.children.wake_askers, {"name": name, **_wake_params(unit)})
 
@@ -93,7 +93,7 @@ def wake_askers(env: Iterable[EnvChange], unit: Unit, sql: Statements) -> Steps:
 def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     born = yield Op(sql.spaces.insert_home, THREADS.params(effect.thread))
     if not born:
-        return  # it was there already
+        return  # it existed already
     for change in effect.env:
         if change.row is not None:
             yield Op(sql.put_env, ENV.params(change.row))
@@ -109,7 +109,7 @@ def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> S
 
 
 def _abandon_calls(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
-    """Cancel the late calls and unread events of a finished thread."""
+    """Cancel a finished thread's calls that still accept a late result, and discard its unread events."""
     calls = yield from cancel_late_calls(
         sql.children.give_up, {"thread_id": effect.thread_id}, unit, sql, done
     )
@@ -169,7 +169,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: EffectResult) -> 
 
 
 def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
-    """Settle the waiting call with its result, if it still waits for one."""
+    """Settle the call with its result if it still waits for one."""
     parent: Params = {"thread_id": effect.parent.id}
     result = long_text_or_none(effect.result)
     settled: Params = {

@@ -1,4 +1,4 @@
-"""An event for the inbox of another thread, as a program; and what refuses to speak to one."""
+"""Delivery of an event to the inbox of another thread, as a program, and reasons for rejecting it."""
 
 from collections.abc import Generator
 from typing import TypeAlias
@@ -18,7 +18,7 @@ Steps: TypeAlias = Generator[Ops, list[Row], None]
 
 
 def refused(thread_id: str, otherwise: Guard, sql: Statements) -> Steps:
-    """Return the failed precondition of a statement that sends to a thread."""
+    """Raise the failed precondition of a statement that sends to a thread."""
     [(state,)] = yield Op(sql.thread_state, {"thread_id": thread_id}, "thread")
     raise GuardFailed("terminated" if state in ENDED else otherwise)
 
@@ -26,9 +26,9 @@ def refused(thread_id: str, otherwise: Guard, sql: Statements) -> Steps:
 def deliver(
     delivery: Delivery, unit: Unit, sql: Statements, done: EffectResult
 ) -> Generator[Ops, list[Row], str | None]:
-    """Put it there, for the run that is queued, or for a new one, and wake the thread.
+    """Insert the event for the queued run, or for a new run if none is queued, and wake the thread.
 
-    The id of that run, None if the thread is terminated or gone: then nothing is put there.
+    Returns the id of that run. Returns None and inserts nothing if the thread is terminated or deleted.
     """
     thread, run = delivery.thread, delivery.run
     if not delivery.existing:

@@ -30,7 +30,7 @@ Verdict: TypeAlias = Generator[Ops, list[Row], bool]
 
 
 def is_deleted(agent_id: str, sql: Statements) -> Verdict:
-    """Check whether the agent was configured once, and is so no longer."""
+    """Check whether the agent was configured and has been deleted."""
     configured = yield Op(sql.agents.hold_agent, {"agent_id": agent_id})
     if not configured:
         return False  # if there is such an agent, the app declares it
@@ -39,15 +39,15 @@ def is_deleted(agent_id: str, sql: Statements) -> Verdict:
 
 
 def is_orphan(thread_id: str, sql: Statements) -> Verdict:
-    """Check whether the agent that answers in the thread was deleted; one that was not stays until this commit."""
+    """Check whether the thread's answering agent was deleted. Otherwise locks the agent until this commit."""
     [(agent_id, held, configured)] = yield Op(sql.agents.answering, {"thread_id": thread_id})
     if held is not None or not configured:
         return False
-    return (yield from is_deleted(str(agent_id), sql))  # it may be there in another revision
+    return (yield from is_deleted(str(agent_id), sql))  # it can exist in another revision
 
 
 def without_orphans(unit: Advance, sql: Statements) -> Generator[Ops, list[Row], Advance]:
-    """Return the unit, without late results if the agent that answers in its thread then was deleted."""
+    """Return the unit, without late results if the agent that will answer in its thread has been deleted."""
     agent_id = handed_to(unit)
     deleted = is_orphan(unit.thread_id, sql) if agent_id is None else is_deleted(agent_id, sql)
     if not (yield from deleted):
@@ -60,9 +60,9 @@ def without_orphans(unit: Advance, sql: Statements) -> Generator[Ops, list[Row],
 def cancel_late_calls(
     statement: Statement, params: Params, unit: Unit, sql: Statements, done: EffectResult
 ) -> Generator[Ops, list[Row], Sequence[Call]]:
-    """Cancel the calls that the statement chooses, whose threads are locked, and tell the followers of these.
+    """Cancel the calls selected by the statement and notify the subscribers of their threads, which are locked.
 
-    Their timers go; what spaces see of them is to be done later (`shown`).
+    Deletes the timers of the calls. The caller updates their messages in spaces later (`shown`).
     """
     result = long_text_or_none(RESULT)
     rows = yield Op(statement, {**params, "result": result, "at": micros(unit.at)})
@@ -80,13 +80,13 @@ def cancel_late_calls(
 def shown(
     calls: Sequence[Call], sql: Statements, author: Entity | None = None
 ) -> Generator[Ops, list[Row], list[Edit]]:
-    """Edits of the spaces that show these calls."""
+    """Return edits of the space messages that show these calls."""
     places = [(call.id, call.space_id) for call in calls if call.space_id is not None]
     return cancelled_edits(calls, (yield from _messages(places, sql)), author)
 
 
 def _placed(unit: Advance, stored: Iterable[Call]) -> list[tuple[str, str]]:
-    """Return ids of calls and of the spaces that show them."""
+    """Return the ids of calls and of the spaces that show them."""
     places = {call.id: call.space_id for call in (*stored, *unit.calls, *unit.nested)}
     places |= {change.id: change.space_id for change in unit.changes if change.space_id is not None}
     return [(call_id, space_id) for call_id, space_id in places.items() if space_id is not None]

@@ -1,4 +1,4 @@
-"""Effects on tasks of MCP servers and definitions of their tools, and calls that ask for a server, as programs."""
+"""Effects on MCP server tasks, tool definitions and nested calls made for a server, as programs."""
 
 from toolwright.adapters.store.engine.codecs import Params, long_text_or_none, micros, text_or_none
 from toolwright.adapters.store.engine.outcome import EffectResult, numbered
@@ -47,7 +47,7 @@ def _tool_params(effect: McpToolEffect) -> Params:
 
 
 def _ask(effect: AddNestedCall, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
-    """Create a nested call. The thread's row is the lock, which a unit that ends the parent takes too."""
+    """Create a nested call. Locks the thread's row, as does a unit that ends the parent call."""
     call = effect.call
     touched: Params = {"thread_id": call.thread_id, "more": len(effect.events)}
     [(ev, agent)] = yield Op(sql.touch, touched, "thread")

@@ -20,7 +20,7 @@ from toolwright.core.journal.effects import (
 
 
 def perform_memory(effect: MemoryEffect, sql: Statements) -> Generator[Ops, list[Row], None]:
-    """Perform one effect. The row of a block, or of a keeper of passages, is locked for its dependent rows."""
+    """Perform one effect. Locks the row of the block, or of the owner of passages, for its dependent rows."""
     match effect:
         case SetBlock(block=block):
             yield Op(sql.memory.put_block, BLOCKS.params(block), "block")

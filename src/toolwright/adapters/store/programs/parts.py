@@ -1,4 +1,4 @@
-"""Parts of many programs: locks, and the ops for files, values, events and wakes."""
+"""Parts shared by programs: locks, and the ops for files, values, events and wake-ups."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -31,7 +31,7 @@ TOGETHER = 50  # threads locked by one statement
 
 
 def lock(effects: Sequence[Effect], own_thread: str, sql: Statements) -> Steps:
-    """Lock all threads that a unit writes before its `own`; nothing, if it writes no other."""
+    """Lock all threads that a unit writes, unless it writes only its own."""
     thread_ids = {own_thread, *spoken_to(effects)}
     for effect in effects:
         if not isinstance(effect, ChildEffect):
@@ -45,13 +45,13 @@ def lock(effects: Sequence[Effect], own_thread: str, sql: Statements) -> Steps:
 
 
 def spoken_to(effects: Sequence[Effect]) -> set[str]:
-    """Return the threads to which deliveries are addressed, and those in which questions are asked."""
+    """Return the threads that receive deliveries, and the threads in which nested calls are created."""
     asking = [each.call.thread_id for each in effects if isinstance(each, AddNestedCall)]
     return {*asking, *[each.thread.id for each in deliveries_of(effects)]}
 
 
 def lock_threads(thread_ids: Iterable[str], sql: Statements) -> Steps:
-    """Lock these threads in the order of their ids: so no two units wait for each other."""
+    """Lock these threads in the order of their ids, which prevents deadlocks between units."""
     ids = sorted(thread_ids)
     for first in range(0, len(ids), TOGETHER):
         some = ids[first : first + TOGETHER]
@@ -59,7 +59,7 @@ def lock_threads(thread_ids: Iterable[str], sql: Statements) -> Steps:
 
 
 def _written(effect: ChildEffect) -> set[str]:
-    """Return the threads that are there already and that the effect names."""
+    """Return the existing threads that the effect names."""
     match effect:
         case Spawn(thread=thread):
             return set() if thread.parent_id is None else {thread.parent_id}
@@ -72,7 +72,7 @@ def _written(effect: ChildEffect) -> set[str]:
 
 
 def leaving(thread_id: str, leaving: Leaving, sql: Statements) -> Op:
-    """Return the op of a drain that leaves its thread, if the wake is the one that it saw."""
+    """Return the op with which a worker releases its thread, if the wake-up is unchanged since it was read."""
     params: Params = {"thread_id": thread_id, "gen": leaving.gen}
     if leaving.due is None:
         return Op(sql.drop_wake, params)
@@ -115,7 +115,7 @@ def write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
 
 
 def insert_events(events: Sequence[Event], sql: Statements) -> list[Op]:
-    """Return the op that inserts events with known numbers; none for no events."""
+    """Return the op that inserts events with known numbers, or no op if there are no events."""
     if not events:
         return []
     row = EVENTS.values(sql.insert_event, "base")
@@ -127,5 +127,5 @@ def insert(
     params: Sequence[Params | Values],
     given: Mapping[str, tuple[int, int]] | None = None,
 ) -> Op:
-    """Return one statement for all of these rows, one at least."""
+    """Return one op that inserts all of these rows. There must be at least one."""
     return Op(statement, params[0], None, params[1:], given)

@@ -1,4 +1,4 @@
-"""Deletion of threads as programs: what makes a thread goes at once, its rows in pieces (see `engine`)."""
+"""Deletion of threads as programs: the thread itself is deleted at once, its other rows in batches."""
 
 from toolwright.adapters.store.engine.codecs import Params, micros
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, UnitResult
@@ -21,7 +21,7 @@ def drop_thread(unit: DropThread, sql: Statements) -> Program:
     below = yield Op(sql.children.below, params)
     family = {unit.thread_id, *[str(thread_id) for (thread_id,) in below]}
     yield from lock_threads(family, sql)
-    yield Op(sql.thread_state, params, "thread")  # it may have gone while the locks were waited for
+    yield Op(sql.thread_state, params, "thread")  # it can have been deleted while waiting for the locks
     yield from _may_go(unit, sql)
     asking = yield Op(sql.retention.drop_requests, params)
     yield [Op(sql.children.drop_asked, {"id": request_id}) for (request_id,) in asking]
@@ -60,7 +60,7 @@ def _may_go(unit: DropThread, sql: Statements) -> Steps:
 
 
 def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
-    """Return rows of what was deleted first; the note of it goes when it has none left."""
+    """Delete remaining rows, starting with the oldest deletion. Deletes its note after the last row."""
     rows = yield Op(sql.retention.next_dropped, {})
     if not rows:
         return UnitResult(Committed())
@@ -84,7 +84,7 @@ def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
 
 
 def forget_bytes(unit: ForgetBytes, sql: Statements) -> Program:
-    """Delete the records of these bytes."""
+    """Delete the records of the given bytes."""
     dropped: list[Params] = [{"digest": each.digest, "seen": micros(each.at)} for each in unit.dropped]
     yield [Op(sql.retention.forget_bytes, params) for params in dropped]
     return UnitResult(Committed(count=len(dropped)))

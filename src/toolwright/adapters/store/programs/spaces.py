@@ -1,7 +1,7 @@
-"""Effects as programs: what a unit does in spaces, in other threads' inboxes and to timers.
+"""Effects as programs: changes of a unit to spaces, to other threads' inboxes and to timers.
 
-A unit that has effects takes several statements, in the order of locks: other threads by id, spaces by id, what
-lies in them, inboxes and timers, and the counter of the spaces' events last.
+A unit with effects takes several statements, in the order of locks: other threads by id, spaces by id, their contents,
+inboxes and timers, and finally the counter of space events.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -69,7 +69,7 @@ Steps: TypeAlias = Generator[Ops, list[Row], None]
 def perform(
     effects: Sequence[Effect], unit: Unit, sql: Statements
 ) -> Generator[Ops, list[Row], EffectResult]:
-    """Perform all effects and number their events. Where the statements say so, the driver numbers them later."""
+    """Perform all effects and number their events. With `numbers_later` the driver numbers space events later."""
     done = EffectResult()
     for delivery in deliveries_of(effects):
         yield from deliver(delivery, unit, sql, done)
@@ -120,7 +120,7 @@ def _context_ops(effect: ContextEffect, sql: Statements) -> list[Op]:
 def _in_spaces(
     effects: Sequence[Effect], unit: Unit, sql: Statements, done: EffectResult
 ) -> Generator[Ops, list[Row], list[Event]]:
-    """Perform the effects on spaces, and return their events."""
+    """Perform the effects on spaces and return their events."""
     in_spaces = [each for each in effects if isinstance(each, SpaceEffect)]
     events: list[Event] = []
     for effect in sorted(in_spaces, key=lambda each: each.space_id):
@@ -181,7 +181,7 @@ def _save_space(effect: SaveSpace | DropSpace, at: datetime, sql: Statements) ->
     if effect.was is None:
         yield Op(sql.spaces.insert_space, params, "duplicate")
         if (yield Op(sql.retention.find_note, {"thread_id": space_note(effect.space_id)})):
-            raise GuardFailed("duplicate")  # rows of a deleted space of that id are not swept up yet
+            raise GuardFailed("duplicate")  # rows of a deleted space with that id are not deleted yet
     else:
         was_updated_at = micros(effect.was.updated_at)
         yield Op(sql.spaces.save_space, {**params, **key, "seen": was_updated_at}, "space")
@@ -234,7 +234,7 @@ def _other_ops(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
 
 
 def _check_mind(effect: CheckMind, sql: Statements) -> Steps:
-    """Check the rows of an agent's mind. The lock is taken before the read, which then sees all committed rows."""
+    """Check the rows of an agent's state. The lock is acquired before the read, which then sees all committed rows."""
     mine: Params = {"agent_id": effect.agent_id}
     if sql.agents.locks_minds:
         yield Op(sql.agents.lock_mind, mine)
@@ -285,16 +285,16 @@ def _mind(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
 
 
 def drop_mind(agent_id: str, sql: Statements) -> list[Op]:
-    """Delete what an agent keeps under that id, its own or the one for a person, with the timers of its plans.
+    """Delete the agent state stored under an id (the agent's own or per person) and the timers of its plans.
 
-    Passages, of which there may be very many, are left.
+    Passages are not deleted, because there can be very many.
     """
     drops = [Op(each, {"agent_id": agent_id}) for each in (*sql.agents.drop_minds, *sql.memory.drop_blocks)]
     first = plan_timer(agent_id, "")
     return [
         *drops,
         Op(sql.agents.drop_timers, {"first": first, "last": f"{first[:-1]};"}),
-    ]  # ";" comes next to ":"
+    ]  # ";" is the character after ":"
 
 
 def _fire(effect: FirePlan, unit: Unit, sql: Statements) -> list[Op]:

@@ -1,9 +1,9 @@
-"""Units of work as programs: ordered statements, each with the rows it must touch and what it returns.
+"""Units of work as programs: ordered statements, each with its preconditions and results.
 
-A program is a generator: it yields an `Op`, is sent the rows, and returns what was committed. It does not
-know whether its driver is SQLite's writer thread or a Postgres connection. A guard that fails raises
-`GuardFailed`, and the driver rolls the whole unit back. What it may yield, and what its
-author obeys, is in `engine/program.py`.
+A program is a generator: it yields an `Op`, receives the rows, and returns the result of the unit. It does not depend
+on whether its driver is SQLite's writer thread or a Postgres connection. A failed precondition raises `GuardFailed`,
+and the driver rolls the whole unit back. `engine/program.py` defines what a program may yield and the rules for its
+author.
 """
 
 from collections.abc import Sequence
@@ -79,8 +79,8 @@ from toolwright.core.journal.units import (
 from toolwright.core.threads.event import Event
 from toolwright.core.value import changed
 
-PROBES = ("probe a", "probe b")  # the tokens of the rows that probes write, by turns
-ROOM = 32 * 1024  # characters that a probe writes: what a message with its run and events may take
+PROBES = ("probe a", "probe b")  # tokens of the rows that probes write, alternating
+ROOM = 32 * 1024  # characters that a probe writes: about the size of a message with its run and events
 
 
 def program(unit: Unit, sql: Statements) -> Program:
@@ -324,7 +324,7 @@ def _leave(unit: Leave, sql: Statements) -> Program:
 def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
     """Insert or update a person.
 
-    An update deletes and inserts the row, so that an existing external id fails a precondition, not a constraint.
+    An update deletes and reinserts the row, so that a duplicate external id fails a precondition, not a constraint.
     """
     if unit.was is not None:
         params: Params = {"entity_id": unit.was.id, "seen": micros_or_none(unit.was.updated_at)}
@@ -334,7 +334,7 @@ def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
 
 
 def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
-    """Replace the agent's row, as an entity's row is replaced."""
+    """Replace the agent's row by deleting and reinserting it."""
     params = AGENTS.params(unit.agent)
     if unit.was is not None:
         yield Op(sql.agents.drop_agent_seen, {"agent_id": unit.agent.id, "was": unit.was}, "agent")
@@ -385,7 +385,7 @@ def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
 
 
 def _leave_spaces(unit: DropAgent | DropEntity, sql: Statements, before: Sequence[Effect] = ()) -> Program:
-    """Return effects that remove a participant from its spaces, preceded by `before`, which end its open work there."""
+    """Return effects that remove a participant from its spaces, preceded by `before`, which ends its work there."""
     rows = yield Op(sql.spaces.memberships, {"entity_id": unit.entity_id})
     effects = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for (one,) in rows]
     done = yield from perform([*before, *effects], unit, sql)
@@ -413,7 +413,7 @@ def _sign_out(unit: SignOut | UseOnce, sql: Statements) -> Program:
 
 def _prune(unit: Prune, sql: Statements) -> Program:
     remaining = unit.limit
-    yield []  # a program has a first step
+    yield []  # a program must yield at least once
     for prune, before in (
         (sql.prune_events, unit.before),
         (sql.prune_space_events, unit.before),
@@ -425,9 +425,9 @@ def _prune(unit: Prune, sql: Statements) -> Program:
 
 
 def _probe(unit: Probe, sql: Statements) -> Program:
-    """Insert a new row before deleting that of the last probe, because a row in its place would always fit.
+    """Insert a new row, then delete the row of the last probe. Replacing that row would succeed even on a full disk.
 
-    The text is one that no database can make shorter.
+    The text is incompressible.
     """
     first, second = PROBES
     rows = yield Op(sql.probes, {"first": first, "second": second})

@@ -1,1 +1,1 @@
-"""SQL of the store, one module for each noun: its tables, their mappings, its statements and queries."""
+"""SQL of the store, one module per noun: its tables, their mappings, statements and queries."""

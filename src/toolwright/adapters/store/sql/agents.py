@@ -1,4 +1,4 @@
-"""SQL of agents: configurations, goals, memories, plans, and the client registrations that people make."""
+"""SQL of agents: configurations, goals, memories, plans, and client registrations."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -141,18 +141,18 @@ AGENTS = Mapping(
     ),
     names={"agent_id": "id"},
 )
-"""An agent as it is now lies in both tables: of the revision are name, description, configuration, time of update."""
+"""Current agents, from both tables: the revision has the name, description, configuration and update time."""
 
 GOALS = Mapping(goals, Goal)
 MEMORIES = Mapping(memories, Memory, "key")
 PLANS = Mapping(plans, Plan)
 
 
-_MIND = 0x6D696E64  # tells these locks of Postgres from others
+_MIND = 0x6D696E64  # distinguishes these Postgres advisory locks from others
 
 
 class AgentStatements:
-    """Statements about agents, compiled for one dialect; each attribute is one of them."""
+    """Statements about agents, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
@@ -211,7 +211,7 @@ class AgentStatements:
         )
 
     def _end_statements(self, compiled: Compiler) -> None:
-        """Locks that deletion and users of an agent share: on its first revision, which is never rewritten."""
+        """Compile the locks shared by deletion and use of an agent: on its first revision, which is never rewritten."""
         mine = string("agent_id")
         rows = select(agent_revisions.c.agent_id).order_by(agent_revisions.c.revision).limit(1)
         first = rows.where(agent_revisions.c.agent_id == mine)
@@ -222,7 +222,7 @@ class AgentStatements:
         self._late_result_statements(answering, compiled)
 
     def _late_result_statements(self, answering: ColumnElement[str], compiled: Compiler) -> None:
-        """Statements for threads with pending calls, and to cancel calls whose results are not needed."""
+        """Compile statements that find threads with pending calls, and cancel calls whose results are not needed."""
         pending, mine = text(IS_PENDING), string("agent_id")
         hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
         self.hoping = compiled(hoping.where(pending, answering == mine))
@@ -245,7 +245,7 @@ class AgentStatements:
         self.answering = compiled(select(its_agent, select(held.c.id).scalar_subquery(), agent_exists))
 
     def _put(self, table: Table, *key: str) -> Statement:
-        """Insert a row, or write it again; it keeps the time at which it was made."""
+        """Insert or update a row. An update keeps the creation time."""
         inserted = self._insert(table).values(row_params(table))
         rest = [c.name for c in table.columns if c.name not in (*key, "created_at")]
         return self._compiled(
@@ -259,7 +259,7 @@ class AgentStatements:
         return self._compiled(delete(table).where(*by_key))
 
 
-_LENGTH = bindparam("length", type_=Integer)  # an integer is what Postgres takes for a place in a text
+_LENGTH = bindparam("length", type_=Integer)  # Postgres requires an integer as the position in a text
 _ROWS = [select(each.c.agent_id) for each in (goals, memories, plans, blocks)]
 _WITH_PASSAGES = exists().where(passages.c.agent_id == passage_keepers.c.agent_id)
 _ALL_KEEPERS = union(*_ROWS, select(passage_keepers.c.agent_id)).subquery("kept")
@@ -271,13 +271,13 @@ def _of_agent(keepers: Subquery) -> Rows:
 
 
 def _keepers(keepers: Subquery, part: ColumnElement[str]) -> Rows:
-    """Return the ids of owners that contain the given text."""
+    """Return the ids of owners for which `part` equals the parameter `part`."""
     query = select(keepers.c.agent_id).where(part == string("part"))
     return query.order_by(keepers.c.agent_id).limit(number("limit"))
 
 
 class AgentQueries:
-    """The queries about agents; each attribute is one of them."""
+    """Queries about agents; each attribute is a query."""
 
     def __init__(self, name: DialectName) -> None:
         compiled = Compiler(name)
@@ -285,9 +285,8 @@ class AgentQueries:
         columns = (of.agent_id, of.name, of.revision, of.description, of.config)
         newest = and_(of.agent_id == agents.c.id, of.revision == agents.c.revision)
         head = (agents.c.id, *columns[1:], agents.c.created_at, of.created_at)
-        now = select(*head).select_from(
-            agents.outerjoin(agent_revisions, newest)
-        )  # a lost revision breaks its agent
+        # a missing revision makes its agent a broken row
+        now = select(*head).select_from(agents.outerjoin(agent_revisions, newest))
         self.agent = compiled(now.where(agents.c.id == string("agent_id")))
         self.named = compiled(now.where(agents.c.name == string("name")))
         in_order = now.order_by(agents.c.created_at, agents.c.id)
@@ -403,7 +402,7 @@ class SqlAgents:
 
 
 def _placed(rows: Sequence[Row]) -> list[tuple[int, Passage]]:
-    """Return passages with their place, which is the first column. Broken ones are skipped."""
+    """Return passages with their place, which is the first column. Broken rows are skipped."""
     return [(int(row[0]), passage) for row in rows for passage in PASSAGES.each([row])]
 
 
@@ -412,7 +411,7 @@ def _ids(rows: Sequence[Row]) -> list[str]:
 
 
 class FrontEndStatements:
-    """Statements about front-ends, compiled for one dialect; each attribute is one of them."""
+    """Statements about client registrations, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
         compiled = Compiler(name)

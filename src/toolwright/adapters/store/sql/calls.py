@@ -1,4 +1,4 @@
-"""SQL of calls, and of those that are offered to outside workers."""
+"""SQL of calls, including the calls available to external workers."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -30,14 +30,14 @@ ON_OFFER = "kind = 'external' AND completed_at IS NULL"
 
 IN_PASSING: frozenset[CallStatus] = frozenset({"created", "running", "done"})
 BY_STATUS = "status NOT IN ('created', 'running', 'done')"
-"""The condition of the index of the statuses: a usual call, which is created, runs and is done, never enters it.
+"""Condition of the index of call statuses: a usual call, which is created, runs and completes, never enters it.
 
-A query that is to use it says so word by word, and is about none of the statuses `IN_PASSING`.
+A query must repeat it exactly to use the index, and must not ask for the statuses `IN_PASSING`.
 """
 
 IS_OPEN = f"calls.{BY_STATUS} AND calls.status IN ('waiting', 'pending')"
 IS_PENDING = f"calls.{BY_STATUS} AND calls.status = 'pending'"
-"""The conditions of calls whose results are not here yet, and of those that no run waits for."""
+"""Conditions of calls whose results have not arrived yet, and of calls that no run waits for."""
 
 IN_A_SPACE = "space_id IS NOT NULL"
 _BELOW = text("parent_id IS NOT NULL")
@@ -99,13 +99,13 @@ CALLS = Mapping(calls, Call)
 
 
 class OfferQueries:
-    """The queries about calls on offer. Their first condition is that of the indexes, word by word."""
+    """Queries about calls available to external workers. Their first condition repeats that of the indexes exactly."""
 
     def __init__(self, name: DialectName) -> None:
         self._compiled = compiled = Compiler(name)
         agent = select(runs.c.agent).where(runs.c.id == calls.c.run_id).scalar_subquery()
         trace = select(runs.c.traceparent).where(runs.c.id == calls.c.run_id).scalar_subquery()
-        status = calls.c.status.concat("")  # an expression, so that the index of the statuses is not taken
+        status = calls.c.status.concat("")  # an expression, so that the index of statuses is not used
         opened = or_(*(status == each for each in OPEN))
         in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > number("at"))
         again = and_(calls.c.repeatable, calls.c.leased_until <= number("at"))

@@ -1,4 +1,4 @@
-"""SQL of thread trees: links to parents, values of a thread, requests and the variables they ask for."""
+"""SQL of thread trees: links to parents, values of a thread, requests and their variables."""
 
 import json
 from collections.abc import Sequence
@@ -98,16 +98,16 @@ REQUESTS = Mapping(requests, VariablesRequest)
 
 
 class Inserting(Protocol):
-    """An INSERT of either dialect into the wakes."""
+    """An INSERT into the wakes, of either dialect."""
 
     @property
-    def excluded(self) -> Any:  # the columns of the row that was to be inserted
+    def excluded(self) -> Any:  # the columns of the row that conflicted
         ...
 
-    def on_conflict_do_update(self, *, index_elements: Any, set_: Any) -> Any: ...  # as SQLAlchemy has them
+    def on_conflict_do_update(self, *, index_elements: Any, set_: Any) -> Any: ...  # types of SQLAlchemy
 
 
-def woken(inserting: Inserting) -> Any:  # a statement of SQLAlchemy
+def woken(inserting: Inserting) -> Any:  # an SQLAlchemy statement
     """Return the schedule entry with the earlier due time and the next generation."""
     due = inserting.excluded.due
     earlier = case((due < wakes.c.due, due), else_=wakes.c.due)
@@ -116,12 +116,12 @@ def woken(inserting: Inserting) -> Any:  # a statement of SQLAlchemy
     )
 
 
-# Said so that no database goes through all pending calls of the journal: there may be many of them.
+# Phrased so that no database scans all pending calls of the journal, which can be many.
 PENDING = and_(*(calls.c.status != status for status in MOVES if status != "pending"))
 
 
 class ChildStatements:
-    """Statements about children, compiled for one dialect; each attribute is one of them."""
+    """Statements about child threads, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
@@ -187,7 +187,7 @@ class ChildStatements:
         self.set_aside = compiled(unread.values(status="failed").returning(inbox.c.event_id))
         self.below = compiled(select(family_of(children).c.id))
 
-    def _stopping(self, first: Any, compiled: Compiler) -> Sequence[Statement]:  # statements of SQLAlchemy
+    def _stopping(self, first: Any, compiled: Compiler) -> Sequence[Statement]:  # SQLAlchemy statements
         """Return statements that stop the runs of the threads and their descendants, including queued ones.
 
         No report is sent, so calls that still accept a late result are cancelled. Waiting calls are ended by their own
@@ -200,7 +200,7 @@ class ChildStatements:
         )
         open_run = and_(runs.c.id.in_(chosen), *(runs.c.status != status for status in sorted(OVER)))
         at = func.coalesce(runs.c.cancel_requested_at, number("at"))
-        # All return something, so that they are executed in this order, which is that of locks.
+        # All return rows, so that they are executed in this order, the order of locks.
         awaited = select(threads.c.report).where(at_work)
         unheard = update(calls).where(calls.c.id.in_(awaited), PENDING)
         return (
@@ -211,9 +211,9 @@ class ChildStatements:
         )
 
     def _woken(self, chosen: Any) -> Any:  # as above
-        all_of_them = chosen.where(literal(value=True))  # SQLite wants a WHERE before ON CONFLICT
+        all_of_them = chosen.where(literal(value=True))  # SQLite requires a WHERE before ON CONFLICT
         several = self._insert(wakes).from_select(["thread_id", "due", "gen"], all_of_them)
-        # It returns something, so that it is not put together with others that wake the same thread.
+        # It returns rows, so that it is not merged with other statements that wake the same thread.
         return woken(several).returning(wakes.c.thread_id)
 
     def _request_statements(self, compiled: Compiler) -> None:
@@ -236,7 +236,7 @@ class ChildStatements:
 
 
 class ChildQueries:
-    """The queries about families, compiled for one dialect; each attribute is one of them."""
+    """Queries about thread trees, compiled for one dialect; each attribute is a query."""
 
     def __init__(self, name: DialectName) -> None:
         compiled = Compiler(name)

@@ -1,4 +1,4 @@
-"""Tables of inboxes, wakes, nodes, events with their counter, and the tokens of units."""
+"""Tables of inboxes, wake-ups, nodes, events with their counter, and the tokens of units."""
 
 from sqlalchemy import (
     BigInteger,
@@ -23,7 +23,7 @@ from toolwright.core.threads.inbox import InboxEvent, InboxStatus, InboxType
 IS_UNREAD = "status = 'pending'"
 """Condition of unread events. A query must repeat it exactly to use the index."""
 IS_FREE, IS_LEASED = "node IS NULL", "node IS NOT NULL"
-"""The conditions of wakes that no node of a cluster has taken, and of those that one has."""
+"""Conditions of wake-ups that no cluster node has leased, and of leased wake-ups."""
 
 inbox = Table(
     "inbox",

@@ -1,4 +1,4 @@
-"""SQL of MCP: tasks of servers by the call that they are for, and definitions of tools by agent."""
+"""SQL of MCP: server tasks by call, and tool definitions by agent."""
 
 from collections.abc import Sequence
 
@@ -57,7 +57,7 @@ MCP_DEFINITIONS = Mapping(mcp_definitions, McpDefinition, "tool")
 
 
 class McpStatements:
-    """Statements about tasks and definitions, compiled for one dialect; each attribute is one of them."""
+    """Statements about tasks and definitions, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
@@ -71,7 +71,7 @@ class McpStatements:
         self.drop_task = compiled(delete(mcp_tasks).where(mcp_tasks.c.call_id == string("call_id")))
 
     def _definition_statements(self, compiled: Compiler) -> None:
-        """All return something, so that they are executed in their order."""
+        """Compile the statements. All return rows, so that they are executed in order."""
         row = mcp_definitions.c
         once = self._insert(mcp_definitions).values(row_params(mcp_definitions)).on_conflict_do_nothing()
         self.pin = compiled(once.returning(row.tool))
@@ -89,7 +89,7 @@ class McpStatements:
 
 
 class McpQueries:
-    """The queries about tasks and definitions; each attribute is one of them."""
+    """Queries about tasks and definitions; each attribute is a query."""
 
     def __init__(self, name: DialectName) -> None:
         compiled = Compiler(name)
@@ -118,7 +118,7 @@ class SqlMcp:
 
 
 def _in_order(rows: Sequence[Row]) -> Rows[McpDefinition]:
-    """Return definitions by server and tool: their names lie as JSON, and databases would sort them each in its way."""
+    """Sort definitions by server and tool. Names are stored as JSON, which the databases would sort differently."""
     definitions = MCP_DEFINITIONS.each(rows)
     definitions.sort(key=lambda each: (each.server, each.tool))
     return definitions

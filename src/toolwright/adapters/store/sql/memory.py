@@ -1,8 +1,8 @@
 """SQL of agents' memory: blocks, the agents linked to them, and passages with their search index.
 
-An agent's passages lie side by side: `place` is the number of its keeper, then the number of the passage. So a page
-touches nobody else's. The index is called `passage_index`: on SQLite a table of FTS5, on Postgres an index of the
-extension pg_trgm, where that can be had. The migration makes it.
+An agent's passages are stored contiguously: `place` combines the number of the owner and the number of the passage. So
+reading a page touches no other agent's rows. The index is called `passage_index`: on SQLite an FTS5 table, on Postgres
+an index of the extension pg_trgm, if that is available. The migration creates it.
 """
 
 from functools import cache
@@ -50,10 +50,10 @@ from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
 from toolwright.core.broken_rows import Rows as Found
 
 PASSAGES_EACH = 2**32
-"""Places of one keeper."""
+"""Number of places reserved for each owner of passages."""
 
 passage_index = table("passage_index", column("rowid"), column("coded"), column("passage_index"))
-"""The index on SQLite, which is a column of itself. A trigger deletes its row with the passage."""
+"""The index on SQLite. FTS5 tables have a column of their own name. A trigger deletes a row with its passage."""
 
 blocks = Table(
     "blocks",
@@ -100,14 +100,14 @@ passages = Table(
 )
 
 FIRST_CODE, CODES = 0x100, 1789
-"""Characters that a coded text is made of: two bytes each in UTF-8, and a prime number of them."""
+"""First character and number of characters of coded texts. Each is two bytes in UTF-8; the number is prime."""
 
 
 def coded(text: str, agent_id: str) -> str:
-    """Return the text in a code of the agent's own, by which it is indexed on SQLite: each character stands for others.
+    """Return the text as indexed on SQLite, with each character replaced by an agent-specific code.
 
-    So no agent's trigrams are another's, and a search touches nobody else's part of the index, though FTS5 has one for
-    all. Where two characters have one code the index finds too much, so what it finds is compared with the text itself.
+    So agents share no trigrams, and a search touches only the agent's part of the common FTS5 index. If two characters
+    have the same code the index returns false matches, so matches are compared with the text itself.
     """
     seed = int.from_bytes(sha256(agent_id.encode("utf-8", "surrogatepass")).digest()[:8], "big")
     factor, shift = 1 + seed % (CODES - 1), seed // CODES % CODES
@@ -117,8 +117,8 @@ def coded(text: str, agent_id: str) -> str:
 _linked = exists().where(block_links.c.agent_id == blocks.c.agent_id, block_links.c.label == blocks.c.label)
 BLOCKS = Mapping(blocks, Block, "label", columns=(*blocks.columns, _linked.label("is_shared")))
 OWN_BLOCKS = Mapping(blocks, Block, "label")
-"""Blocks of one agent, without who else reads them."""
-_SEARCHED = ("folded", "embedder", "floats")  # by a search alone
+"""Blocks of one agent, without their other readers."""
+_SEARCHED = ("folded", "embedder", "floats")  # only by a search
 PASSAGES = Mapping(
     passages, Passage, columns=[each for each in passages.columns if each.name not in _SEARCHED]
 )
@@ -128,7 +128,7 @@ VECTORS = Mapping(
 
 
 class MemoryStatements:
-    """Statements about blocks and passages, compiled for one dialect; each attribute is one of them."""
+    """Statements about blocks and passages, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
         self._name = name
@@ -183,11 +183,11 @@ class MemoryStatements:
 _reader = block_links.c.reader_id
 
 
-TRIGRAM = 3  # characters: shorter words are in no index
+TRIGRAM = 3  # characters: shorter words are not indexed
 
 
 class MemoryQueries:
-    """The queries about blocks and passages; each attribute is one of them."""
+    """Queries about blocks and passages; each attribute is a query."""
 
     def __init__(self, name: DialectName) -> None:
         self._name = name
@@ -225,7 +225,7 @@ class MemoryQueries:
         return self._matches(len(short), len(long)), params
 
     def _compiled_passages_of(self, count: int) -> Statement:
-        """Return the query of so many passages of an agent by their ids."""
+        """Return the query of `count` passages of an agent by their ids."""
         ids = passages.c.id.in_([string(f"id_{n}") for n in range(count)])
         return self._compiled(PASSAGES.query.where(passages.c.agent_id == string("agent_id"), ids))
 
@@ -244,7 +244,7 @@ class MemoryQueries:
 
 
 def _indexed() -> Rows:
-    """Return the newest passages of an agent that the index on SQLite finds."""
+    """Return the query of an agent's newest passages that match in the SQLite index."""
     place = passage_index.c.rowid
     joined = PASSAGES.query.join(passage_index, place == passages.c.place)
     matches = passage_index.c.passage_index.op("MATCH")(string("coded"))
@@ -262,7 +262,7 @@ _ESCAPE = "!"
 
 
 def _literal(word: str) -> str:
-    """Return the word as a pattern of LIKE in which no character is a wildcard."""
+    """Return the word as a LIKE pattern with escaped wildcards."""
     for mark in (_ESCAPE, "%", "_"):
         word = word.replace(mark, _ESCAPE + mark)
     return word

@@ -26,11 +26,11 @@ from toolwright.core.threads.message import Message, MessageCall, MessageVersion
 
 _NESTED = text("within IS NOT NULL")
 _PINNED = text("pinned = 1"), text("pinned")
-"""The condition on SQLite, as it compares truth values, and on Postgres."""
+"""The condition on SQLite, in the form in which it compares booleans, and on Postgres."""
 
 
 def _body_text(message: Message) -> str:
-    """JSON of a message without its place, its run and its time: what it does not have is left out."""
+    """Return JSON of a message without its position, run and time. Missing fields are left out."""
     body: JSONObject = {"content": message.content}
     if message.calls:
         body["calls"] = [[c.id, c.name, c.arguments, c.model_call_id] for c in message.calls]

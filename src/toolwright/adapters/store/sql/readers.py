@@ -1,4 +1,4 @@
-"""All tables, their readers, and reading events whose broken rows are shown."""
+"""All tables, their readers, and reading of events, including broken rows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +37,7 @@ RESULT = list(calls.columns.keys()).index("result")
 
 
 def _shown_call(row: Row) -> Call:
-    """Return a call whose result, if it has one, can be shown."""
+    """Return a call whose result, if any, can be displayed."""
     call = CALLS.read(row)
     if not has_result_to_show(call):
         raise UnreadableColumn(RESULT, OTHER_SHAPE)
@@ -46,7 +46,7 @@ def _shown_call(row: Row) -> Call:
 
 SHOWN_CALLS = Reader(calls, _shown_call)
 
-READERS: tuple[Reader[Any], ...] = (  # of whatever lies in each
+READERS: tuple[Reader[Any], ...] = (  # of each table's values
     THREADS,
     RUNS,
     STEPS,
@@ -116,5 +116,5 @@ def _broken_payload(errors: Sequence[str]) -> JSONObject:
 
 
 def all_tables() -> MetaData:
-    """Return the metadata of all tables: this module imports those of every noun."""
+    """Return the metadata of all tables. This module imports the tables of every noun."""
     return metadata

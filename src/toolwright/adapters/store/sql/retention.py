@@ -1,9 +1,9 @@
 """SQL of retention: rows left by deleted threads, spaces and agents, and bytes that threads keep.
 
-`dropped_threads` names what was deleted: a thread by its id, a space or an agent by its note.
+`dropped_threads` lists deleted threads by id, and deleted spaces and agents by note.
 
-`kept_bytes` has every digest that a file of a thread ever had, for messages refer to bytes although another file lies
-at the path by now. Triggers on `files` write it, so that no writer of a file can forget to.
+`kept_bytes` has every digest that a file of a thread ever had, because messages refer to bytes even after the file at
+the path was replaced. Triggers on `files` insert the rows, so that no writer of a file can omit it.
 """
 
 from collections.abc import Sequence
@@ -64,12 +64,12 @@ SPACE, AGENT = "space:", "agent:"
 
 
 def space_note(space_id: str) -> str:
-    """Return the name under which a deleted space is noted."""
+    """Return the key of a deleted space in `dropped_threads`."""
     return SPACE + space_id
 
 
 def agent_note(agent_id: str) -> str:
-    """Return the name under which a deleted agent is noted."""
+    """Return the key of a deleted agent in `dropped_threads`."""
     return AGENT + agent_id
 
 
@@ -102,11 +102,11 @@ for trigger in (
     f"CREATE TRIGGER files_rewritten AFTER UPDATE OF digest ON files BEGIN {_KEEP}; END",
 ):
     event.listen(files, "after_create", DDL(trigger).execute_if(dialect="sqlite"))
-"""On Postgres it is one trigger with a function, which the migration makes."""
+"""On Postgres it is one trigger with a function, which the migration creates."""
 
 
 class RetentionStatements:
-    """Statements about deleted threads, compiled for one dialect; each attribute is one of them."""
+    """Statements about deleted threads, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
@@ -143,7 +143,7 @@ class RetentionStatements:
         self.hoping = compiled(select(calls.c.thread_id).distinct().where(calls.c.run_id.in_(its), PENDING))
 
     def _drops(self, compiled: Compiler) -> None:
-        """All return something, so that they are executed in their order."""
+        """Compile the deletions. All return rows, so that they are executed in order."""
         gone = select(threads.c.id, number("at")).where(self._in_family(threads.c.id))
         noted = self._insert(dropped_threads).from_select(["thread_id", "at"], gone).on_conflict_do_nothing()
         self.note_threads = compiled(noted.returning(dropped_threads.c.thread_id))
@@ -227,11 +227,11 @@ class RetentionStatements:
 
 
 _LATEST = micros(datetime.max.replace(tzinfo=UTC))
-"""Invalid times count as later, and are left alone: an inspection reports them."""
+"""Latest valid time. Invalid times count as later and are not touched; an inspection reports them."""
 
 
 class RetentionQueries:
-    """The queries about deletion; each attribute is one of them."""
+    """Queries about deletion; each attribute is a query."""
 
     def __init__(self, name: DialectName) -> None:
         compiled = Compiler(name)

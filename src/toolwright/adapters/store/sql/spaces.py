@@ -155,10 +155,10 @@ EVENTS = "space_events"
 
 
 class SpaceStatements:
-    """Statements about spaces, compiled for one dialect; each attribute is one of them."""
+    """Statements about spaces, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
-        self.numbers_later = name == "postgresql"  # SQLite has one writer: its counter blocks no other one
+        self.numbers_later = name == "postgresql"  # SQLite has one writer, so its counter blocks no other
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
         self._space_statements(compiled)
@@ -197,7 +197,7 @@ class SpaceStatements:
         key = [members.c.space_id, members.c.entity_id]
         self.put_member = compiled(
             put.on_conflict_do_update(index_elements=key, set_={"role": put.excluded.role}).returning(
-                members.c.entity_id  # so that it is there for the unit's later effects
+                members.c.entity_id  # returned, so that the unit's later effects see the row
             )
         )
         self.join = compiled(put.on_conflict_do_nothing().returning(members.c.entity_id))
@@ -236,7 +236,7 @@ class SpaceStatements:
         self.drop_reaction = compiled(delete(reactions).where(this).returning(reactions.c.emoji))
 
     def _delivery_statements(self, compiled: Compiler) -> None:
-        """An event for the next run of a thread: the queued one, else a new one; see `Delivery`."""
+        """Compile statements that deliver events to the queued run of a thread, or to a new run; see `Delivery`."""
         self.lock_threads = cache(self._lock_threads)
         once = self._insert(threads).values(row_params(threads)).on_conflict_do_nothing()
         self.insert_home = compiled(once.returning(threads.c.id))
@@ -274,7 +274,7 @@ class SpaceStatements:
         self.drop_timer = compiled(delete(wakes).where(wakes.c.thread_id == string("name")))
 
     def _lock_threads(self, count: int) -> Statement:
-        """Lock a number of threads in the order of their ids."""
+        """Return the statement that locks `count` threads in the order of their ids."""
         ids = or_(*[threads.c.id == string(f"id_{i}") for i in range(count)])
         return self._compiled(select(threads.c.id).where(ids).order_by(threads.c.id).with_for_update())
 
@@ -291,7 +291,7 @@ class SpaceStatements:
 
 
 def _inline(statement: Insert) -> Insert:
-    return statement.inline()  # else it returns its key
+    return statement.inline()  # otherwise SQLAlchemy adds RETURNING with the key
 
 
 def _with_names(rows: Sequence[Row]) -> list[tuple[Member, str | None]]:
@@ -306,7 +306,7 @@ def _name(written: str | None) -> str | None:
 
 
 class SpaceQueries:
-    """The queries about spaces; each attribute is one of them."""
+    """Queries about spaces; each attribute is a query."""
 
     def __init__(self, name: DialectName) -> None:
         self._compiled = compiled = Compiler(name)
@@ -343,7 +343,7 @@ class SpaceQueries:
         self.memberships = compiled(select(members).where(of).order_by(members.c.space_id))
 
         its_space = exists().where(spaces.c.id == space_messages.c.space_id)
-        stored = select(space_messages).where(its_space)  # others are to be swept up
+        stored = select(space_messages).where(its_space)  # other rows await deletion
         self.message = compiled(stored.where(space_messages.c.id == string("id")))
         here, seq = space_messages.c.space_id == string("space_id"), space_messages.c.seq
         newest = stored.where(here).order_by(seq.desc()).limit(number("limit"))

@@ -1,4 +1,4 @@
-"""Statements that write the journal, those of threads and of all other nouns, compiled once for a driver."""
+"""Statements that write the journal, of threads and of all other nouns, compiled once per dialect."""
 
 from functools import cache
 from typing import Any
@@ -56,7 +56,7 @@ SAVED_COLUMNS = tuple(
         if c.name not in {"id", "thread_id", "agent", "created_at", "cancel_requested_at"}
     ]
 )
-"""The columns of runs that a drain writes; the others never change, or others write them."""
+"""The columns of runs that a worker writes. The other columns never change, or are written by others."""
 
 _NOT_OVER = and_(*(runs.c.status != status for status in sorted(OVER)))
 _OPEN = or_(*(calls.c.status == status for status in OPEN))
@@ -68,7 +68,7 @@ def _insert_all(table: Table) -> Insert:
 
 
 def _retry_run() -> ReturningUpdate[*tuple[Any, ...]]:
-    """Retry a failed run, if it is the last of its thread."""
+    """Return the statement that retries a failed run if it is the last of its thread."""
     later = runs.alias("later")
     is_last = ~exists().where(later.c.thread_id == runs.c.thread_id, later.c.created_at > runs.c.created_at)
     failed = and_(
@@ -94,7 +94,7 @@ def _oldest(
 
 
 class Statements:
-    """The journal's statements, compiled for one dialect; each attribute is one of them."""
+    """The journal's statements, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
@@ -119,12 +119,12 @@ class Statements:
         self._wake_statements(compiled)
 
     def _once(self, table: Table, *returning: str) -> Statement:
-        """Insert a row, or return nothing."""
+        """Return the statement that inserts a row, or returns nothing if it exists."""
         statement = self._insert(table).values(row_params(table)).on_conflict_do_nothing()
         return self._compiled(statement.returning(*(table.c[column] for column in returning)))
 
     def _put(self, table: Table, *key: str) -> Statement:
-        """Insert a row, or write it again."""
+        """Return the statement that inserts or updates a row."""
         inserted = self._insert(table).values(row_params(table))
         rest = {c.name: inserted.excluded[c.name] for c in table.columns if c.name not in key}
         return self._compiled(inserted.on_conflict_do_update(index_elements=list(key), set_=rest))
@@ -276,7 +276,7 @@ class Statements:
         )
 
     def _save_run(self, columns: tuple[str, ...]) -> Statement:
-        """Write these columns of a run that is not over."""
+        """Return the statement that updates these columns of an unfinished run."""
         return self._compiled(self._save.values({c: bindparam(c, type_=runs.c[c].type) for c in columns}))
 
     def _call_statements(self, compiled: Compiler) -> None:
@@ -341,8 +341,8 @@ class Statements:
         )
 
     def _event_statements(self, compiled: Compiler) -> None:
-        numbers = {"n": number("n") + number("base")}  # `base` is 0, or comes from the fence
-        self.insert_event = compiled(_insert_all(events).values(numbers).inline())  # else it returns `n`
+        numbers = {"n": number("n") + number("base")}  # `base` is 0 or taken from the fence
+        self.insert_event = compiled(_insert_all(events).values(numbers).inline())  # otherwise it returns `n`
         self.events_between = compiled(
             select(events)
             .where(
@@ -385,7 +385,7 @@ class Statements:
         self.all_read = cache(self._all_read)
 
     def _all_read(self, count: int) -> Statement:
-        """Return the thread if `posted` is unchanged and all joined messages are read.
+        """Return the query that returns the thread if `posted` is unchanged and all joined messages are read.
 
         `count` named messages need not be read.
         """

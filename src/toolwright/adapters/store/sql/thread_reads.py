@@ -57,14 +57,14 @@ MOST = 2**63 - 1
 """Largest number. On SQLite values that are not numbers sort after all numbers, and must be excluded."""
 
 OWNERS = 100
-"""Threads whose owners are read by one statement."""
+"""Number of threads whose owners are read by one statement."""
 
 _CALL, _SHOWING = "call_", literal("msg_", Text)
 """Prefixes of the ids of calls, and of the messages that show them (see `wire.call_shown`)."""
 
 
 class Queries:
-    """The journal's queries, compiled for one dialect; each attribute is one of them."""
+    """The journal's queries, compiled for one dialect; each attribute is a query."""
 
     def __init__(self, name: DialectName) -> None:
         self._compiled = compiled = Compiler(name)
@@ -205,10 +205,10 @@ class Queries:
         self.entities = compiled(_page(select(entities).order_by(entities.c.created_at, entities.c.id)))
 
     def _messages_after_cut(self, kept: int) -> Statement:
-        """Return the messages after the cut, and some earlier ones.
+        """Return the query of the messages after the cut and some earlier ones.
 
-        These are those of the open run, pinned ones and `kept` ones. Each part is found by an index: omitted texts are
-        not read.
+        The earlier ones are messages of the open run, pinned messages and `kept` messages. Each part uses an index, so
+        omitted texts are not read.
         `+ 0` keeps SQLite from using the index of positions for pinned messages.
         """
         c = messages.c
@@ -242,7 +242,7 @@ class Queries:
         return self._compiled(_page(select(threads).where(*chosen).order_by(*in_order)))
 
     def _runs(self, filters: tuple[str, ...], by_status: bool) -> Statement:
-        """Return the query of runs; with `by_status`, of a status that the index contains."""
+        """Return the query of runs. With `by_status` the runs have a status that the index contains."""
         chosen = [runs.c[name] == string(name) for name in filters]
         newest_first = select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc())
         if by_status:
@@ -252,9 +252,9 @@ class Queries:
     def _calls(
         self, filters: tuple[str, ...], statuses: int, users: int | None, by_status: bool
     ) -> Statement:
-        """Return the query of calls; with `users`, those of their threads and those shown in an entity's spaces.
+        """Return the query of calls. With `users`: calls in their threads, and calls shown in an entity's spaces.
 
-        With `by_status` they are of statuses that the index of the statuses has.
+        With `by_status` the calls have statuses that the index contains.
         """
         chosen = [calls.c[name] == string(name) for name in filters]
         if by_status:

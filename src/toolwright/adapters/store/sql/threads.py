@@ -57,7 +57,7 @@ def _sides(parsed: JSON) -> tuple[Side, ...]:
     sides = texts(parsed)
     if not SIDES.issuperset(sides):
         raise ValueError("the name of a side is unknown")
-    return cast("tuple[Side, ...]", sides)  # as has been looked at
+    return cast("tuple[Side, ...]", sides)  # checked above
 
 
 def _places(parsed: JSON) -> tuple[int, ...]:
@@ -112,7 +112,7 @@ threads = Table(
 )
 
 NOT_OVER = and_(*(threads.c.state.is_distinct_from(end) for end in ENDED))
-"""The condition that a thread may be spoken to."""
+"""Condition of threads that accept messages."""
 
 NOT_COMPLETED = "status <> 'completed'"
 """Condition of the index of run statuses. A query must repeat it exactly to use the index."""
@@ -208,8 +208,8 @@ sent_texts = Table(
 )
 
 
-def family_of(first: Any) -> Any:  # queries of SQLAlchemy
-    """Return the ids of those threads and of all descendants."""
+def family_of(first: Any) -> Any:  # SQLAlchemy queries
+    """Return the query of the ids of the given threads and all of their descendants."""
     family = first.cte("family", recursive=True)
     return family.union_all(select(threads.c.id).join(family, threads.c.parent_id == family.c.id))
 

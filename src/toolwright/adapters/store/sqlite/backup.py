@@ -1,4 +1,4 @@
-"""A consistent copy of an SQLite file, while others write to it."""
+"""Backup: a consistent copy of an SQLite file, while others write to it."""
 
 import os
 import sqlite3
@@ -11,7 +11,7 @@ from toolwright.core.text import sentence
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Copy all that is committed at one moment to a new file, for its owner alone; on the disk when this returns.
+    """Copy a snapshot of the committed data to a new file, readable only by its owner. Synced to disk on return.
 
     In WAL mode the copy reads concurrently with writers, which do not wait for it.
     """
@@ -28,9 +28,9 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def merge_wal(path: Path) -> None:
-    """Merge the write-ahead log into the file of a database that is not open, so that the file is complete.
+    """Merge the write-ahead log into a database file that is not open, so that the file is complete.
 
-    Raises `InvalidRequest` for a file that is not a database, `StoreError` for one that is in use.
+    Raises `InvalidRequest` if the file is not a database, and `StoreError` if it is in use.
     """
     try:
         with closing(sqlite3.connect(path, timeout=0.0)) as connection:

@@ -35,11 +35,11 @@ Shrinking: TypeAlias = "asyncio.Future[bool]"
 
 log = logging.getLogger("toolwright.journal")
 
-GROUP = 256  # units in one commit, about
+GROUP = 256  # approximate maximum of units in one commit
 
 
 class SqliteDriver:
-    """Runs programs on one SQLite file, whose writing connection `opened` makes. Made and used in one event loop."""
+    """Runs programs on one SQLite file. `opened` opens the writing connection. Used in a single event loop."""
 
     dialect: DialectName = "sqlite"
     connections = None
@@ -51,11 +51,11 @@ class SqliteDriver:
         self._loop = asyncio.get_running_loop()
         self._units: queue.SimpleQueue[list[Waiting] | Shrinking | None] = queue.SimpleQueue()
         self._shrinking: list[Shrinking] = []
-        self._turn: list[Waiting] = []  # what was written since the loop's last turn
+        self._turn: list[Waiting] = []  # units of the current event loop iteration
         self._failed: StoreError | None = None
         self._connection = opened(path)
         self._path, self._inode = path, path.stat().st_ino
-        set_patience(self._connection, NOTICE_SECONDS)  # only its transactions wait, patiently
+        set_patience(self._connection, NOTICE_SECONDS)  # only its transactions wait longer
         self.synchronous = int(self._connection.execute("PRAGMA synchronous").fetchone()[0])
         self._readers = SqliteReaders(path)
         self._writing = Writing(self._connection, statements(Statements, "sqlite"))
@@ -63,7 +63,7 @@ class SqliteDriver:
         self._writer.start()
 
     def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
-        """Queue the unit for the writer. Units of one turn of the event loop are committed together."""
+        """Queue the unit for the writer. Units of one event loop iteration are committed together."""
         future: asyncio.Future[Committed | Conflict] = self._loop.create_future()
         if not self._turn:
             self._loop.call_soon(self._hand_over)
@@ -81,7 +81,7 @@ class SqliteDriver:
         request: Shrinking = self._loop.create_future()
         if self._failed is None:
             self._units.put(request)
-        if self._failed is not None:  # before the put, or meanwhile
+        if self._failed is not None:  # set before or during the put
             _end_shrinking(request, False)
         return await request
 
@@ -119,24 +119,24 @@ class SqliteDriver:
             self._end_shrinking()
 
     def _waiting(self, most: int) -> list[Waiting]:
-        """Return the units that wait after the first ones."""
+        """Return up to `most` more queued units."""
         group: list[Waiting] = []
         with suppress(queue.Empty):
             while len(group) < most:
                 turn = self._units.get_nowait()
                 if turn is None:
-                    self._units.put(None)  # back for `_write_all`, which ends after this group
+                    self._units.put(None)  # requeued for `_write_all`, which ends after this group
                     break
                 if isinstance(turn, list):
                     group += turn
                 else:
-                    self._shrinking.append(turn)  # after these units
+                    self._shrinking.append(turn)  # handled after these units
         return group
 
     def _shrink(self, request: Shrinking) -> None:
         try:
             more = free_pages(self._connection)
-        except sqlite3.Error as error:  # a lock of another program: it is tried again in an hour
+        except sqlite3.Error as error:  # a lock of another program: retried in an hour
             log.debug("Free space could not be returned to the system: %s", error)
             more = False
         with suppress(RuntimeError):  # as below
@@ -150,7 +150,7 @@ class SqliteDriver:
                 self._loop.call_soon_threadsafe(_end_shrinking, request, False)
 
     def _commit(self, units: list[Unit]) -> list[Outcome]:
-        """Commit all units at once and return their outcomes; each on its own if an error ended the transaction."""
+        """Commit all units together and return their outcomes. If an error ended the transaction, retry each alone."""
         try:
             self._check_file()
             execute_patiently(self._connection, self._path, "BEGIN IMMEDIATE")
@@ -167,7 +167,7 @@ class SqliteDriver:
         return [self._commit([unit])[0] for unit in units]
 
     def _check_file(self) -> None:
-        """Raise an error if the file was deleted or replaced: its commits would be lost."""
+        """Raise an error if the file was deleted or replaced, because commits would be lost."""
         if self._path.stat().st_ino != self._inode:
             raise sqlite3.OperationalError("the database file was replaced while this process was using it")
 
@@ -184,13 +184,13 @@ class SqliteDriver:
     def _apply_one(self, unit: Unit) -> Outcome:
         try:
             return self._writing.apply(unit)
-        except Exception as error:  # only this unit is rejected, if nothing of it was written
+        except Exception as error:  # only this unit is rejected if it wrote nothing
             if not self._writing.leaves_no_trace():
                 raise
             return _refused(error)
 
     def _apply_apart(self, units: list[Unit], error: Exception) -> list[Outcome]:
-        """Begin again with a savepoint for each unit: they cost a third of a commit, so only where one has failed."""
+        """Retry with a savepoint per unit. Used only after a failure, because savepoints cost a third of a commit."""
         execute = self._connection.execute
         if not self._connection.in_transaction:
             raise error
@@ -208,7 +208,7 @@ class SqliteDriver:
                 outcomes.append(written)
             except Exception as failure:
                 if not self._connection.in_transaction:
-                    raise  # SQLite has rolled back everything, such as on a full disk: `_commit` retries each unit
+                    raise  # SQLite has rolled back everything, e.g. on a full disk: `_commit` retries each unit
                 execute("ROLLBACK TO unit")
                 self._writing.forget()
                 outcomes.append(_refused(failure))
@@ -217,7 +217,7 @@ class SqliteDriver:
         return outcomes
 
     def _settle(self, group: list[Waiting], outcomes: list[Outcome]) -> None:
-        with suppress(RuntimeError):  # the event loop is closed: there is no waiter any more
+        with suppress(RuntimeError):  # the event loop is closed: there are no waiters
             self._loop.call_soon_threadsafe(self._deliver, group, outcomes)
 
     def _deliver(self, group: list[Waiting], outcomes: list[Outcome]) -> None:

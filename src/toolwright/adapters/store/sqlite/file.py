@@ -1,20 +1,20 @@
-"""An SQLite file as the journal wants it opened."""
+"""SQLite file of the journal: connection settings, lock waits and free space."""
 
 import logging
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-BUSY_SECONDS = 30.0  # for which a lock of another program is waited for
-NOTICE_SECONDS = 2.0  # of them, after which the log says so
-PIECE = 256  # pages, of 4 KiB, that one transaction gives back
-RESERVE = 1024  # free pages that are kept for the next writes
+BUSY_SECONDS = 30.0  # maximum wait for a lock of another program
+NOTICE_SECONDS = 2.0  # wait after which it is logged
+PIECE = 256  # pages (4 KiB) released by one transaction
+RESERVE = 1024  # free pages kept for the next writes
 _SHRINKABLE = "PRAGMA auto_vacuum = INCREMENTAL"
 _log = logging.getLogger("toolwright.journal")
 
 
 def legible(text: bytes) -> str | bytes:
-    """Return a text of the file; its bytes if they are no UTF-8, as after an error of the disk."""
+    """Decode a text of the file. Returns the bytes if they are not UTF-8, as after a disk error."""
     try:
         return text.decode()
     except UnicodeDecodeError:
@@ -29,44 +29,45 @@ def is_illegible(error: sqlite3.Error) -> bool:
 def connect(path: Path) -> sqlite3.Connection:
     """Return a connection in WAL mode that syncs every commit."""
     if not path.exists():
-        path.touch(mode=0o600)  # for its owner alone, as conversations are
+        path.touch(mode=0o600)  # readable only by the owner, because it contains conversations
     is_new = path.stat().st_size == 0
     connection = sqlite3.connect(
         path, timeout=NOTICE_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
     )
-    if is_new:  # in a file with tables only VACUUM changes this
+    if is_new:  # only VACUUM can change this in a file with tables
         connection.execute(_SHRINKABLE)
     execute_patiently(connection, path, "PRAGMA journal_mode = WAL")
     set_patience(connection, BUSY_SECONDS)
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA temp_store = MEMORY")  # where savepoints keep their undo: a third of a commit
+    connection.execute("PRAGMA temp_store = MEMORY")  # holds the undo data of savepoints: a third of a commit
     return connection
 
 
 def free_pages(connection: sqlite3.Connection) -> bool:
-    """Give a piece of the file's free space back to the system; return whether there is more.
+    """Return part of the file's free space to the operating system. Returns whether there is more.
 
     Does nothing in a file that is not shrinkable.
     """
     free = _number(connection, "freelist_count")
     if free <= RESERVE:
         return False
-    connection.execute(f"PRAGMA incremental_vacuum({min(PIECE, free - RESERVE)})").fetchall()  # a row a page
+    # one row per page
+    connection.execute(f"PRAGMA incremental_vacuum({min(PIECE, free - RESERVE)})").fetchall()
     remaining = _number(connection, "freelist_count")
     if RESERVE < remaining < free:
         return True
-    connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # which makes the file itself shorter
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # shortens the file itself
     return False
 
 
 def is_shrinkable(path: Path) -> bool:
-    """Return whether the file gives free space back; files of earlier versions do not."""
+    """Return whether the file can release free space. Files of earlier versions cannot."""
     with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
         return _number(connection, "auto_vacuum") != 0
 
 
 def make_shrinkable(path: Path) -> None:
-    """Rewrite the file so that it can shrink. Needs as much free space again, and exclusive access."""
+    """Rewrite the file so that it can shrink. Needs free space of the file's size, and exclusive access."""
     with closing(sqlite3.connect(path, timeout=NOTICE_SECONDS, isolation_level=None)) as connection:
         connection.execute(_SHRINKABLE)
         connection.execute("VACUUM")
@@ -78,14 +79,14 @@ def _number(connection: sqlite3.Connection, pragma: str) -> int:
 
 
 def set_patience(connection: sqlite3.Connection, seconds: float) -> None:
-    """Set how long statements of the connection wait for a lock of another program."""
+    """Set the number of seconds for which the connection waits for a lock of another program."""
     connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
 
 
 def execute_patiently(connection: sqlite3.Connection, path: Path, statement: str) -> None:
     """Execute a statement that needs a lock, on a connection that waits `NOTICE_SECONDS`.
 
-    If another program holds the lock for longer, the log says so and the statement waits up to `BUSY_SECONDS`. Raises
+    If another program holds the lock for longer, this is logged and the statement waits up to `BUSY_SECONDS`. Raises
     `sqlite3.OperationalError` then.
     """
     try:

@@ -1,4 +1,4 @@
-"""Readers of an SQLite journal: a few threads with a connection each, in addition to the writer."""
+"""Readers of an SQLite journal: a few threads with one connection each, in addition to the writer."""
 
 import asyncio
 import sqlite3
@@ -23,7 +23,7 @@ READERS = 4
 
 
 class SqliteReaders:
-    """Runs readings, each on one snapshot of the file."""
+    """Runs reads, each on one snapshot of the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,7 +49,7 @@ class SqliteReaders:
             connection.close()
 
     def _read(self, reading: _Read[T]) -> T:
-        """Read. If a text is not UTF-8, read again with bytes, so that its row is found to be broken."""
+        """Run the read. If a text is not UTF-8, retry with bytes, so that its row is reported as broken."""
         connection = self._connection()
         try:
             return self._run(connection, reading())
@@ -87,7 +87,7 @@ class SqliteReaders:
 
 
 def _page(cursor: sqlite3.Cursor) -> list[Row]:
-    """Return the rows until they have the bytes of a page. Later rows are not fetched."""
+    """Return rows up to the size of a page. Later rows are not fetched."""
     rows, size = list[Row](), 0
     with closing(cursor):
         while size < PAGE_BYTES and (row := cursor.fetchone()) is not None:

@@ -14,7 +14,7 @@ from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.journal.units import Advance, Unit
 
 SIZES = (64, 16, 8, 4, 3, 2, 1)
-"""Numbers of rows for one INSERT: few sizes, so that the connection keeps each of them prepared."""
+"""Numbers of rows for one INSERT. There are few sizes, so that the connection keeps each statement prepared."""
 
 
 class Writing:
@@ -34,13 +34,13 @@ class Writing:
         return drive(program(unit, self._sql), self._run_all)
 
     def leaves_no_trace(self) -> bool:
-        """Return whether a unit that has raised had written nothing; what it put off is forgotten."""
+        """Return whether a unit that raised has written nothing. Discards its deferred rows."""
         for statement, rows in self._appended.items():
             del rows[self._lengths.get(statement, 0) :]
         return self._connection.in_transaction and self._connection.total_changes == self._changes
 
     def flush(self) -> None:
-        """Write what was put off."""
+        """Write the deferred rows."""
         for statement, rows in self._appended.items():
             self._insert(statement, rows)
         self._appended.clear()
@@ -76,7 +76,7 @@ class Writing:
         return rows
 
     def _append(self, statement: Statement, rows: Sequence[Row]) -> None:
-        """Put off the insertion of these rows of a log."""
+        """Defer the insertion of these rows into a log table."""
         self._appended.setdefault(statement, []).extend(rows)
 
     def _insert(self, statement: Statement, rows: Sequence[Row]) -> None:

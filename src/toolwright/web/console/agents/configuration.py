@@ -32,8 +32,8 @@ from toolwright.web.console.tools import tool_list, tools_of
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, code, json_text, nothing, plain_text
 
-MOST_SPACES: Final = 200  # that are offered
-_HOME: Final = ""  # no space: where the agent is
+MOST_SPACES: Final = 200  # options offered
+_HOME: Final = ""  # no space selected: the agent's active space
 
 
 class PromptPreview:
@@ -90,11 +90,11 @@ class PromptPreview:
 
 
 _KINDS: Final = {"ready": "good", "connecting": "busy", "down": "bad"}
-MOST_SHOWN: Final = 100  # tools of one server
+MOST_SHOWN: Final = 100  # tools shown per server
 
 
 class Servers:
-    """Status of the agent's MCP servers, read after the rest of the page, since a server that is down is slow."""
+    """Status of the agent's MCP servers, read after the rest of the page because unavailable servers are slow."""
 
     def __init__(self, visit: Visit, agent: Agent) -> None:
         self._visit = visit
@@ -161,8 +161,8 @@ class Servers:
         await self._visit.act(go(), "Accepted.")
 
 
-MOST_TOOLS: Final = 200  # that are listed
-MOST_NAMES: Final = 200  # of values, of each kind
+MOST_TOOLS: Final = 200  # items listed
+MOST_NAMES: Final = 200  # names of values, per kind
 
 
 class Configuration:
@@ -173,7 +173,7 @@ class Configuration:
         self._agent = agent
 
     async def draw(self) -> None:
-        """Render the configuration, or the reason why it no longer fits the app."""
+        """Render the configuration, or the reason why it is no longer valid for the app."""
         agent = self._agent
         self._facts(agent)
         try:
@@ -231,7 +231,7 @@ class Configuration:
                 code(prompt.prompt)
 
     async def _all_tools(self, place: Element) -> None:
-        """Render the tools after the rest of the page, since MCP servers can be slow."""
+        """Render the tools after the rest of the page, because MCP servers can be slow."""
         try:
             tools = [*await tools_of(self._visit, self._agent.id)]
         except ToolwrightError as error:
@@ -307,11 +307,11 @@ def _names(title: str, types: Mapping[str, str]) -> None:
             badge(f"{brief(name, 100)} · secret" if kind == "secret" else brief(name, 100))
 
 
-LONGEST_EDITED: Final = 200_000  # characters: a page sends all of them with each key that is pressed
+LONGEST_EDITED: Final = 200_000  # characters: a page sends the whole text with each key press
 
 
 class StoredConfiguration:
-    """Editor of a configuration. Values are not shown, and are unchanged unless new ones are entered."""
+    """Editor of a configuration. Values are not shown and are unchanged unless new ones are entered."""
 
     def __init__(self, visit: Visit, view: AgentView) -> None:
         self._visit = visit
@@ -357,7 +357,7 @@ class StoredConfiguration:
             raise InvalidRequest("Not saved. See the errors below the configuration.") from error
 
     async def _read(self, text: str) -> JSON:
-        """Return the entered configuration with the unchanged values, validated like a request."""
+        """Return the entered configuration with the unchanged values, validated like an API request."""
         options = self._visit.site.serving.options
         try:
             most = CONFIG_VALUES * options.max_json_values
@@ -381,14 +381,14 @@ class StoredConfiguration:
 
 
 def check_allowed(visit: Visit, config: JSON) -> None:
-    """Raise `InvalidConfiguration` for a script of the server that may not be named from outside."""
+    """Raise `InvalidConfiguration` for a server-side script that may not be used in external configurations."""
     scripts = visit.site.serving.options.scripts
     if scripts is not None:
         check_script(config, scripts)
 
 
 def with_values(config: JSONObject, agent: Agent) -> JSONObject:
-    """Return the configuration, with the agent's values wherever it does not change them."""
+    """Return the configuration with the agent's values where it does not change them."""
     whole = dict(config)
     if "env" not in whole:
         whole["env"] = _env(agent.env)
@@ -401,7 +401,7 @@ def with_values(config: JSONObject, agent: Agent) -> JSONObject:
 
 
 def _tool(entry: JSON, agent: Agent) -> JSON:
-    """Return an entry whose `env` is shown empty, since values are not shown, with its values."""
+    """Return an entry with its `env` values restored, which are shown empty."""
     if not isinstance(entry, dict) or entry.get("env") != {}:
         return entry
     return {**entry, "env": _env(agent.tool_env.get(str(entry.get("name")), {}))}
@@ -411,5 +411,5 @@ def _env(values: Mapping[str, object]) -> JSONObject:
     env: JSONObject = {}
     for name, each in values.items():
         written = {"value": each.value, "type": each.type} if isinstance(each, EnvVar) else each
-        env[name] = cast("JSON", written)  # as the agent was read from JSON
+        env[name] = cast("JSON", written)  # the agent was read from JSON
     return env

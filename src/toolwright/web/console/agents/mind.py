@@ -1,4 +1,4 @@
-"""Mind and memory of an agent: goals, memories, plans, blocks and passages, each a list with its forms."""
+"""State and memory of an agent: goals, memories, plans, blocks and passages, each a list with its forms."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -42,7 +42,7 @@ Save: TypeAlias = Callable[[JSONObject], Awaitable[object]]
 
 
 class ItemList(Generic[T]):
-    """A list of an agent's items: the section that shows it, and the dialogs after which it is re-read."""
+    """A list of an agent's items: its section on the page, and dialogs after which it is re-read."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -70,7 +70,7 @@ class ItemList(Generic[T]):
             await self._list.show()
 
     async def show(self, offset: int | None = None) -> None:
-        """Read the list again."""
+        """Re-read the list."""
         await self._list.show(offset)
 
     def fill_in(
@@ -96,7 +96,7 @@ class ItemList(Generic[T]):
     def delete(
         self, question: str, label: str, drop: Callable[[], Awaitable[object]], *, done: str, hint: str = ""
     ) -> None:
-        """Ask, delete an item if the answer is yes, and read the list again."""
+        """Delete an item after a confirmation, and re-read the list."""
 
         async def go() -> None:
             await drop()
@@ -155,7 +155,7 @@ class Plans:
         """Render the plans."""
         read = partial(self._minds.plans, self._agent.id, user_id=self._user_id)
         empty = partial(nothing, "No plans", "The agent creates plans with its tools, or you do.")
-        # a person's plans are made in their threads
+        # a person's plans are created in their threads
         new = ("New plan", partial(self._edit, None)) if self._user_id is None else None
         await self._items.draw("Plans", read, self._show, empty=empty, new=new)
 
@@ -217,7 +217,7 @@ _MEMORY: JSONObject = {
 
 
 class Goals:
-    """The goals of an agent, the oldest first."""
+    """The goals of an agent, oldest first."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._items: ItemList[Goal] = ItemList(visit)
@@ -465,7 +465,7 @@ class Passages:
 
     def _new(self) -> None:
         async def save(entered: JSONObject) -> None:
-            tags = cast("list[str]", entered.get("tags") or [])  # by the schema
+            tags = cast("list[str]", entered.get("tags") or [])  # guaranteed by the schema
             await self._passages.add(self._agent.id, str(entered["content"]), tags, user_id=self._user_id)
 
         self._items.fill_in("New passage", _PASSAGE, save, offset=0)

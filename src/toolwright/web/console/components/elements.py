@@ -1,4 +1,4 @@
-"""Elements with a template of their own: a message of a space, and its text."""
+"""Elements with their own template: a message of a space, and its text."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,7 +9,7 @@ from toolwright.core.json_value import JSONObject
 
 
 class Prose(Element, component="prose.js"):
-    """A text with its line breaks, code between fences, and links to the web; nothing in it is markup."""
+    """A text with line breaks, fenced code and web links. It contains no markup."""
 
     def __init__(self, content: str) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ Press = Callable[[], Awaitable[object] | object]
 
 
 class MessageFrame(Element, component="message.js"):
-    """Frame of a message: author, time, the message it answers, reactions; its slot holds the content."""
+    """Frame of a message: author, time, the message it replies to, reactions. Its slot contains the content."""
 
     def __init__(self, message: JSONObject) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Pages of the console, one module for each, within a common frame."""
+"""Pages of the console, one module each, within a common frame."""
 
 from toolwright.web.console.pages.shell import register
 

@@ -100,7 +100,7 @@ TABS: Final = {
     "inbox": "Inbox",
 }
 PER_PERSON_TABS: Final = ("prompt", "memory", "mind", "plans")
-MOST_OWNERS: Final = 100  # people, each with a link
+MOST_OWNERS: Final = 100  # people listed, each with a link
 _TRIGGER: JSONObject = {
     "type": "object",
     "properties": {
@@ -120,7 +120,7 @@ _NAMES: JSONObject = {
 
 
 async def draw_agent(visit: Visit, agent_id: str) -> None:
-    """Render an agent by its id or name, at the tab in the query."""
+    """Render an agent by id or name, with the tab in the query."""
     check_service(visit)
     view = await visit.runtime.agents.show(agent_id)
     tab = visit.query.get("tab", "")
@@ -164,7 +164,7 @@ async def _draw_tab(visit: Visit, view: AgentView, tab: str) -> None:
 
 
 async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> None:
-    """Render links to the agent's own data and to its data for each person, or nothing if there is none for people."""
+    """Render links to the agent's own data and its data per person, or nothing if there is no data for people."""
     people = list(await visit.runtime.minds.people(agent.id))[:MOST_OWNERS]
     if user_id is not None and user_id not in people:
         people.append(user_id)
@@ -233,7 +233,7 @@ def _changes(visit: Visit, view: AgentView) -> None:
     action("Delete", delete, icon="delete", kind="danger")
 
 
-MOST: Final = 1_000  # agents among which the filter looks
+MOST: Final = 1_000  # agents searched by the filter
 _NEW: JSONObject = {
     "type": "object",
     "properties": {

@@ -1,4 +1,4 @@
-"""Pending calls and requests: a page of everything that waits for the visitor, answered in place."""
+"""Pending calls and requests: everything that waits for the visitor, answered on the page."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, heading, link, nothing, plain_text, when
 
 MOST: Final = 50
-_THREADS: Final = 200  # of a person, that are looked at, the newest
+_THREADS: Final = 200  # newest threads of a person that are checked
 
 
 @value
@@ -42,12 +42,12 @@ class Request:
 
 
 async def open_requests(visit: Visit) -> Sequence[Request]:
-    """Return the requests of suspended runs, oldest first; for a person those in their threads."""
+    """Return the requests of suspended runs, oldest first. For a person: in their threads."""
     requests: list[Request] = []
     for run in reversed(await _parked(visit)):
         request_id = (run.waiting or {}).get("requestId")
         if isinstance(request_id, str) and len(requests) < MOST:
-            with suppress(NotFound):  # answered a moment ago
+            with suppress(NotFound):  # just answered
                 await visit.permits.request(visit.caller, run.thread_id, request_id)
                 request = await visit.runtime.requests.get(run.thread_id, request_id)
                 requests.append(Request(thread_id=run.thread_id, run=run, request=request))
@@ -55,12 +55,12 @@ async def open_requests(visit: Visit) -> Sequence[Request]:
 
 
 async def count_requests(visit: Visit) -> int:
-    """Return the number of runs that wait for values which the visitor may set."""
+    """Return the number of runs that wait for values the visitor may set."""
     return min(len(await _parked(visit)), MOST)
 
 
 async def _parked(visit: Visit) -> Sequence[Run]:
-    """Return runs that wait for values, the newest first."""
+    """Return runs that wait for values, newest first."""
     caller, runtime = visit.caller, visit.runtime
     if caller.users is None:
         runs = await runtime.runs.list(status="waiting", limit=200)
@@ -74,15 +74,15 @@ async def _parked(visit: Visit) -> Sequence[Run]:
 
 PAGE: Final = 25
 MOST_COUNTED: Final = 100
-_READ: Final = 100  # rows at a time
-_ROUNDS: Final = 20  # such readings for one page: children in progress lie between those that wait for people
+_READ: Final = 100  # rows per read
+_ROUNDS: Final = 20  # reads per page: children in progress lie between the calls that wait for people
 _ALL: Final[tuple[CallStatus, ...]] = get_args(CallStatus)
-_MOST_NAMES: Final = 5  # approvers
+_MOST_NAMES: Final = 5  # approvers listed
 
 
 @value
 class Filter:
-    """Selection of calls by an agent's id and a space's; None selects all."""
+    """Selection of calls by agent id and space id. None selects all."""
 
     agent: str | None = None
     space_id: str | None = None
@@ -90,7 +90,7 @@ class Filter:
 
 @value
 class Page:
-    """A page of waiting calls; `next` is the first row of the next page, or None at the end."""
+    """A page of waiting calls. `next` is the first row of the next page, or None at the end."""
 
     calls: Sequence[Call]
     next: int | None = None
@@ -127,7 +127,7 @@ async def count_calls(visit: Visit) -> int:
 
 
 async def read_again(visit: Visit, call: Call) -> Call | None:
-    """Return the current call as the visitor sees it, or None if they cannot see it."""
+    """Return the call's current state as visible to the visitor, or None if they cannot see it."""
     if visit.is_service:
         try:
             return await visit.runtime.calls.get(call.id)
@@ -146,12 +146,12 @@ async def read_again(visit: Visit, call: Call) -> Call | None:
 
 
 def waits_for_somebody(call: Call) -> bool:
-    """Return whether a caller can answer it. An agent's child in progress and a server's task answer by themselves."""
+    """Return whether a caller can answer the call. Children in progress and server tasks complete by themselves."""
     return call.awaits_approval or not call.ends_with_run
 
 
 def _may_be_theirs(call: Call) -> bool:
-    """Return whether a person who sees the call may perhaps answer it, by its row alone."""
+    """Return whether a person who sees the call might be allowed to answer it, judging by its row only."""
     by = terms_from_json(call.terms).by if call.awaits_approval else "anyone"
     return by != "service" and (asks_somebody(call) or (call.visible and call.space_id is not None))
 
@@ -173,7 +173,7 @@ async def answerers(visit: Visit, call: Call, space: str | None) -> str:
 
 
 async def _asks_owner(visit: Visit, call: Call) -> bool:
-    """Return whether the call is a person's to answer because it is made in a thread of theirs."""
+    """Return whether a person may answer the call because it is in their thread."""
     if not asks_somebody(call):
         return False
     try:
@@ -189,8 +189,8 @@ async def _name_of(visit: Visit, person: str) -> str:
 
 
 POLL_INTERVAL: Final = 2.0
-"""Seconds between two polls: there is no stream of the invisible calls of all threads."""
-MOST_OVER: Final = 25  # calls that were answered while the view is shown, and that it still shows
+"""Seconds between two polls, because there is no stream of the invisible calls of all threads."""
+MOST_OVER: Final = 25  # answered calls that the view still shows
 _SPACES = Topic(kind="spaces", id="")
 
 
@@ -209,13 +209,13 @@ async def draw_pending(visit: Visit) -> None:
 
 
 async def count_pending(visit: Visit) -> int:
-    """Return the number of items that wait for the visitor, at most some hundred."""
+    """Return the number of items that wait for the visitor, at most a few hundred."""
     return await count_calls(visit) + await count_requests(visit)
 
 
 @dataclass(slots=True)
 class _DrawnCall:
-    """A call in the list."""
+    """A call drawn in the list."""
 
     call: Call
     element: Element
@@ -224,7 +224,7 @@ class _DrawnCall:
 
 
 class _Pending:
-    """The list on the page."""
+    """The list of pending items on the page."""
 
     def __init__(self, visit: Visit, selection: Filter, first: int) -> None:
         self._visit = visit
@@ -241,16 +241,16 @@ class _Pending:
         self._next: int | None = -1
 
     async def keep_looking(self) -> None:
-        """Refresh repeatedly, without end."""
+        """Refresh periodically, until cancelled."""
         while True:
             await asyncio.sleep(POLL_INTERVAL)
             try:
                 await self.refresh()
             except StoreError:
-                continue  # `follow` says so
+                continue  # reported by `follow`
 
     async def process_events(self, events: Sequence[Event]) -> None:
-        """Process an event of a space: calls shown there are updated at once."""
+        """Process an event of a space. Calls shown there are updated immediately."""
         if any(event.type in ("space.message", "message_updated", "message_deleted") for event in events):
             await self.refresh()
 
@@ -282,7 +282,7 @@ class _Pending:
         await card.show_row(call)
 
     async def _show_again(self, call_id: str, card: _DrawnCall, call: Call | None) -> None:
-        """Update the call. One that no longer exists is shown as ended."""
+        """Update the call. A call that no longer exists is shown as ended."""
         if call is None:
             if is_over(card.call.status):
                 return

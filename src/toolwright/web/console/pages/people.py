@@ -25,7 +25,7 @@ _PERSON: JSONObject = {
             "title": "External id",
             "description": "The person's id in access tokens.",
             "maxLength": LONGEST_EXTERNAL_ID,
-            "format": "id",  # of one line
+            "format": "id",  # characters of one line
         },
     },
 }
@@ -74,9 +74,8 @@ class _People:
 
     def _edit(self, person: Entity | None) -> None:
         async def save(entered: JSONObject) -> None:
-            fields = cast(
-                "EntityFields", {name: text or None for name, text in entered.items()}
-            )  # by the schema
+            # guaranteed by the schema
+            fields = cast("EntityFields", {name: text or None for name, text in entered.items()})
             if person is None:
                 await self._entities.register(**fields)
             else:

@@ -55,8 +55,8 @@ from toolwright.web.console.widgets import (
     when,
 )
 
-SIZE: Final = 10  # prompts of a page
-MOST_MESSAGES: Final = 200  # of a prompt that are drawn, the newest
+SIZE: Final = 10  # prompts per page
+MOST_MESSAGES: Final = 200  # newest messages of a prompt that are drawn
 
 
 async def draw_prompts(visit: Visit, run: Run) -> None:
@@ -71,7 +71,7 @@ async def draw_prompts(visit: Visit, run: Run) -> None:
 
 
 def counted(prompt: SentPrompt) -> str:
-    """Return the tokens of a request and of its parts in a few characters."""
+    """Return a short text with the tokens of a request and of its parts."""
     sent = prompt.sent
     if sent is None:
         return ""
@@ -132,7 +132,7 @@ def _fold_text(visit: Visit, title: str, text: str) -> None:
 
 
 def _fold(visit: Visit, title: str, draw: Callable[[], object]) -> None:
-    """Render a folded part, whose content is drawn when it is first opened."""
+    """Render a folded part. Its content is drawn when it is first opened."""
     details = box("details", "folded")
     with details:
         plain_text(title, "summary", "quiet small")
@@ -152,7 +152,7 @@ _GREW: Final = frozenset({"message", "step.started", "step.done"})
 
 
 async def draw_run(visit: Visit, run_id: str) -> None:
-    """Render the run's page: all of the run, or only its status."""
+    """Render the page of a run: all of the run, or only its status."""
     run, sight = await visit.permits.visible_run(visit.caller, run_id)
     if sight == "status":
         await _draw_status(visit, run)
@@ -204,7 +204,7 @@ class RunView:
         await self._head.show(self._course.run)
 
     async def _update(self, events: Sequence[Event]) -> None:
-        """Update the rows that the events concern. They are read again, so that no deleted row is drawn."""
+        """Update the rows that the events concern. They are re-read, so that no deleted row is drawn."""
         types = {each.type for each in events}
         if types & _GREW or any(each.startswith("run.") for each in types):
             try:
@@ -255,7 +255,7 @@ async def _draw_status(visit: Visit, run: Run) -> None:
 
 
 PAGE: Final = 50
-"""Seconds between two polls: no topic has the events of all runs, and querying a page is cheaper than following all."""
+"""Seconds between two polls. No topic has the events of all runs, and reading a page is cheaper than following all."""
 STATUSES: Final[Mapping[str, RunStatus]] = {each: each for each in get_args(RunStatus)}
 
 

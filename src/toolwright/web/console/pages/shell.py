@@ -20,7 +20,7 @@ from toolwright.web.console.sign_in import Session
 from toolwright.web.console.visit import SCOPE, ConsoleApp, Visit
 from toolwright.web.console.widgets import action, box, heading, icon_action, link, nothing, plain_text
 
-PLACES: Final = (  # path, name, icon, key, and whether it is for services alone
+PLACES: Final = (  # path, name, icon, key, and whether it is for services only
     ("/", "Spaces", "forum", "s", False),
     ("/pending", "Pending", "pending_actions", "p", False),
     ("/threads", "Threads", "chat_bubble_outline", "t", False),
@@ -36,13 +36,13 @@ KEYS: Final = (
     ("?", "Show these shortcuts"),
 )
 POLL_INTERVAL: Final = (
-    3.0  # seconds between two counts: what waits in threads has no events that one could follow
+    3.0  # seconds between two counts, because there is no event stream of waiting items in threads
 )
 MOST: Final = 99
 
 
 def draw_navigation(visit: Visit) -> None:
-    """Render the navigation, and keep its counts up to date."""
+    """Render the navigation and keep its counts up to date."""
     counts: dict[str, TextElement] = {}
     with box("nav", "navigation") as navigation:
         navigation.props["aria-label"] = "Main"
@@ -74,7 +74,7 @@ def _sign_out(visit: Visit) -> None:
 
 
 async def _count(visit: Visit, unread: TextElement, pending: TextElement) -> None:
-    """Count repeatedly, as long as the page is open."""
+    """Update the counts periodically, as long as the page is open."""
     while True:
         try:
             visit.caller  # noqa: B018 - `Unauthorized`
@@ -83,7 +83,7 @@ async def _count(visit: Visit, unread: TextElement, pending: TextElement) -> Non
         except Unauthorized:
             return
         except StoreError:
-            pass  # the views say so
+            pass  # the views report this
         await asyncio.sleep(POLL_INTERVAL)
 
 
@@ -104,7 +104,7 @@ def _show_keys(visit: Visit) -> None:
 
 
 Draw = Callable[..., Awaitable[None]]
-"""Renders the view of a path. It gets the path's parameters by name."""
+"""Renders the view of a path. Receives the path's parameters by name."""
 ROUTES: Final[dict[str, Draw]] = {
     "/": spaces.draw_list,
     "/spaces": spaces.draw_list,
@@ -131,8 +131,8 @@ def register() -> None:
 
 
 async def page(request: Request, client: Client) -> None:
-    """Render the page; its views change without loading it again."""
-    # Set only by the console.
+    """Render the page. Its views change without reloading it."""
+    # Set only by the console application.
     site, session = cast("tuple[ConsoleApp, Session]", request.scope[SCOPE])
     visit = Visit(site, session, client)
     client.on_delete(visit.close)
@@ -146,7 +146,7 @@ async def page(request: Request, client: Client) -> None:
     ui.dark_mode(THEMES.get(request.cookies.get("toolwright_theme", "")))
     ui.colors(primary="var(--accent)")
     for outer in client.page_container.default_slot.children:
-        outer.props["role"] = "none"  # the page is no landmark: the navigation and the view in it are
+        outer.props["role"] = "none"  # the page is not a landmark; the navigation and the view are
     with box("div", "shell"):
         plain_text("To the view", "a", "skip").props["href"] = "#view"
         draw_navigation(visit)
@@ -158,7 +158,7 @@ async def page(request: Request, client: Client) -> None:
 
 
 class _Views(ui.sub_pages):
-    """The views by their paths."""
+    """The views by path."""
 
     def _render_404(self) -> None:
         heading("Not found")

@@ -1,4 +1,4 @@
-"""The visitor's spaces, with their numbers of unread messages."""
+"""Pages of the visitor's spaces, with their unread counts."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -87,7 +87,7 @@ class SpaceList:
 
 
 async def unread_of(visit: Visit) -> Mapping[str, int]:
-    """Return the numbers of messages that the current speaker has not read, by space."""
+    """Return the unread counts of the current speaker, by space."""
     me = visit.speaker_id
     if me is None:
         return {}

@@ -1,4 +1,4 @@
-"""The pages of threads."""
+"""Pages of threads: the list, and a thread with its tabs."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -73,7 +73,7 @@ async def draw_thread(visit: Visit, thread_id: str) -> None:
 
 
 class ThreadView:
-    """The live conversation, and the field for a new message."""
+    """The live conversation and the field for a new message."""
 
     def __init__(self, visit: Visit, thread: Thread, head: ThreadHead) -> None:
         self._visit = visit
@@ -115,7 +115,7 @@ class ThreadView:
         await self._draw_failure()
 
     async def _show_open_calls(self) -> None:
-        """Show the questions of the open run: no message contains a handler's question."""
+        """Show the questions of the open run, because a handler's question is not part of any message."""
         run_id = (await self._visit.runtime.threads.get(self._thread.id)).run_id
         if run_id is not None:
             sight = self._visit.caller.sight
@@ -123,7 +123,7 @@ class ThreadView:
                 await self._conversation.show_call(call)
 
     async def _draw_failure(self) -> None:
-        """Show the error of the newest run, if that has failed."""
+        """Show the error of the newest run if it has failed."""
         run = await last_run_of(self._visit, await self._visit.runtime.threads.get(self._thread.id))
         with self._failure.clear():
             if run is not None and run.status == "failed":
@@ -148,7 +148,7 @@ class ThreadView:
         return await self._visit.act(post())
 
     async def _update(self, events: Sequence[Event]) -> None:
-        """Update the rows that the events concern. They are read again, so that no deleted row is drawn."""
+        """Update the rows that the events concern. They are re-read, so that no deleted row is drawn."""
         types = {each.type for each in events}
         try:
             if any(each.startswith("run.") for each in types):

@@ -1,4 +1,4 @@
-"""The pages of tools."""
+"""Pages of tools: the list, and the tools of the app and of agents."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -74,7 +74,7 @@ def _needs(tool: Tool) -> None:
             parameter_table(tool.tenvs.model_json_schema())
 
 
-MOST_AGENTS: Final = 1_000  # whose tools are listed
+MOST_AGENTS: Final = 1_000  # agents whose tools are listed
 
 
 async def draw_list(visit: Visit) -> None:
@@ -87,7 +87,7 @@ async def draw_list(visit: Visit) -> None:
 class _Row:
     tool: Tool
     agent: Agent | None
-    begins: bool = False  # a group
+    begins: bool = False  # per group
 
 
 class _Tools:

@@ -22,7 +22,7 @@ GONE = "A deleted person or agent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomMessage:
-    """One message; `call` is its metadata if it shows a tool call. One that streams has no place yet."""
+    """One message. `call` is its metadata if it shows a tool call. A streaming message has no position yet."""
 
     id: str
     entity_id: str
@@ -38,15 +38,15 @@ class RoomMessage:
 
     @property
     def gist(self) -> str:
-        """The message in one line."""
+        """The message shortened to one line."""
         if self.call is not None:
             return str(self.call.get("toolName"))
         return brief(" ".join(self.content.split()), 120)
 
 
 def message_from_json(message: JSONObject) -> RoomMessage:
-    """Return the message of that JSON (API §3)."""
-    fields: Any = message  # as `space_message_json` writes it
+    """Return the message from its JSON (API §3)."""
+    fields: Any = message  # written by `space_message_json`
     entity = fields.get("entity")
     metadata = fields["metadata"]
     return RoomMessage(
@@ -65,17 +65,17 @@ def message_from_json(message: JSONObject) -> RoomMessage:
 
 
 def room_message(row: MessageView) -> RoomMessage:
-    """Return the message of that row."""
+    """Return the message from its row."""
     return message_from_json(space_message_json(row.message, row.author, row.reactions))
 
 
 MOST_DRAWN: Final = 200
-"""Most messages on the page: further ones replace those at the other end."""
+"""Maximum number of messages on the page. Further messages replace those at the other end."""
 
 
 @dataclass(slots=True, kw_only=True)
 class MessageActions:
-    """Actions on a message; each gets the message in its current state."""
+    """Actions on a message. Each receives the message in its current state."""
 
     react: Callable[[RoomMessage, str], Awaitable[object]]
     reply: Callable[[RoomMessage], object]
@@ -87,7 +87,7 @@ class MessageActions:
 
 @dataclass(slots=True)
 class _Row:
-    """A message on the page, and its changing parts."""
+    """A message on the page and its changing parts."""
 
     message: RoomMessage
     frame: MessageFrame
@@ -97,12 +97,12 @@ class _Row:
 
 @dataclass(slots=True)
 class MessageList:
-    """Messages in order, in an element of the page."""
+    """The messages on the page, in order."""
 
     visit: Visit
     actions: MessageActions
     space_id: str
-    is_cut: bool = False  # whether the newest messages are not drawn any more
+    is_cut: bool = False  # whether the newest messages are no longer drawn
     _rows: dict[str, _Row] = field(default_factory=dict[str, _Row])
     _list: Element = field(init=False)
     _names: dict[str, str] = field(default_factory=dict[str, str])
@@ -124,28 +124,28 @@ class MessageList:
         return max([row.message.seq or 0 for row in self._rows.values()], default=0)
 
     def get(self, message_id: str) -> RoomMessage | None:
-        """Return the message with that id, or None if it is not on the page."""
+        """Return the message with the id, or None if it is not on the page."""
         row = self._rows.get(message_id)
         return None if row is None else row.message
 
     async def draw_all(self, messages: Sequence[RoomMessage]) -> None:
-        """Replace all messages on the page by these."""
+        """Replace all messages on the page with these."""
         self.is_cut = False
         self._rows.clear()
         self._list.clear()
         for message in messages:
             await self.put(message)
-            await asyncio.sleep(0)  # others have their turn
+            await asyncio.sleep(0)  # yield to other tasks
 
     async def draw_before(self, messages: Sequence[RoomMessage]) -> None:
-        """Insert earlier messages before the others, and remove the newest beyond the maximum."""
+        """Insert earlier messages before the others, and remove the newest messages beyond the maximum."""
         later = [*self._rows.values()]
         self._rows.clear()
         for index, message in enumerate(messages):
             row = self._rows[message.id] = self._new_row(message)
             row.frame.move(self._list, index)
             await self._draw_body(row)
-            await asyncio.sleep(0)  # others have their turn
+            await asyncio.sleep(0)  # yield to other tasks
         for row in later:
             self._rows[row.message.id] = row
         for row in [*self._rows.values()][MOST_DRAWN:]:

@@ -1,4 +1,4 @@
-"""The people and agents in a room."""
+"""People and agents in a space."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from toolwright.web.console.dialogs import opened
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, icon_action, plain_text
 
-MOST_AGENTS: Final = 100_000  # which stand before the people in the journal's list of entities
+MOST_AGENTS: Final = 100_000  # agents precede people in the journal's list of entities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """A member of a space for display."""
+    """A member of a space, for display."""
 
     entity_id: str
     name: str
@@ -51,7 +51,7 @@ async def guests_of(visit: Visit, space_id: str) -> Sequence[Guest]:
 
 
 def draw_guests(guests: Sequence[Guest], present: set[str], at_work: set[str]) -> None:
-    """Render all members in a row, with a mark at those present."""
+    """Render all members in a row and mark those who are present."""
     with box("div", "guests") as row:
         row.props["role"] = "list"
         row.props["aria-label"] = "Members"
@@ -70,7 +70,7 @@ def draw_guests(guests: Sequence[Guest], present: set[str], at_work: set[str]) -
 
 
 def activity_line(guests: Sequence[Guest], typing: set[str], at_work: set[str], me: str | None) -> str:
-    """Describe in a sentence who is typing and which agents are active; empty if no one."""
+    """Return a sentence on who is typing and which agents are active, or an empty text."""
     people = [each.name for each in guests if each.entity_id in typing and each.entity_id != me]
     agents = [each.name for each in guests if each.entity_id in at_work]
     typed = f"{_listed(people)} {'is' if len(people) == 1 else 'are'} typing …" if people else ""
@@ -83,7 +83,7 @@ def _listed(names: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-MOST: Final = 200  # people and agents that can be chosen from; others are taken in by their ids over the API
+MOST: Final = 200  # people and agents offered; others can be added by id over the API
 
 
 async def choose_members(visit: Visit, space_id: str) -> None:

@@ -1,4 +1,4 @@
-"""View of a space: its messages live, its people, and the field to write in."""
+"""View of a space: live messages, people, and the input field."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -41,7 +41,7 @@ STILL = 3.0  # seconds without a key after which a person counts as not typing
 
 
 class Composer:
-    """The field at the end of a space. `say` sends a text as an answer to a message or to none, `edit` replaces one."""
+    """Input field of a space. `say` sends a text, optionally as a reply; `edit` replaces the text of a message."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Composer:
         self._draw_about(f"Reply to {message.author}: {message.gist}")
 
     def change(self, message: RoomMessage) -> None:
-        """Make the next text replace that message's."""
+        """Make the next text replace the text of that message."""
         self._parent, self._edited = None, message
         self._draw_about("Edit your message")
         if self._field is not None:
@@ -111,7 +111,7 @@ class Composer:
         if done:
             self._forget()
         else:
-            field.value = text  # nothing that was written is lost
+            field.value = text  # the input is kept
 
     def _forget(self) -> None:
         self._parent = self._edited = None
@@ -137,12 +137,12 @@ class Composer:
         self._visit.type(is_typing=False)
 
 
-PAGE: Final = 50  # messages that are read at once
+PAGE: Final = 50  # messages read at once
 _MEMBERS: Final = frozenset({"member_added", "member_removed"})
 
 
 class Room:
-    """A space as a visitor with access sees it."""
+    """A space on the page of a visitor with access."""
 
     def __init__(self, visit: Visit, space: Space) -> None:
         self._visit = visit
@@ -150,7 +150,7 @@ class Room:
         self._guests: Sequence[Guest] = ()
         self._at_work: set[str] = set()
         self._drawing = asyncio.Lock()
-        """Events wait while a page of messages is drawn: one that changes these would find them half there."""
+        """Events wait while a page of messages is drawn, because they could change partially drawn messages."""
         self._view = box("div", "space")
         with self._view:
             self._lost = box("div", "note")
@@ -178,7 +178,7 @@ class Room:
         )
         self._visit.view.run(work)
 
-    # ── what is shown ───────────────────────────────────────────────────────────────────────────────────────
+    # ── display ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _read(self) -> None:
         async with self._drawing:
@@ -227,7 +227,7 @@ class Room:
         ui.run_javascript("toolwright.toEnd()")
 
     async def _draw_events(self, events: Sequence[Event]) -> None:
-        """Show new events in order; of each stream only the last state in a batch."""
+        """Show new events in order, but only the last state of each stream in a batch."""
         streams = {
             str(each.payload.get("streamId")): index
             for index, each in enumerate(events)
@@ -240,11 +240,11 @@ class Room:
                     or streams[str(event.payload.get("streamId"))] == index
                 ):
                     await self._handle_event(event)
-                    await asyncio.sleep(0)  # others have their turn
+                    await asyncio.sleep(0)  # yield to other tasks
         await self._mark_read()
 
     async def _handle_event(self, event: Event) -> None:
-        payload: Any = event.payload  # as the wire's renderers write it
+        payload: Any = event.payload  # written by the wire's renderers
         match event.type:
             case "space.message" | "message_updated":
                 await self._put(payload)
@@ -276,7 +276,7 @@ class Room:
                 pass
 
     async def _check_membership(self) -> None:
-        """Check whether the visitor was removed from the space; a public one can still be read."""
+        """Check whether the visitor was removed from the space. They can still read a public space."""
         try:
             await self._visit.permits.space(self._visit.caller, self._space.id)
         except NotFound:
@@ -290,7 +290,7 @@ class Room:
         self._visit.view.close()
 
     async def _put(self, payload: Any) -> None:  # as above
-        """Show the current state of a message. One that was too large for its event is read from the journal."""
+        """Show the current state of a message. A message too large for its event is read from the journal."""
         message = payload["message"]
         if payload.get("truncated"):
             try:
@@ -322,7 +322,7 @@ class Room:
         )
 
     async def _stream_call(self, event: Event) -> None:
-        """Show a visible call whose arguments are still streaming, unless it is on the page already."""
+        """Show a visible call whose arguments are still streaming, unless it is already on the page."""
         payload: Any = event.payload  # as above
         drawn = self._messages.get(call_message_id(payload["streamId"]))
         if drawn is not None and (drawn.call or {}).get("status") != "streaming":
@@ -353,9 +353,9 @@ class Room:
         try:
             await self._visit.runtime.spaces.mark_read(self._space.id, me, seq)
         except NotFound:
-            return  # they were taken out of the space in this moment
+            return  # they were just removed from the space
 
-    # ── what is done ────────────────────────────────────────────────────────────────────────────────────────
+    # ── actions ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _message_actions(self) -> MessageActions:
         return MessageActions(
@@ -428,7 +428,7 @@ class Room:
 
 
 async def draw_room(visit: Visit, space_id: str) -> None:
-    """Render the page of that space."""
+    """Render the page of a space."""
     space = await visit.permits.space(visit.caller, space_id)
     with box("div", "head"):
         heading(space.name or space.id)

@@ -1,1 +1,1 @@
-"""Runs as the console shows them: their steps and calls, what they cost, and what they wait for."""
+"""Display of runs: steps and calls, cost, and pending requests."""

@@ -1,4 +1,4 @@
-"""Tool calls in a line each, which opens: arguments, result, files and errors."""
+"""Tool calls as lines that can be opened: arguments, result, files and errors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -29,9 +29,9 @@ from toolwright.web.routes.files import INLINE_TYPES
 from toolwright.wire.call import arguments_json, call_message_id
 from toolwright.wire.result import result_from_json
 
-MOST_FILES: Final = 20  # of one call or message
-LARGEST_PREVIEW: Final = 5_000_000  # bytes of an image that is shown in place
-GIST: Final = 90  # characters of the arguments in the line
+MOST_FILES: Final = 20  # per call or message
+LARGEST_PREVIEW: Final = 5_000_000  # bytes of an image shown inline
+GIST: Final = 90  # characters of arguments in the line
 _STATUSES: Final[Mapping[str, str]] = {"waiting": "requires_action", "pending": "requires_action", "done": "complete",
     "resolved": "complete", "created": "running", "running": "running"}  # fmt: skip
 
@@ -50,13 +50,13 @@ class CallLine:
 
 
 def line_of(row: Call, *, for_service: bool) -> CallLine:
-    """Return the line of a recorded call. Stack traces are shown to services only."""
+    """Return the line of a recorded call. Stack traces are shown only to services."""
     result, error, stack, refs = _outcome(row)
     call = ShownCall(
         id=row.id,
         name=row.name,
         args=arguments_json(row.arguments),
-        status=_STATUSES.get(row.status, "error") if error is None else "error",  # pyright: ignore[reportArgumentType]  # the table's values are such statuses
+        status=_STATUSES.get(row.status, "error") if error is None else "error",  # pyright: ignore[reportArgumentType]  # the table's values are these statuses
         result=result,
         error=error,
         attachments=refs,
@@ -114,7 +114,7 @@ async def draw_call(visit: Visit, line: CallLine) -> None:
 
 
 def draw_files(thread_id: str, refs: Sequence[AttachmentRef]) -> None:
-    """Files by name and size; images that browsers show without running anything are shown."""
+    """Render files by name and size. Images of types without scripts are displayed."""
     for ref in refs[:MOST_FILES]:
         with box("figure", "attachment"):
             if (
@@ -134,12 +134,12 @@ def draw_files(thread_id: str, refs: Sequence[AttachmentRef]) -> None:
 
 
 async def shown_json(content: JSON) -> str:
-    """Return JSON for display. Long JSON is cut, with its length."""
+    """Return JSON for display. Long JSON is truncated, with a note about its length."""
     return await in_thread_if_large(content, _cut_json, content)
 
 
 async def _may_see(visit: Visit, thread_id: str) -> bool:
-    """Return whether the call has a child thread; one that hands over to another agent has none."""
+    """Return whether the call has a child thread. A handover to another agent has none."""
     try:
         await visit.permits.thread(visit.caller, thread_id)
         await visit.runtime.threads.get(thread_id)
@@ -149,7 +149,7 @@ async def _may_see(visit: Visit, thread_id: str) -> bool:
 
 
 def gist(args: JSON) -> str:
-    """Return arguments in a line."""
+    """Return the arguments in one line."""
     if isinstance(args, dict):
         few = [f"{brief(name, 30)}: {_short(args[name])}" for name in [*args][:4]]
         return brief(", ".join(few), GIST)
@@ -167,7 +167,7 @@ def _short(content: JSON) -> str:
 
 
 def _outcome(row: Call) -> tuple[JSON, str | None, str | None, tuple[AttachmentRef, ...]]:
-    """Return the result, error, stack and files of a call."""
+    """Return the result, error, stack trace and files of a call."""
     if row.result is None:
         return (
             None,
@@ -185,7 +185,7 @@ def _outcome(row: Call) -> tuple[JSON, str | None, str | None, tuple[AttachmentR
 
 
 def _links(row: Call) -> tuple[tuple[str, str], ...]:
-    """Return the links of a call: to the page where it is answered, and to the message that shows it."""
+    """Return the links of a call: to the page on which it can be answered, and to the message that shows it."""
     links: list[tuple[str, str]] = []
     if row.status in OPEN and not row.has_child:
         links.append(("Answer it in Pending", "/pending"))

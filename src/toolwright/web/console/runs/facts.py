@@ -1,4 +1,4 @@
-"""Facts of runs: lists with filters, status, pending requests, and links to threads and agents."""
+"""Facts about runs: filtered lists, status, pending requests, and links to threads and agents."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -33,7 +33,7 @@ def thread_path(thread_id: str) -> str:
 
 
 def run_link(run_id: str, content: str = "run", classes: str = "quiet small") -> TextElement:
-    """Return a link to a run, such as every message has that comes from one."""
+    """Return a link to a run, which every message of a run has."""
     return link(content, run_path(run_id), f"run-link {classes}")
 
 
@@ -43,14 +43,14 @@ def thread_link(thread_id: str, content: str | None = None, classes: str = "") -
 
 
 def agent_link(visit: Visit, agent_id: str, name: str) -> TextElement:
-    """Return an agent's name; services come to its page by it."""
+    """Render an agent's name. For services it is a link to the agent's page."""
     if visit.is_service:
         return link(name, f"/agents/{quote(agent_id, safe='')}")
     return plain_text(brief(name, 300))
 
 
 async def agent_name(visit: Visit, agent_id: str) -> str:
-    """Return the name of an agent; of one that is gone, its id."""
+    """Return the name of an agent, or its id if the agent was deleted."""
     try:
         return (await visit.runtime.agents.get(agent_id)).name
     except NotFound:
@@ -61,7 +61,7 @@ def file_link(thread_id: str, ref: AttachmentRef) -> None:
     """Render a link that opens a file, or saves it if a browser could execute it."""
     anchor = box("a", "file-link")
     anchor.props["href"] = file_url(thread_id, ref.path)
-    anchor.props["target"] = "_blank"  # so that no view of the console is looked for at its path
+    anchor.props["target"] = "_blank"  # so that the path is not resolved as a view of the console
     anchor.props["rel"] = "noopener noreferrer"
     with anchor:
         plain_text(ref.name)
@@ -72,9 +72,9 @@ KINDS: Final[Mapping[str, str]] = {
     "created": "busy", "pending": "waiting", "done": "good", "resolved": "good", "error": "bad", "expired": "bad",
     "cancelled": "bad", "idle": "", "terminated": "", "skipped": "", "writing": "busy", "success": "good",
 }  # fmt: skip
-"""Colours of the statuses of runs, threads and calls, as `badge` takes them."""
+"""Colors of the statuses of runs, threads and calls, for `badge`."""
 STATUS_LABELS: Final[Mapping[CallStatus, str]] = {"created": "next", "pending": "waiting", "resolved": "done"}
-"""Statuses of calls in other words than their own."""
+"""Display labels of call statuses that differ from the status."""
 
 
 def tokens(usage: Usage) -> str:
@@ -86,14 +86,14 @@ def tokens(usage: Usage) -> str:
 
 
 def price(cost: float | None) -> str:
-    """Format US dollars with significant digits; empty if prices are unknown."""
+    """Format US dollars with significant digits. Empty if prices are unknown."""
     if cost is None or cost != cost:
         return ""
     return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.6f}".rstrip("0")
 
 
 def span(begin: datetime | None, end: datetime | None) -> str:
-    """Format the time between two timestamps; empty if one of them is missing."""
+    """Format the time between two timestamps. Empty if one of them is missing."""
     if begin is None or end is None:
         return ""
     seconds = max(0.0, (end - begin).total_seconds())
@@ -109,7 +109,7 @@ def span(begin: datetime | None, end: datetime | None) -> str:
 
 
 def joined(*facts: str) -> str:
-    """Join facts, without empty ones."""
+    """Join the non-empty facts."""
     return " · ".join(filter(None, facts))
 
 
@@ -132,7 +132,7 @@ def reason(waiting: JSONObject | None) -> str:
 
 
 async def draw_waiting(visit: Visit, run: Run) -> None:
-    """Render what the run waits for, with a form for the values that the visitor may set."""
+    """Render the run's pending requests, with a form for the values that the visitor may set."""
     if run.status != "waiting" or run.waiting is None:
         return
     request_id = run.waiting.get("requestId")
@@ -148,7 +148,7 @@ async def draw_waiting(visit: Visit, run: Run) -> None:
 
 
 async def draw_requests(visit: Visit, thread_id: str) -> None:
-    """Render forms for all missing values in the thread: of its run, or of a child that is to start."""
+    """Render forms for all missing values in the thread: of its run, or of a deferred child."""
     await visit.permits.thread(visit.caller, thread_id)
     for request in all_rows(await visit.runtime.requests.list(thread_id))[:10]:
         await variables_form(visit, thread_id, request.id)
@@ -159,13 +159,13 @@ MOST_PAGES = 100_000
 
 
 def page_of(query: Mapping[str, str]) -> int:
-    """Return the number of the page that is asked for, from 1."""
+    """Return the number of the requested page, from 1."""
     text = query.get("page", "1")
     return min(max(1, int(text)), MOST_PAGES) if text.isascii() and text.isdigit() and len(text) < 10 else 1
 
 
 def address(path: str, **filters: str) -> str:
-    """Return the path with these filters, without empty ones."""
+    """Return the path with the non-empty filters."""
     chosen = {name: text for name, text in filters.items() if text}
     return f"{path}?{urlencode(chosen)}" if chosen else path
 
@@ -197,7 +197,7 @@ def choice_filter(visit: Visit, path: str, name: str, label: str, options: Mappi
 
 
 def pager(visit: Visit, path: str, page: int, *, more: bool) -> None:
-    """Links to the pages before and after this one."""
+    """Render links to the previous and next pages."""
     if page == 1 and not more:
         return
     with box("nav", "row pager section") as bar:
@@ -221,13 +221,13 @@ LOST: Final = "The database is unavailable. This page updates when it is availab
 
 
 def draw_broken(rows: Sequence[object]) -> None:
-    """Say of the rows of a list that could not be read which they are, so that nothing is missing in silence."""
+    """List the rows that could not be read, so that missing rows are visible."""
     for broken in broken_rows(rows)[:3]:
         plain_text(brief(broken.sentence, 300), "p", "error section")
 
 
 class Rows(Generic[T]):
-    """Values by their keys, each in an element that `make` opens and `draw` fills."""
+    """Values by key, each in an element that `make` creates and `draw` fills."""
 
     def __init__(self, make: Callable[[str], Element], draw: Callable[[T], object]) -> None:
         self._make = make
@@ -236,7 +236,7 @@ class Rows(Generic[T]):
         self._rows: dict[str, tuple[T, Element]] = {}
 
     def show(self, values: Mapping[str, T]) -> None:
-        """These values, in their order."""
+        """Show these values in order."""
         for key in [key for key in self._rows if key not in values]:
             self._rows.pop(key)[1].delete()
         self._list.set_visibility(bool(values))

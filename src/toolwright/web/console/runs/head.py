@@ -1,4 +1,4 @@
-"""The head of a run: its status, cost, agent, thread and error, and the actions to cancel or retry it."""
+"""Head of a run: status, cost, agent, thread and error, and the actions to cancel or retry it."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -32,7 +32,7 @@ _ENDS: Final[Mapping[str, str]] = {
 
 
 class RunHead:
-    """The head on the page; drawn again only where something has changed, so that a form in it is left alone."""
+    """The head on the page. Only changed parts are redrawn, so that a form in it is kept."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -41,7 +41,7 @@ class RunHead:
             self._title = box("div", "row")
             box("div", "fill")
             self._actions = box("div", "row")
-        self._dialogs = box("div")  # a question stays while the head is drawn again
+        self._dialogs = box("div")  # a question stays while the head is redrawn
         self._error = box("div")
         self._waiting = box("div")
         self._facts = box("div", "card section")

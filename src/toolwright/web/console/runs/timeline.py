@@ -1,4 +1,4 @@
-"""The timeline of a run: its course, folded, and drawn."""
+"""Timeline of a run: steps, messages and calls, folded until opened."""
 
 import asyncio
 import time
@@ -24,13 +24,13 @@ from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, plain_text, prose
 
-READ: Final = 200  # calls or messages that are read at once
-_BROKEN: Final = -1  # in the place of the step of a call that cannot be read
+READ: Final = 200  # calls or messages read at once
+_BROKEN: Final = -1  # step number of a call that cannot be read
 
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """A step on the timeline; number 0 has the messages that began the run."""
+    """A step on the timeline. Number 0 contains the messages that started the run."""
 
     number: int
     step: Step | None = None
@@ -44,19 +44,19 @@ class RunDetail:
     def __init__(self, visit: Visit, run: Run) -> None:
         self._visit = visit
         self.run = run
-        self.broken: Sequence[object] = ()  # what could not be read
+        self.broken: Sequence[object] = ()  # rows that could not be read
         self._steps: dict[int, Step] = {}
         self._messages_by_step: dict[int, list[Message]] = {}
-        self._ends: dict[int, datetime] = {}  # when the last message of each step was there
-        self._places: list[int] = []  # the step of each call, in the order in which they were made
+        self._ends: dict[int, datetime] = {}  # time of the last message of each step
+        self._places: list[int] = []  # the step of each call, in order of creation
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The numbers of the steps that there are."""
+        """The numbers of the existing steps."""
         return sorted({*self._steps, *self._messages_by_step, *self._places} - {_BROKEN})
 
     async def read(self) -> None:
-        """Read all but the calls themselves."""
+        """Read everything except the calls' contents."""
         steps = await self._visit.runtime.runs.steps(self.run.id)
         self.broken = Rows((), broken_rows(steps))
         self._steps = {each.number: each for each in steps}
@@ -73,12 +73,12 @@ class RunDetail:
         await self.new_calls()
 
     async def stages(self, numbers: Sequence[int]) -> Sequence[Stage]:
-        """These steps, with their calls."""
+        """Return the given steps with their calls."""
         steps = {*numbers}
         calls: dict[int, list[Call]] = {}
         places = [place for place, step in enumerate(self._places) if step in steps]
         first, last = (places[0], places[-1] + 1) if places else (0, 0)
-        last += self._places.count(_BROKEN) if places else 0  # where these stand is not known
+        last += self._places.count(_BROKEN) if places else 0  # the step of these is unknown
         while first < last:
             page = await self._calls(min(READ, last - first), first)
             for call in page:
@@ -93,7 +93,7 @@ class RunDetail:
         return Stage(number=number, step=self._steps.get(number), messages=[*messages], calls=[*calls])
 
     async def new_calls(self) -> Sequence[Call]:
-        """Return the calls that were made since they were read last; of many only the last ones."""
+        """Return the calls created since the last read, at most the newest ones."""
         new: Sequence[Call] = []
         while True:
             page = await self._calls(READ, len(self._places))
@@ -106,12 +106,12 @@ class RunDetail:
                 return new
 
     def requested_at(self, number: int) -> datetime | None:
-        """Return when the model was asked for this step: at the run's start, or once the steps before had their end."""
+        """Return when the model was called for this step: at the run's start, or after the previous steps ended."""
         ends = [end for step, end in self._ends.items() if step < number]
         return max([*ends, *filter(None, [self.run.started_at])], default=None)
 
     async def refresh(self) -> Sequence[int]:
-        """Read new messages and calls. Returns the numbers of the steps that may have changed."""
+        """Read new messages and calls. Returns the numbers of the steps that can have changed."""
         before = {*self.numbers}
         drawn = {message.id for each in self._messages_by_step.values() for message in each}
         changed_steps = {max(before, default=0)}
@@ -155,7 +155,7 @@ _OPENED: Final = "(event) => emit(event.target.open)"
 
 
 class CallFold:
-    """The line of a call; its contents are drawn when it is opened."""
+    """The line of a call. Its contents are drawn when it is opened."""
 
     def __init__(self, visit: Visit, line: CallLine) -> None:
         self._visit = visit
@@ -187,7 +187,7 @@ class CallFold:
         return self._element.is_deleted
 
     async def show(self, line: CallLine) -> None:
-        """Render the call again if it has changed."""
+        """Redraw the call if it has changed."""
         if line != self.line:
             self._details.classes(remove=self.line.call.status, add=line.call.status)
             self.line = line
@@ -235,7 +235,7 @@ class CallFold:
 
 
 def _is_shown(row: Call, visit: Visit) -> bool:
-    """Return whether a call has more than its line: it is visible, has a component or waits for an answer."""
+    """Return whether a call has more than its line, that is, is visible, has a component or waits for an answer."""
     waits = row.status in OPEN and (row.awaits_approval or not row.ends_with_run)
     return waits or row.visible or row.name in visit.site.tool_uis
 
@@ -249,14 +249,14 @@ def _draw_progress(done: float, total: float | None, text: str) -> None:
         plain_text(joined(brief(text, 120), f"{done:g} of {total:g}" if total else f"{done:g}"))
 
 
-PAGE: Final = 20  # steps that are drawn at once
-MOST_CALLS: Final = 50  # calls of one step that are drawn at once
-LONGEST: Final = 0.02  # seconds of drawing after which others get a turn
+PAGE: Final = 20  # steps drawn at once
+MOST_CALLS: Final = 50  # calls per step drawn at once
+LONGEST: Final = 0.02  # seconds of drawing after which other tasks get a turn
 MOST_DRAWN: Final = 60  # maximum number of steps on a live page; the earliest are removed
 
 
 class Timeline:
-    """Steps on the page."""
+    """The steps on the page."""
 
     def __init__(self, visit: Visit, course: RunDetail) -> None:
         self._visit = visit
@@ -286,7 +286,7 @@ class Timeline:
         self._let_go()
 
     async def show_calls(self, calls: Iterable[Call]) -> None:
-        """These calls have changed, or are new."""
+        """Show changed or new calls."""
         for call in calls:
             view = self._views.get(call.step)
             if view is not None:
@@ -298,7 +298,7 @@ class Timeline:
             await view.progress(call_id, payload)
 
     async def _add(self, numbers: Sequence[int], calls: Sequence[Call] | None = None) -> None:
-        """Append steps, with the given calls, or otherwise those of the journal."""
+        """Append steps with the given calls, or with the calls of the journal if none are given."""
         if calls is None:
             stages = await self._course.stages(numbers)
         else:
@@ -429,7 +429,7 @@ def _draw_message(thread_id: str, message: Message) -> None:
 
 
 class Turns:
-    """Turns of the event loop's other work while much is drawn: often, but not so often that drawing is slow."""
+    """Lets other tasks run during long drawing, often enough for them and rarely enough to draw quickly."""
 
     def __init__(self) -> None:
         self._since = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Answers in progress: the parts that a model is writing, as they grow."""
+"""Answers in progress: the streamed parts of a model's answer."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
@@ -16,7 +16,7 @@ from toolwright.web.console.widgets import box, plain_text
 
 _STREAMS: Final = frozenset({"message.delta", "tool.streaming"})
 Progress: TypeAlias = Callable[[str, JSONObject], Awaitable[object]]
-"""Handler of a call's progress: gets its id and the payload of its `tool.progress`."""
+"""Handler of a call's progress. Receives the call's id and the payload of its `tool.progress`."""
 
 
 class Writing:
@@ -29,10 +29,10 @@ class Writing:
         self._calls: dict[str, CallFold] = {}
         self._cards: dict[str, CallCard] = {}
         self._element = box("div", "writing")
-        self._labels: dict[str, Any] = {}  # labels of texts; NiceGUI does not tell what they are
+        self._labels: dict[str, Any] = {}  # labels of texts; untyped in NiceGUI
 
     def clear(self) -> None:
-        """Remove the answer, which is complete or will never be."""
+        """Remove the answer after it is complete or was abandoned."""
         self._attempt = ""
         self._texts.clear()
         self._calls.clear()
@@ -43,7 +43,7 @@ class Writing:
     async def draw_all(self, events: Sequence[Event], progress: Progress) -> None:
         """Process a batch of events.
 
-        Of parts that grow several times the last state is drawn; `progress` gets calls' own.
+        Only the last state of each part is drawn. `progress` receives the progress of calls.
         """
         last = {str(each.payload.get("streamId")): each for each in events if each.type in _STREAMS}
         for event in events:
@@ -107,7 +107,7 @@ class Writing:
 
 
 def _ends_answer(event: Event) -> bool:
-    """Return whether what the model was writing is there now, or will never be."""
+    """Return whether the event completes the streamed answer or shows that it was abandoned."""
     message = event.payload.get("message")
     is_answer = event.type == "message" and isinstance(message, dict) and message.get("role") == "assistant"
     return is_answer or event.type.startswith("run.")

@@ -1,1 +1,1 @@
-"""Threads as the console shows them: the conversation, where one writes, the family, files and values."""
+"""Display of threads: conversation, input field, thread tree, files and values."""

@@ -1,4 +1,4 @@
-"""Conversation of a thread: a window of its messages, and the field for a message or a prompt's arguments."""
+"""Conversation of a thread: a window of its messages, and the input field for a message or a prompt's arguments."""
 
 import asyncio
 import base64
@@ -46,7 +46,7 @@ from toolwright.wire.call import arguments_json
 
 
 async def draw_prompt(visit: Visit, thread: Thread) -> None:
-    """Render the prompt that precedes the conversation, in its parts; for services only."""
+    """Render the parts of the prompt that precedes the conversation, for services only."""
     check_service(visit)
     try:
         preview = await visit.runtime.prompts.of(thread.answering, thread.space_id)
@@ -69,8 +69,8 @@ async def draw_prompt(visit: Visit, thread: Thread) -> None:
 
 
 MOST_FILES: Final = 10
-MOST_BYTES: Final = 50_000_000  # of all files of one message
-FORM: Final = 4_096  # bytes around a file that is uploaded
+MOST_BYTES: Final = 50_000_000  # bytes of all files of one message
+FORM: Final = 4_096  # additional bytes per uploaded file
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class _File:
 
 
 class Composer:
-    """The input field at the end of a thread; Enter sends, Shift+Enter starts a line.
+    """The input field at the end of a thread. Enter sends, Shift+Enter inserts a line break.
 
     `send` returns whether it was accepted.
     """
@@ -113,7 +113,7 @@ class Composer:
             on_rejected=lambda: complain(f"A file may have at most {size(most)}."),
         )
         upload.on("failed", lambda: complain("The file was not uploaded. Choose it again."), args=[])
-        return upload.classes("hidden")  # the button beside it opens its dialog
+        return upload.classes("hidden")  # a separate button opens its dialog
 
     async def _add_file(self, event: UploadEventArguments) -> None:
         """Add a file from the browser."""
@@ -140,7 +140,7 @@ class Composer:
         self._draw_files()
 
     async def _send(self, typed: str | None) -> None:
-        """Send the input; it stays in the field if it was not accepted."""
+        """Send the input. It stays in the field if it was not accepted."""
         text = ((self._field.value if typed is None else typed) or "")[:LONGEST]
         if self._sending or (not text.strip() and not self._files):
             return
@@ -164,13 +164,11 @@ def _attachment(file: _File) -> Attachment:
     return Attachment(name=file.name, mime_type=file.mime_type, data=data)
 
 
-PAGE: Final = 50  # messages that are read at once
-MOST_READ: Final = (
-    100  # calls of a page that are read: of the others the line tells what their model has read
-)
-DEEPEST: Final = 10  # calls that are made by one another
+PAGE: Final = 50  # messages read at once
+MOST_READ: Final = 100  # calls read per page; the lines of others show what the model has read
+DEEPEST: Final = 10  # nesting levels of calls
 MOST_DRAWN: Final = 200
-"""Most messages on the page: further ones replace those at the other end."""
+"""Maximum number of messages on the page. Further messages replace those at the other end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -182,7 +180,7 @@ class Names:
 
 
 class Conversation:
-    """Messages on the page, the newest at the end. A tool's answer is drawn with the call that it answers."""
+    """Messages on the page, newest last. A tool's answer is drawn with its call."""
 
     def __init__(self, visit: Visit, thread_id: str, names: Names) -> None:
         self._visit = visit
@@ -195,14 +193,15 @@ class Conversation:
         self._list.props["aria-label"] = "Messages"
         self._list.props["data-follow"] = ""
         self._later = box("div", "row earlier")
-        self._rows: dict[int, Element] = {}  # by the messages' places
+        self._rows: dict[int, Element] = {}  # by message position
         self._ids: dict[str, int] = {}
         self._folds: dict[str, CallFold] = {}
-        self._alone: dict[str, tuple[Message, Element]] = {}  # answers whose calls stand on an earlier page
+        self._alone: dict[str, tuple[Message, Element]] = {}  # answers whose calls are on an earlier page
         self._is_cut = False  # whether the newest messages are not drawn
         self._unread: dict[str, Element] = {}
         self._sent = box("div", "messages")
-        self._drawing = asyncio.Lock()  # of one page at a time: the next one begins where that ends
+        # one page at a time, because the next page starts where the previous one ends
+        self._drawing = asyncio.Lock()
 
     @property
     def is_empty(self) -> bool:
@@ -210,7 +209,7 @@ class Conversation:
         return not self._rows and not self._unread
 
     def sent(self, message: Message) -> None:
-        """Show a sent message, which is drawn among the others once a run has read it."""
+        """Show a sent message, which is drawn among the others after a run has read it."""
         if not self._is_drawn(message.id):
             with self._sent:
                 self._unread[message.id] = self._draw_message(message, {})
@@ -243,7 +242,7 @@ class Conversation:
         newest = max(self._rows, default=0)
         page = await self._page(None)
         messages = [each for each in page if (each.seq or 0) > newest]
-        if len(messages) == len(page) and _is_cut(page) and newest:  # more may lie between
+        if len(messages) == len(page) and _is_cut(page) and newest:  # there can be more in between
             await self._read()
             return
         await self._draw(messages)
@@ -252,13 +251,13 @@ class Conversation:
             self._draw_earlier(has_more=True)
 
     async def show_call(self, call: Call) -> None:
-        """Update a changed call, if it is drawn."""
+        """Update a changed call if it is drawn."""
         fold = self._folds.get(call.id) or await self._fold_below(call)
         if fold is not None and not fold.is_deleted:
             await fold.show(line_of(call, for_service=self._visit.is_service))
 
     async def _fold_below(self, call: Call) -> CallFold | None:
-        """Render a call's question or approval, which is part of no message."""
+        """Render a call's question or approval, which is not part of any message."""
         if call.status not in OPEN or not asks_somebody(call):
             return None
         above = call
@@ -281,7 +280,7 @@ class Conversation:
             await fold.progress(payload)
 
     async def _refresh_calls(self, messages: Sequence[Message]) -> None:
-        """Read the calls of these messages that wait for an answer or are visible."""
+        """Read the calls of these messages that wait for an answer or are visible in spaces."""
         call_ids = [call.id for message in messages for call in message.calls[:PAGE]]
         for call_id in call_ids[-MOST_READ:]:
             try:
@@ -335,9 +334,7 @@ class Conversation:
         for seq in sorted(self._rows)[MOST_DRAWN:]:
             self._rows.pop(seq).delete()
             self._is_cut = True
-        ui.run_javascript(
-            f"getHtmlElement({top.id})?.scrollIntoView({{block: 'start'}})"
-        )  # a number, nothing else
+        ui.run_javascript(f"getHtmlElement({top.id})?.scrollIntoView({{block: 'start'}})")  # only a number
         self._draw_earlier(has_more=_is_cut(messages))
         if self._is_cut:
             self._draw_later(new=False)
@@ -422,7 +419,7 @@ class Conversation:
         self._folds[call.id] = CallFold(self._visit, line)
 
     def _answered(self, line: CallLine, answer: Message) -> CallLine:
-        """Return the line of a call whose answer is there, as its model reads it."""
+        """Return the line of an answered call, with the answer as read by the model."""
         failed = answer.status == "error"
         content = (
             arguments_json(answer.content) if 0 < len(answer.content) < LONGEST_SHOWN else answer.content

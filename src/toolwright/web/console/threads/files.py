@@ -1,4 +1,4 @@
-"""The files and the variables of a thread."""
+"""Files and variables of a thread."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -83,16 +83,17 @@ class ThreadValues:
         visit, thread_id = self._visit, self._thread.id
         await visit.permits.thread(visit.caller, thread_id)
         await visit.permits.env(visit.caller, self._thread.agent, values, thread_id)
-        await visit.runtime.threads.set_env(thread_id, cast("EnvInput", values))  # text, or None, by name
+        # entered text or None, by name
+        await visit.runtime.threads.set_env(thread_id, cast("EnvInput", values))
         await self._draw_names()
 
 
 PAGE: Final = 50
-LARGEST_TEXT: Final = 1_000_000  # bytes of a text that is read to show its beginning
+LARGEST_TEXT: Final = 1_000_000  # bytes of a text file read for the preview
 
 
 async def draw_files_of(visit: Visit, thread_id: str) -> None:
-    """Render a page of files, by path."""
+    """Render a page of files, sorted by path."""
     files = all_rows(await visit.runtime.files.list(thread_id))
     page = page_of(visit.query)
     page_files = files[(page - 1) * PAGE : page * PAGE]

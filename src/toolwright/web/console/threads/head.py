@@ -35,11 +35,11 @@ from toolwright.web.console.widgets import action, badge, box, code, heading, li
 log = logging.getLogger("toolwright.web")
 
 DEEPEST: Final = 4  # levels of the tree
-MOST_CHILDREN: Final = 50  # of one thread; its own page has them all
+MOST_CHILDREN: Final = 50  # children shown per thread; its own page shows all
 MOST_ABOVE: Final = 20
-LONGEST_TITLE: Final = 60  # characters of the first words
+LONGEST_TITLE: Final = 60  # characters of the first message
 POLL_INTERVAL: Final = 2.0
-"""Seconds between two polls: a thread's events include its children, but not further descendants."""
+"""Seconds between two polls, because a thread's events include its children but not further descendants."""
 
 
 async def ancestors(visit: Visit, thread: Thread) -> list[Thread]:
@@ -68,7 +68,7 @@ async def draw_ancestors(visit: Visit, thread: Thread) -> None:
 
 
 async def title_of(visit: Visit, thread: Thread) -> str:
-    """Return the title of a thread: its own name, or its first words, or its agent's name."""
+    """Return the title of a thread: its name, the beginning of its first message, or its agent's name."""
     if thread.name is None and thread.parent_id is None and thread.seq:
         first = await visit.runtime.threads.messages(thread.id, 1)
         title = " ".join(first[0].content[:1_000].split()) if first and first[0].role == "user" else ""
@@ -78,7 +78,7 @@ async def title_of(visit: Visit, thread: Thread) -> str:
 
 
 async def last_run_of(visit: Visit, thread: Thread) -> Run | None:
-    """Return the thread's open run, or its newest one, or None, also if its row is broken."""
+    """Return the thread's open run, or its newest run, or None. Returns None also if its row is broken."""
     if thread.run_id is not None:
         try:
             return await visit.runtime.runs.get(thread.run_id)
@@ -108,7 +108,7 @@ async def status_of(visit: Visit, thread: Thread, run: Run | None) -> str:
 
 
 class FamilyTree:
-    """The live tree of a thread's descendants."""
+    """Live tree of a thread's descendants."""
 
     def __init__(self, visit: Visit, thread_id: str) -> None:
         self._visit = visit
@@ -175,7 +175,7 @@ _FORM: Final[JSONObject] = {
 
 
 class ThreadSummary:
-    """The summaries of a thread, one for each side of an agent with two."""
+    """The summaries of a thread, one per side of an agent with two sides."""
 
     def __init__(self, visit: Visit, thread_id: str) -> None:
         self._visit = visit
@@ -250,7 +250,7 @@ class ThreadHead:
             self._title = box("div", "row")
             box("div", "fill")
             self._actions = box("div", "row")
-        self._dialogs = box("div")  # a question stays while the head is drawn again
+        self._dialogs = box("div")  # a question stays while the head is redrawn
         self._about = box("div", "row small about-thread")
 
     async def draw(self) -> None:
@@ -267,7 +267,7 @@ class ThreadHead:
         status = await status_of(visit, thread, run)
         with self._title.clear():
             heading(title)
-            if run is None or run.over:  # else its run says more
+            if run is None or run.over:  # otherwise its run has more information
                 badge(status, KINDS.get(status, "bad"))
         with self._actions.clear():
             if run is not None and not run.over:

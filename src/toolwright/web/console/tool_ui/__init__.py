@@ -1,1 +1,1 @@
-"""Components that draw tool calls, by the names of the tools."""
+"""UI components that draw tool calls, by tool name."""

@@ -1,4 +1,4 @@
-"""Components of a tool's interface that ask: an approval, a choice, a question."""
+"""Tool UI components for input: approval, choice, question."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -71,7 +71,7 @@ async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 QUESTION: Final = ("question", "message", "title", "text", "prompt")
 MOST_OPTIONS: Final = 500
-_BUTTONS: Final = 8  # options that all stand there at once
+_BUTTONS: Final = 8  # options that are all shown at once
 _LONGEST: Final = 200  # characters
 
 
@@ -85,7 +85,7 @@ class Option:
 
 
 async def draw_confirmation(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """Yes or no: the result is `{"confirmed": true}`, or false."""
+    """Render yes and no. The result is `{"confirmed": true}`, or false."""
     call = facts.call
     await _ask(facts)
     if is_open(call):
@@ -102,7 +102,7 @@ async def draw_confirmation(visit: Visit, facts: CallFacts, submit: Submit) -> N
 
 
 async def draw_choice(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """One of several options, or some: the result is `{"choice": value}`, or `{"choices": [value, …]}`."""
+    """Render a choice of one or several options. The result is `{"choice": value}` or `{"choices": [value, …]}`."""
     call = facts.call
     options, several = read_options(call.args), takes_several(call.args)
     await _ask(facts, but=("options", "choices", "items", "multiple"))
@@ -122,7 +122,7 @@ async def draw_choice(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 def read_options(args: JSON) -> Sequence[Option]:
-    """Return the options of a call that asks for a choice, or none if they cannot be read."""
+    """Return the options of a call that asks for a choice. Empty if they cannot be read."""
     candidates = (
         [args.get(name) for name in ("options", "choices", "items")] if isinstance(args, dict) else [args]
     )
@@ -243,7 +243,7 @@ async def draw_question(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     prose(text_of(call.args, "message") or "A question without a message.")
     url = text_of(call.args, "url")
     if url is not None:
-        prose(f"Answer it on this page:\n{url}")  # which makes a link of nothing but http(s)
+        prose(f"Answer it on this page:\n{url}")  # renders only http(s) URLs as links
     if not is_open(call):
         waiting_for_others(call)
         await _draw_answer(facts)

@@ -1,4 +1,4 @@
-"""Card of a tool call: drawn by the tool's component, again only after a change."""
+"""Card of a tool call: drawn by the tool's component, and redrawn only after a change."""
 
 import asyncio
 import logging
@@ -66,7 +66,7 @@ _NAMES: Final[Mapping[Component, Sequence[str]]] = {
     "file": ("showfile", "offerfile", "file"),
     "progress": ("showprogress", "progress"),
     "json": ("showjson", "json"),
-}  # in small letters, without what parts their words
+}  # in lower case, without word separators
 _USUAL: Final[Mapping[str, Component]] = {
     name: component for component, names in _NAMES.items() for name in names
 }
@@ -88,7 +88,7 @@ def component_of(facts: CallFacts, tool_uis: Mapping[str, ToolUI]) -> Draw | Dra
 
 
 def usual_component(name: str) -> Component | None:
-    """Return the usual component for a tool of that name, or None."""
+    """Return the default component for a tool name, or None."""
     plain = name.lower().replace("_", "").replace("-", "")
     if plain.startswith("confirm"):
         return "confirmation"
@@ -97,11 +97,9 @@ def usual_component(name: str) -> Component | None:
 
 log = logging.getLogger("toolwright.web")
 
-PAUSE: Final = (
-    0.25  # seconds between two drawings of a call whose arguments stream, or that tells how far it is
-)
+PAUSE: Final = 0.25  # seconds between two redraws of a call with streaming arguments or progress reports
 FAILED: Final = "The component of the tool %r failed."
-LONGEST_DRAWING: Final = 10.0  # seconds that a user's component may take
+LONGEST_DRAWING: Final = 10.0  # timeout of a user's component in seconds
 OURS: Final = frozenset([*SHIPPED.values(), draw_approval, draw_question, draw_plain])
 _STATUS: Final = {
     "streaming": ("being written", "busy"),
@@ -114,7 +112,7 @@ Read = Callable[[], Awaitable[CallFacts]]
 
 
 class CallCard:
-    """A call's card, drawn where it is created. `show_…` updates it; unchanged parts are not drawn again."""
+    """A call's card, drawn where it is created. `show_…` updates it. Unchanged parts are not redrawn."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -126,7 +124,7 @@ class CallCard:
         self._drawing = asyncio.Lock()
         self._is_due = False
         self.after_answer: Callable[[], object] = lambda: None
-        """Called after an answer on this page, whether it was accepted or not."""
+        """Called after an answer on this page, regardless of whether it was accepted."""
 
     @property
     def facts(self) -> CallFacts | None:
@@ -144,7 +142,7 @@ class CallCard:
         await self.show(await facts_of_message(self._visit, metadata))
 
     def stream(self, payload: JSONObject) -> None:
-        """Show a call whose arguments are still streaming; drawn a few times a second."""
+        """Show a call whose arguments are still streaming. It is drawn a few times a second."""
         facts = self._facts
         if facts is None or facts.call.status == "streaming":
             self._facts = facts_of_stream(payload)
@@ -199,9 +197,10 @@ class CallCard:
         call = facts.call
         component = component_of(facts, self._visit.site.tool_uis)
         if component not in OURS:
-            await self._draw_users(facts, cast("Drawing", component))  # as it is none of ours
+            # because it is not a built-in component
+            await self._draw_users(facts, cast("Drawing", component))
             return
-        ours = cast("Draw", component)  # as just seen
+        ours = cast("Draw", component)  # checked above
         progress = read_progress(call) if call.progress is not None and call.status == "running" else None
         if isinstance(progress, Progress) and ours is not SHIPPED["progress"]:
             draw_bar(progress)
@@ -210,7 +209,7 @@ class CallCard:
             self._draw_answer(facts, aside=ours is not draw_plain)
 
     def _draw_answer(self, facts: CallFacts, *, aside: bool) -> None:
-        """Render the field for an answer, folded (`aside`) if the component shows something to read first."""
+        """Render the answer field. It is folded (`aside`) if the component shows content to read first."""
         if not aside:
             draw_answer(facts.call, self.submit)
             return
@@ -223,7 +222,7 @@ class CallCard:
         with box("div") as place:
             try:
                 done = drawing(facts.call, self.submit)
-            except Exception as error:  # a user's own code, of which the page is to say that it failed
+            except Exception as error:  # user code; the page must report that it failed
                 log.exception(FAILED, facts.call.name)
                 await self._draw_failed(facts, place, error)
                 return
@@ -254,7 +253,7 @@ class CallCard:
         facts = self._facts
         if facts is None:
             return False
-        with self._client:  # what was pressed may be gone by the time that there is an answer
+        with self._client:  # the pressed element can have been removed before there is an answer
             done = await self._visit.act(self._hand_in(facts, result, error), "Answered.")
             if self._read is not None:
                 await self._visit.act(self._show_again(self._read))

@@ -1,4 +1,4 @@
-"""Charts of a tool's interface, and the series of numbers that they draw."""
+"""Tool UI component for charts, and their series of numbers."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,11 +23,11 @@ KINDS: Final[Mapping[str, ChartKind]] = {
     "pie": "pie", "donut": "pie", "doughnut": "pie", "scatter": "scatter", "scattergl": "scatter", "bubble": "scatter",
 }  # fmt: skip
 MOST_SERIES: Final = 50
-MOST_POINTS: Final = 5_000  # of one series
-MOST_ALL: Final = 20_000  # points of all of them: more would keep a browser busy for seconds
-_LOOKED_AT: Final = 20  # points among which one has a label, if any has
+MOST_POINTS: Final = 5_000  # points per series
+MOST_ALL: Final = 20_000  # points of all series: more would keep a browser busy for seconds
+_LOOKED_AT: Final = 20  # points searched for a label
 _LONGEST: Final = 80  # characters of a label
-_LONGEST_TEXT: Final = 1_000_000  # characters of a chart that is written as JSON text
+_LONGEST_TEXT: Final = 1_000_000  # characters of a chart given as JSON text
 _WRAPPED: Final = ("chart", "spec", "option", "options", "config", "figure")
 
 
@@ -35,7 +35,7 @@ _WRAPPED: Final = ("chart", "spec", "option", "options", "config", "figure")
 class Series:
     """One series of numbers.
 
-    Of a scatter chart `points` are pairs; otherwise they match the chart's labels, in order.
+    In a scatter chart `points` are pairs. Otherwise they match the chart's labels, in order.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Series:
 
 @value
 class Chart:
-    """A chart; `labels` are those of its axis, or of the slices of a pie."""
+    """A chart. `labels` are the labels of its axis, or of the slices of a pie."""
 
     title: str
     labels: Sequence[str]
@@ -55,7 +55,7 @@ class Chart:
 
 @value
 class _Row:
-    """A series as it was read."""
+    """A series as parsed."""
 
     name: str
     kind: ChartKind
@@ -64,7 +64,7 @@ class _Row:
 
 
 def read_chart(described: JSON) -> Chart | None:
-    """Return the chart that is described in one of the usual forms, or None if nothing can be drawn."""
+    """Parse a chart in one of the common formats. Returns None if nothing can be drawn."""
     for candidate in _candidates(described):
         chart = _read(candidate)
         if chart is not None:
@@ -83,7 +83,7 @@ def _candidates(described: JSON) -> Iterator[JSONObject]:
 
 
 def _parsed(described: JSON) -> JSON:
-    """Parse a chart that is given as JSON text, as models often write it."""
+    """Parse a chart given as JSON text, which models often write."""
     if (
         not isinstance(described, str)
         or not described.lstrip().startswith("{")
@@ -117,22 +117,22 @@ def _read(described: JSONObject) -> Chart | None:
 
 
 def _rows(described: JSONObject) -> tuple[Sequence[JSON], Sequence[_Row]]:
-    """Return the labels of the axis, and the series."""
+    """Return the labels of the axis and the series."""
     kind = _kind(described.get("type"), described.get("chartType"), described.get("kind"))
     data, series = described.get("data"), described.get("series")
-    if isinstance(data, dict):  # as Chart.js has it
+    if isinstance(data, dict):  # format of Chart.js
         labels = _list(data.get("labels"))
         return labels, _objects(data.get("datasets", data.get("series")), kind or "bar")
     labels = _list(described.get("labels", described.get("x", described.get("categories"))))
     axis = described.get("xAxis")
-    if not labels and axis is not None:  # as ECharts has it
+    if not labels and axis is not None:  # format of ECharts
         labels = _list(_first(axis).get("data"))
     if isinstance(series, list):
         rows = _objects(series, kind or "line") or [_row("", kind or "bar", series)]
         return labels, rows
     if not isinstance(data, list):
         return labels, [_row("", kind or "line", _list(described.get("y", described.get("values"))))]
-    if any(_is_trace(each) for each in data):  # as Plotly has it
+    if any(_is_trace(each) for each in data):  # format of Plotly
         return (), [_trace(each, kind) for each in data if isinstance(each, dict)]
     return labels, [_row("", kind or "bar", data)]
 
@@ -244,7 +244,7 @@ def _title(described: JSONObject) -> str:
 
 
 def _first(part: JSON) -> JSONObject:
-    """Return the object, or the first of a list of them."""
+    """Return the object, or the first object of a list."""
     if isinstance(part, list):
         part = part[0] if part else None
     return part if isinstance(part, dict) else {}
@@ -263,13 +263,13 @@ def _label(part: JSON) -> str:
 COLOURS: Final = (
     "#4f6bed", "#17a673", "#e08a00", "#d4526e", "#8e5bd0", "#1f9bcf", "#a0783c", "#6b7a90",
 )  # fmt: skip
-_QUIET: Final = "#7a8699"  # is read on light and on dark; a stylesheet does better where it reaches
-_FINE: Final = 2_000  # points that are drawn as shapes, which a stylesheet reaches: more are painted
-_CELLS: Final = 1_000  # of the table
+_QUIET: Final = "#7a8699"  # readable on light and dark backgrounds; overridden by a stylesheet where possible
+_FINE: Final = 2_000  # points drawn as SVG shapes, which a stylesheet can style; more are painted on a canvas
+_CELLS: Final = 1_000  # rows of the table
 
 
 async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """Render the chart in the result, or otherwise the arguments."""
+    """Render the chart in the result, or in the arguments if there is no result."""
     call = facts.call
     chart = read_chart(call.result) or read_chart(call.args)
     if chart is None:
@@ -291,8 +291,8 @@ async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:
         plain_text(call.error or "The tool failed.", "div", "error")
 
 
-def options_of(chart: Chart) -> dict[str, Any]:  # the options of a library in JavaScript
-    """Return the chart as ECharts draws it: names and numbers from outside, and every key and rule from here."""
+def options_of(chart: Chart) -> dict[str, Any]:  # the options of a JavaScript library
+    """Return the ECharts options of the chart. External data provides only names and numbers, never option keys."""
     is_pie = chart.series[0].kind == "pie"
     is_named = len(chart.series) > 1 or is_pie
     options: dict[str, Any] = {  # as above

@@ -1,4 +1,4 @@
-"""Parts of a tool's interface: the facts of a call as one visitor sees them, and components by name."""
+"""Parts of tool UI components: the facts of a call as visible to a visitor, and components by name."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
 
 
 async def facts_of_message(visit: Visit, metadata: JSONObject) -> CallFacts:
-    """Return the call in a space's message, with arguments and result as shown there."""
+    """Return the facts of a call from a message in a space, with arguments and result as shown there."""
     call_id = str(metadata.get("toolCallId"))
     if metadata.get("status") == "requires_action":
         with suppress(NotFound):
@@ -106,7 +106,7 @@ def facts_of_stream(payload: JSONObject) -> CallFacts:
 
 
 def status_of(row: Call, result: ToolResult | None) -> Status:
-    """Return the status of a call as it is shown."""
+    """Return the status of a call for display."""
     match row.status:
         case "waiting" | "pending":
             return "running" if row.ends_with_run and not row.awaits_approval else "requires_action"
@@ -119,7 +119,7 @@ def status_of(row: Call, result: ToolResult | None) -> Status:
 
 
 def _shown_call(metadata: JSONObject) -> ShownCall:
-    """Return the call of a message. The content of a forged one can be anything."""
+    """Return the call of a message. A forged message can have any content."""
     status, result = metadata.get("status"), metadata.get("result")
     statuses: Sequence[Status] = ("running", "requires_action", "complete", "error")
     failed = status == "error" and isinstance(result, dict)
@@ -208,24 +208,24 @@ async def _schema_of(visit: Visit, row: Call) -> JSONObject | None:
 
 Draw: TypeAlias = Callable[[Visit, CallFacts, Submit], Awaitable[None]]
 """Renders the body of a call's card."""
-MOST_ITEMS: Final = 200  # of one list or object that is shown as JSON
+MOST_ITEMS: Final = 200  # items of a list or object shown as JSON
 _MOST_FACTS: Final = 40
-_SHORT: Final = 2_000  # characters of a value among others
+_SHORT: Final = 2_000  # characters of one value among others
 
 
 def is_open(call: ShownCall) -> bool:
-    """Return whether it waits for a result that the visitor may give."""
+    """Return whether the call waits for a result that the visitor may submit."""
     return call.status == "requires_action" and call.may_answer
 
 
 def text_of(args: JSON, *names: str) -> str | None:
-    """Return the first of these arguments that is a text with something in it."""
+    """Return the first of these arguments that is a non-empty text."""
     values = [args.get(name) for name in names] if isinstance(args, dict) else []
     return next((each for each in values if isinstance(each, str) and each.strip()), None)
 
 
 def cut_json(whole: JSON, most: int = LONGEST_SHOWN) -> tuple[JSON, bool]:
-    """Return a readable amount of a value, and whether that is less than all."""
+    """Return a value truncated to a readable size, and whether it was truncated."""
     budget = [most]
     cut = _cut(whole, budget)
     return cut, budget[0] < 0
@@ -256,7 +256,7 @@ def _cut(whole: JSON, budget: list[int]) -> JSON:
 
 
 async def json_block(whole: JSON) -> None:
-    """Render a value as JSON; of a large one the beginning, and its size."""
+    """Render a value as JSON. For a large value the beginning and its size are shown."""
     cut, less = cut_json(whole)
     if less:
         count = await asyncio.to_thread(utf8_size, whole) if is_large(whole) else utf8_size(whole)
@@ -303,7 +303,7 @@ async def arguments(call: ShownCall, *, but: tuple[str, ...] = ()) -> None:
 
 
 async def outcome(call: ShownCall) -> None:
-    """Render the result of a call, or its error, if it has one."""
+    """Render the result or the error of a call, if any."""
     if call.status == "error":
         plain_text(call.error or "The tool failed.", "div", "error")
     elif call.status == "complete" and call.result is not None:
@@ -313,7 +313,7 @@ async def outcome(call: ShownCall) -> None:
 
 
 def waiting_for_others(call: ShownCall) -> None:
-    """Render a note that the call waits for someone else's answer."""
+    """Render a note that the call waits for another person's answer."""
     if call.status == "requires_action" and not call.may_answer:
         plain_text("Waiting for another person’s answer.", "p", "quiet small")
 

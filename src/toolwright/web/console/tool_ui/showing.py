@@ -1,4 +1,4 @@
-"""Components of a tool's interface that show: text, tables, files, progress."""
+"""Tool UI components for display: text, tables, files, progress."""
 
 import re
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ async def draw_plain(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 async def draw_json(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """Render the result, or otherwise the arguments, as JSON."""
+    """Render the result as JSON, or the arguments if there is no result."""
     call = facts.call
     if call.status == "error":
         await draw_plain(visit, facts, submit)
@@ -72,15 +72,15 @@ def draw_answer(call: ShownCall, submit: Submit) -> None:
 
 
 def read_result(entered: str) -> JSON:
-    """Return the entered value: JSON, or otherwise the text itself."""
+    """Return the entered value: parsed JSON, or the text itself if it is not JSON."""
     try:
         return parse_json(entered)
     except NotJson:
         return entered
 
 
-PAGE: Final = 25  # rows at a time; of a wide table fewer
-MOST_CELLS: Final = 1_000  # at a time: more take the server a tenth of a second
+PAGE: Final = 25  # rows per page; fewer in a wide table
+MOST_CELLS: Final = 1_000  # cells per page: more take the server a tenth of a second
 MOST_COLUMNS: Final = 200
 _LOOKED_AT: Final = 100  # rows whose names become columns
 _LONGEST: Final = 500  # characters of a cell
@@ -91,7 +91,7 @@ _TITLES: Final = ("label", "title", "header", "headerName", "name", "key", "fiel
 
 @value
 class Table:
-    """A table: of each column its key and its title; the rows are as they came."""
+    """A table. `columns` are keys and titles; the rows are unchanged."""
 
     columns: Sequence[tuple[str, str]]
     rows: Sequence[JSON]
@@ -106,7 +106,7 @@ class Table:
 
 
 async def draw_table(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """Render the table in the result, or otherwise the arguments."""
+    """Render the table in the result, or in the arguments if there is no result."""
     call = facts.call
     table = read_table(call.result) or read_table(call.args)
     if table is None:
@@ -168,7 +168,7 @@ def _text(cell: JSON) -> str:
 
 
 class _Paged:
-    """A table on the page, and the current page of it."""
+    """A table on the page, with its current page of rows."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -209,15 +209,15 @@ class _Paged:
         self._draw()
 
 
-LARGEST_INLINE: Final = 5 * 1024 * 1024  # bytes of an image within the arguments
-MOST_SHOWN: Final = 50  # files of one call
+LARGEST_INLINE: Final = 5 * 1024 * 1024  # bytes of an image in the arguments
+MOST_SHOWN: Final = 50  # files per call
 _RASTER: Final = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 _INLINE: Final = ("url", "src", "image", "dataUrl", "data_url", "data")
 _CAPTION: Final = ("caption", "title", "alt", "description")
 
 
 async def draw_image(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """Render the images attached to the result, or otherwise the arguments' `data:` URL."""
+    """Render the images attached to the result, or the `data:` URL in the arguments if there are none."""
     call = facts.call
     caption = text_of(call.args, *_CAPTION)
     inline = inline_image(call.args) or inline_image(call.result)
@@ -258,7 +258,7 @@ def is_picture(attachment: AttachmentRef) -> bool:
 
 
 def inline_image(described: JSON) -> str | None:
-    """Return the `data:` URL of a picture, of a type in which no script can be, or None."""
+    """Return the `data:` URL of a picture whose type cannot contain scripts, or None."""
     candidates = [described.get(name) for name in _INLINE] if isinstance(described, dict) else [described]
     texts = [
         each for each in candidates if isinstance(each, str) and len(each) <= LARGEST_INLINE * 4 // 3 + 64
@@ -308,7 +308,7 @@ class Progress:
 
 
 async def draw_progress(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """Render the last reported progress of the call, or otherwise its arguments."""
+    """Render the last reported progress of the call, or its arguments if there is none."""
     call = facts.call
     progress = read_progress(call)
     if progress is None:
