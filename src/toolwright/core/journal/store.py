@@ -54,6 +54,20 @@ class ThreadView:
 
 
 @value
+class CallView:
+    """A consistent snapshot of a call, as it is needed to submit its result.
+
+    `thread` is None if the thread was deleted, and `run` if its row was. `env` are the values of the thread, of its
+    ancestors and of its user.
+    """
+
+    call: Call
+    thread: Thread | None
+    run: Run | None
+    env: tuple[EnvRow, ...] = ()
+
+
+@value
 class KnownMessages:
     """The messages of a thread that a worker keeps in memory after it has released the thread.
 
@@ -210,6 +224,10 @@ class Store(Protocol):
         ...
 
     async def call(self, call_id: str) -> Call | None: ...
+
+    async def call_view(self, call_id: str) -> CallView | None:
+        """Return a call with its thread, its run and the env of its thread, from one consistent read."""
+        ...
 
     async def calls(
         self,

@@ -31,10 +31,12 @@ class Lineages:
 
         return resolve
 
-    async def env(self, thread: Thread, active: ActiveAgent | None) -> ThreadEnv:
-        """Return the current env of the thread."""
+    async def env(
+        self, thread: Thread, active: ActiveAgent | None, rows: Sequence[EnvRow] | None = None
+    ) -> ThreadEnv:
+        """Return the current env of the thread; `rows` are its values, if they were read already."""
         resolve = await self.resolver(thread)
-        return resolve(thread, active, await self._store.env(thread.id))
+        return resolve(thread, active, await self._store.env(thread.id) if rows is None else rows)
 
     async def _above(self, thread: Thread) -> list[ParentScope]:
         """Return the parent threads, the nearest first."""
