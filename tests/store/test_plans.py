@@ -1,13 +1,17 @@
 """Query plans of reads: what a list or a sweep looks for is found by an index, however much is in the journal."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.postgres_server import fresh_database
 
 from toolwright.adapters.store.engine.statement import Statement
+from toolwright.adapters.store.postgres.connection import Connection, connect
 from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sql.agents import AgentQueries
 from toolwright.adapters.store.sql.statements import Statements
@@ -75,3 +79,50 @@ def test_a_page_of_what_most_rows_are_is_read_in_the_order_of_an_index(
 ) -> None:
     assert IN_ORDER.issuperset(line for line in plan(file, statement) if line.startswith("SCAN"))
     assert len(IN_ORDER.intersection(plan(file, statement))) == 1
+
+
+RETENTION = Statements("postgresql").retention
+ROWS, LIMIT = 2_000, 200
+
+
+@pytest.mark.anyio
+async def test_a_piece_is_found_once_although_statistics_take_the_tables_for_empty() -> None:
+    """As after a vacuum that found only deleted rows: until the next one the planner expects no row in the table."""
+    async with fresh_database() as url:
+        connection = await connect(url)
+        try:
+            for table in ("calls", "runs"):
+                await connection.execute(await filling(connection, table))
+                await connection.execute(f"DELETE FROM {table}")
+                await connection.execute(f"VACUUM (TRUNCATE off, ANALYZE) {table}")
+                await connection.execute(await filling(connection, table))
+            sweep = next(each for each in RETENTION.sweeps if each.sql.startswith("DELETE FROM calls"))
+            explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {sweep.sql}"
+            found = await connection.fetchval(explained, *sweep.bind({"thread_id": "x", "limit": LIMIT}))
+            [whole] = json.loads(found)
+            assert rows_of(whole["Plan"]) <= 10 * ROWS
+        finally:
+            await connection.close()
+
+
+async def filling(connection: Connection, table: str) -> str:
+    """A statement that writes `ROWS` rows with a value for each required column."""
+    columns = await connection.fetch(
+        "SELECT column_name, data_type, is_nullable FROM information_schema.columns"
+        " WHERE table_name = $1 ORDER BY ordinal_position",
+        table,
+    )
+    own = {"id": "'x' || n", "run_id": "'x1'"}
+    by_kind = {"bigint": "n", "integer": "n", "smallint": "n", "boolean": "false"}
+    values = [
+        own.get(name) or ("NULL" if nullable == "YES" else by_kind.get(kind, "'x'"))
+        for name, kind, nullable in columns
+    ]
+    return f"INSERT INTO {table} SELECT {', '.join(values)} FROM generate_series(1, {ROWS}) n"
+
+
+def rows_of(node: dict[str, Any]) -> float:
+    """The rows that the node of a plan and those below it have read."""
+    removed = node.get("Rows Removed by Join Filter", 0) + node.get("Rows Removed by Filter", 0)
+    rows = node["Actual Rows"] * node["Actual Loops"] + removed * node["Actual Loops"]
+    return rows + sum(rows_of(each) for each in node.get("Plans", []))

@@ -6,7 +6,24 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from sqlalchemy import BigInteger, CompoundSelect, Delete, Insert, Select, Table, Text, Update, bindparam
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    CompoundSelect,
+    Delete,
+    Insert,
+    Select,
+    Table,
+    Text,
+    Update,
+    any_,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+    tuple_,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Param, Params, Row, Values
@@ -124,6 +141,28 @@ class Compiler:
             constants={name: value for name, value in given.items() if value is not None},
             appends=_is_plain_insert(statement) and " RETURNING " not in sql,
         )
+
+    def delete_some(
+        self,
+        table: Table,
+        key: Sequence[ColumnElement[Any]],  # of any types
+        *where: ColumnElement[bool],
+        oldest_by: ColumnElement[int] | None = None,
+    ) -> Statement:
+        """Compile a deletion of at most `limit` rows, the oldest first if a column is given. Returns a row for each.
+
+        On Postgres the rows are found once, as an array of their physical places. With a search by key, a planner whose
+        statistics take the table for empty would repeat the search for each row of the table.
+        """
+        is_postgres = self._dialect.name == "postgresql"
+        place: ColumnElement[Any] = literal_column(f"{table.name}.ctid")
+        columns: Sequence[ColumnElement[Any]] = [place] if is_postgres else key
+        chosen: Rows = select(*columns).where(*where).limit(number("limit")).correlate(None)
+        if oldest_by is not None:
+            chosen = chosen.order_by(oldest_by)
+        places = func.array(chosen.scalar_subquery())
+        is_chosen = place == any_(places) if is_postgres else tuple_(*key).in_(chosen)
+        return self(delete(table).where(is_chosen).returning(key[0]))
 
 
 def statements(kind: Callable[[DialectName], Made], name: DialectName) -> Made:

@@ -78,7 +78,7 @@ def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
             break
         swept = yield Op(sweep, {"thread_id": id, "limit": remaining})
         remaining -= len(swept)
-    if remaining:
+    if remaining == unit.limit:  # a row that another transaction was writing is found by the next unit
         yield Op(sql.retention.forget_thread, {"thread_id": note})
     return UnitResult(Committed(count=max(unit.limit - remaining, 1)))
 

@@ -24,7 +24,6 @@ from sqlalchemy import (
     exists,
     or_,
     select,
-    tuple_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -222,8 +221,7 @@ class RetentionStatements:
         self.forget_thread = compiled(last)
 
     def _piece(self, table: Table, where: ColumnElement[bool], *key: ColumnElement[Any]) -> Statement:
-        chosen = select(*key).where(where).limit(number("limit"))
-        return self._compiled(delete(table).where(tuple_(*key).in_(chosen)).returning(key[0]))
+        return self._compiled.delete_some(table, key, where)
 
 
 _LATEST = micros(datetime.max.replace(tzinfo=UTC))

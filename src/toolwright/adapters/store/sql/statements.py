@@ -20,11 +20,10 @@ from sqlalchemy import (
     or_,
     select,
     true,
-    tuple_,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from toolwright.adapters.store.engine.statement import (
     Compiler,
@@ -84,13 +83,13 @@ def _retry_run() -> ReturningUpdate[*tuple[Any, ...]]:
 
 
 def _oldest(
+    compiled: Compiler,
     table: Table,
     key: tuple[ColumnElement[Any], ...],  # of any types
     at: ColumnElement[int],
-    *kept: ColumnElement[bool],
-) -> ReturningDelete[*tuple[Any, ...]]:
-    old = select(*key).where(at < number("before"), *kept).order_by(at).limit(number("limit"))
-    return delete(table).where(tuple_(*key).in_(old)).returning(key[0])
+    *deletable: ColumnElement[bool],
+) -> Statement:
+    return compiled.delete_some(table, key, at < number("before"), *deletable, oldest_by=at)
 
 
 class Statements:
@@ -136,7 +135,7 @@ class Statements:
         self.probes = compiled(select(commits.c.token).where(probes))
         self.probe = self._put(commits, "token")
         self.drop_commit = compiled(delete(commits).where(commits.c.token == string("token")))
-        self.prune_commits = compiled(_oldest(commits, (commits.c.token,), commits.c.at))
+        self.prune_commits = _oldest(compiled, commits, (commits.c.token,), commits.c.at)
 
     def _thread_statements(self, compiled: Compiler) -> None:
         self.insert_thread = self._once(threads, "id")
@@ -353,7 +352,7 @@ class Statements:
         )
         at_work = exists().where(threads.c.id == events.c.thread_id, threads.c.run_id.is_not(None))
         key = (events.c.thread_id, events.c.n)
-        self.prune_events = compiled(_oldest(events, key, events.c.at, ~at_work))
+        self.prune_events = _oldest(compiled, events, key, events.c.at, ~at_work)
 
     def _inbox_statements(self, compiled: Compiler) -> None:
         self.insert_inbox = self._once(inbox, "n")
@@ -439,4 +438,4 @@ class Statements:
         self.delay_wake = compiled(
             update(wakes).where(is_unchanged).values(due=number("due")).returning(wakes.c.gen)
         )
-        self.prune_space_events = compiled(_oldest(space_events, (space_events.c.n,), space_events.c.at))
+        self.prune_space_events = _oldest(compiled, space_events, (space_events.c.n,), space_events.c.at)
