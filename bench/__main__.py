@@ -36,7 +36,7 @@ PARTS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the parts named, or all of them."""
+    """Measure the named parts, or all of them if none is named."""
     options = _options(arguments)
     rows: list[Row] = []
     for part in options.parts or PARTS:
