@@ -1,4 +1,4 @@
-"""A call of a tool of an MCP server: validated, executed and read by us, over the official SDK's own `call_tool`.
+"""A call of a tool of an MCP server: our validation, execution and reading, compared with the SDK's own `call_tool`.
 
 Both call the same server in a process of its own, in turn, each on a connection that is kept alive; the arguments are
 nested, the result has some KB. The floor is the SDK's client alone.

@@ -132,7 +132,7 @@ def _middle(measured: list[tuple[float, ...]], n: int) -> float:
 
 
 def _start(path: Path) -> tuple[float, ...]:
-    """Return seconds to health, resident MiB, and percent of a core when idle: alone, and with a reader of offers."""
+    """Return seconds to health, resident MiB, and percent of a core when idle: without and with a reader of offers."""
     start = time.perf_counter()
     with serving_of(f"sqlite:///{path}") as server:
         url = address(server)

@@ -26,9 +26,7 @@ from toolwright.wiring.settings import Settings
 
 STEPS, RUNS = 20, 40
 SPANS = 4  # per step: the step, its prompt, its answer, its call
-CHECKS = (
-    5  # places in a step that check for an observer: two commits, the answer, the call, its log lines
-)
+CHECKS = 5  # places in a step that check for an observer: two commits, the answer, the call, its log lines
 OFF_TARGET = 0.05  # fraction of a step
 
 

@@ -1,4 +1,4 @@
-"""Agents configured, triggered and looked at over HTTP (API §3)."""
+"""Agents over HTTP: configured, triggered and read (API §3)."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ CONFIG: dict[str, Any] = {
 
 
 class Shop(BaseModel):
-    """What `buy` needs."""
+    """Values that `buy` requires."""
 
     store_id: str
     currency: str

@@ -1,4 +1,4 @@
-"""Files and values of threads over HTTP."""
+"""Files and environment values of threads over HTTP."""
 
 import base64
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ PNG = {
 
 
 async def sent(api: Api, *files: dict[str, Any]) -> str:
-    """A thread with a message that brought these files; its id."""
+    """Return the id of a thread with a message that has these files."""
     thread_id = await api.thread()
     body = {"content": "See", "attachments": list(files)}
     run_id = (await api.post(f"/api/threads/{thread_id}/messages", body, 202))["runId"]

@@ -1,4 +1,4 @@
-"""Bodies, paths and queries that mean harm: each is answered in the 4xx with words, and nothing has changed."""
+"""Hostile bodies, paths and queries: each is answered with a 4xx and a message, and nothing is changed."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 def nested(levels: int) -> bytes:
-    """A body with so many objects and lists within each other."""
+    """Return a body with that number of nested objects and lists."""
     inner = levels - 2
     return b'{"agentId":"tester","arguments":{"a":' + b"[" * inner + b"]" * inner + b"}}"
 
@@ -241,7 +241,7 @@ async def test_hostile_paths_and_queries_are_refused() -> None:
 
 
 async def raw(api: Api, request: bytes, *, end: bool = False) -> bytes:
-    """What a server answers to these bytes, until it closes the connection."""
+    """Return the server's answer to these bytes, until it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
     writer.write(request)
     if end:

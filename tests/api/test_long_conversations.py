@@ -1,4 +1,4 @@
-"""Long conversations over HTTP: what was sent, summaries and pins, for services and the owners of threads."""
+"""Long conversations over HTTP: the prompt as sent, summaries and pins, for services and the owners of threads."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ WORDS = "word " * 100
 
 
 def answer(request: ModelRequest) -> ModelResponse:
-    """Ask outside when told to go, else talk."""
+    """A model that makes an external call if asked to, and otherwise talks."""
     if request.messages[-1].content == "Go":
         return ModelResponse(calls=(ModelCall(id="a", name="ask_outside", arguments="{}"),))
     return echo(request)
@@ -30,7 +30,7 @@ def talker() -> Narrow:
 
 
 async def talk(rt: Runtime, thread_id: str) -> str:
-    """Talk until something is left out; the last run."""
+    """Talk until something is left out of the prompt. Return the last run."""
     run_id = ""
     for number in range(30):
         run = await rt.runs.wait((await rt.threads.send(thread_id, f"{number}: {WORDS}")).id, 20)
@@ -44,7 +44,7 @@ async def talk(rt: Runtime, thread_id: str) -> str:
 
 @asynccontextmanager
 async def long_talk() -> AsyncGenerator[tuple[Town, str, str]]:
-    """Ada's thread, of which something is left out, and its last run."""
+    """Ada's thread, from whose prompt something is left out, and its last run."""
     async with town(model=talker(), tools=[outside]) as made:
         thread = await made.api.rig.rt.threads.create("tester", made.ids["ada"])
         yield made, thread.id, await talk(made.api.rig.rt, thread.id)

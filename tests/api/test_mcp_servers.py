@@ -1,4 +1,4 @@
-"""MCP servers of agents over the API: how they are, what is wrong with them, what is held back; by the client too."""
+"""MCP servers of agents over the API and by the client: their status, their errors, their held-back tools."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence

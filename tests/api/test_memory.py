@@ -18,7 +18,7 @@ AGENT = "/api/agents/tester"
 
 
 class Shop(BaseModel):
-    """What `buy` needs."""
+    """Values that `buy` requires."""
 
     store_id: str
 
@@ -35,7 +35,7 @@ async def send(api: Api, method: str, path: str, body: Any = None, status: int =
 
 
 def paths(refused: Any) -> list[str]:
-    """The paths that a refusal names."""
+    """Return the paths that a rejection names."""
     return [each["path"] for each in refused["details"]]
 
 

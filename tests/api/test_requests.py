@@ -1,4 +1,4 @@
-"""Who may call, and what a faulty request is answered."""
+"""Who is allowed to call, and the answers to invalid requests."""
 
 import json
 import re
@@ -35,7 +35,7 @@ async def test_every_route_asks_for_a_key_before_it_looks_at_anything() -> None:
 
 
 async def test_the_document_is_the_same_for_every_gateway() -> None:
-    """All answers in these tests are held against one that is made once."""
+    """All answers in these tests are checked against one document that is created once."""
     async with town(cors_origins=("https://ok.example",), max_body=1_000) as made:
         assert made.api.application.openapi() == document().whole
 
@@ -188,7 +188,7 @@ async def test_text_that_no_journal_keeps_is_never_a_server_error() -> None:
 
 
 async def test_half_a_character_is_refused_by_its_field_on_every_route_that_takes_a_body() -> None:
-    """Whatever the field is, also one in which any JSON may stand."""
+    """Applies to every field, including fields of any JSON."""
     async with town() as made:
         before, tried = await made.journal(), 0
         for row in ROWS:

@@ -1,4 +1,4 @@
-"""Spaces over HTTP: what is answered, what is streamed, and to whom (API §3, §4)."""
+"""Spaces over HTTP: answers, streams, and who receives them (API §3, §4)."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 async def change(
     made: Town, method: str, path: str, headers: dict[str, str], body: Any, status: int = 200
 ) -> Any:
-    """JSON of another method than GET and POST."""
+    """Return the JSON answer to a method other than GET and POST."""
     return read(await made.api.client.request(method, path, headers=headers, json=body), status)
 
 
@@ -343,7 +343,7 @@ CONFIRM = tw.Tool.from_config(
 
 
 def talking(name: str) -> ScriptedModel:
-    """Calls that tool when it is spoken to in a space."""
+    """A model that calls that tool when it is addressed in a space."""
     return ScriptedModel(
         [
             {"when": "[Tool Result", "text": "Thanks."},

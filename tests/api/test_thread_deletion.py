@@ -1,4 +1,4 @@
-"""Threads are deleted over HTTP: by those who may, only where nothing is at work, with all that they had."""
+"""Threads are deleted over HTTP: by allowed callers, only if nothing is in progress, with all their data."""
 
 import pytest
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def asked(api: Api) -> tuple[str, str]:
-    """A thread whose run waits for somebody outside, and that run."""
+    """Return a thread whose run waits for an external result, and that run."""
     thread = read(await api.client.post("/api/threads", json={"agentId": "tester"}), 201)["threadId"]
     sent = await api.client.post(f"/api/threads/{thread}/messages", json={"content": "Go"})
     return thread, read(sent, 202)["runId"]

@@ -1,4 +1,4 @@
-"""The manifests and the tests agree, both ways."""
+"""The manifests and the tests agree, in both directions."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ PARTS = {
     "s3": {"1": 0, "2": 2, "3": 0, "4": 5, "5": 1, "6": 0, "7": 5, "8": 1, "9": 1, "10": 0},
     "s4": {"1": 0, "2": 6, "3": 0, "4": 0},
 }
-"""How many subsections each section of a document has."""
+"""The number of subsections of each section of a document."""
 
 
 def document(*ids: str, elsewhere: str | None = None) -> Document:

@@ -1,4 +1,4 @@
-"""S1: its examples over the wires of real providers with structured output, and each of its statements."""
+"""S1: its examples over the wire formats of real providers with structured output, and each of its statements."""
 
 import json
 from collections.abc import AsyncGenerator, Mapping
@@ -33,20 +33,20 @@ SUMMED_UP = {"summary": "All is well."}
 
 @dataclass
 class Provider:
-    """A provider on loopback, and the name of a model that talks to it."""
+    """A provider on loopback, and the name of a model that uses it."""
 
     server: WireServer
     model: str
 
     def answers(self, *answers: Any) -> None:  # any JSON
-        """What it says, one answer after another."""
+        """Set the answers of the provider, one after another."""
         for answer in answers:
             text = json.dumps(answer)
             half = len(text) // 2
             self.server.answer(text=(text[:half], text[half:]))
 
     def asked(self, number: int) -> dict[str, Any]:
-        """The schema that it was asked to keep to."""
+        """Return the schema that the provider was asked to follow."""
         match self.server.requests[number].body:
             case {"text": {"format": {"schema": dict(schema)}}}:  # OpenAI, Responses
                 return schema
@@ -58,7 +58,7 @@ class Provider:
                 raise AssertionError(f"no structured output was asked for: {body}")
 
     def told(self, number: int) -> str:
-        """All texts of a request."""
+        """Return all texts of a request."""
         return json.dumps(self.server.requests[number].body, ensure_ascii=False)
 
 
@@ -66,7 +66,7 @@ class Provider:
 async def provider(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[Provider]:
-    """Each of the three wires; the client libraries are the providers' own."""
+    """Each of the three wire formats; the client libraries are the providers' own."""
     async with WireServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.base_url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
@@ -75,7 +75,7 @@ async def provider(
         yield Provider(server, request.param)
 
 
-def greet(userName: str) -> str:  # noqa: N803 - as the document names it
+def greet(userName: str) -> str:  # noqa: N803 - as the document spells it
     return f"Hello {userName}!"
 
 

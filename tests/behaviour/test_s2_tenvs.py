@@ -1,4 +1,4 @@
-"""S2 §9: what a tool needs of its thread, over HTTP and over restarts."""
+"""S2 §9: the values that a tool requires of its thread, over HTTP and across restarts."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ async def count(state: tw.ThreadState) -> str:
 
 
 def searching(prompt: dict[str, Any] | None = None, agent: dict[str, Any] | None = None) -> tw.App:
-    """An agent that searches once."""
+    """Return an agent that searches once."""
     model = ScriptedModel(turns(("search", {"query": "q"})))
     return app_of(model, [search], {"tenvs": prompt or {}}, {"tenvs": agent or {}})
 
@@ -62,7 +62,7 @@ async def test_each_thread_has_the_values_of_prompt_agent_and_its_own_the_later_
         for tenvs, _ in given:
             made = await http.post("/api/threads", json={"agentId": "tester", "tenvs": tenvs})
             threads.append(made.json()["threadId"])
-    async with app.runtime(settings) as rt:  # the values are the threads', not the process's
+    async with app.runtime(settings) as rt:  # the values belong to the threads, not to the process
         for thread, (_, (store, location)) in zip(threads, given, strict=True):
             await ended(rt, thread)
             shown = json.loads((await rt.threads.messages(thread))[2].content)
@@ -105,9 +105,9 @@ def test_the_model_of_tenvs_is_judged_as_that_of_arguments_is() -> None:
 
     for model, words in ((Wrong, "'when'"), (dict, "pydantic model")):
         with pytest.raises(DefinitionError, match=words):
-            tw.tool(name="find", description="Find.", tenvs=model)(lambda: "x")  # type: ignore[arg-type]  # no model on purpose
+            tw.tool(name="find", description="Find.", tenvs=model)(lambda: "x")  # type: ignore[arg-type]  # no pydantic model, on purpose
     assert search.tenvs is SearchTenvs
-    assert "vectorStoreId" not in str(search.parameters)  # a model is never told of them
+    assert "vectorStoreId" not in str(search.parameters)  # a model never sees the tenvs
 
 
 @requirement("S2-9.1-3", "S2-9.6-1")
