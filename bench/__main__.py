@@ -1,4 +1,4 @@
-"""`python -m bench [--save] [part …]`: measures every figure and its floor, and compares them with the last saved ones."""
+"""`python -m bench [--save] [part …]`: measures every figure and its floor, and compares with the last saved ones."""
 
 import argparse
 import importlib
