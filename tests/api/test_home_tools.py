@@ -54,7 +54,7 @@ class House:
     threads: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
 
     async def thread(self, who: str, agent: str) -> str:
-        """Return the person's thread with the agent; the agent's home thread (`home`), or one without a user (`service`)."""
+        """Return the thread of the person (or agent: `home`, or without a user: `service`) with the agent."""
         if who == "home":
             return (await self.crowd.rt.agents.get(agent)).home_thread_id
         if (who, agent) not in self.threads:

@@ -1,4 +1,4 @@
-"""`examples/confirm.html`: a person confirms in a browser what an agent asks."""
+"""`examples/confirm.html`: a person confirms an agent's request in a browser."""
 
 from pathlib import Path
 

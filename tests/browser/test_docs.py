@@ -1,4 +1,4 @@
-"""The page at /docs, in a browser that reaches nothing but the server."""
+"""The page at /docs, in a browser that can reach only the server."""
 
 import pytest
 from playwright.async_api import BrowserContext, Request, expect

@@ -1,4 +1,4 @@
-"""Agents in the console: what they are, keep and wait for, and what a service does there."""
+"""Agents in the console: their definition, data and pending calls, and the actions of a service."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence
@@ -24,7 +24,7 @@ async def search(query: str) -> str:
 
 
 class Careless:
-    """A model whose answer is not what was asked for, as long as it is told to."""
+    """A model whose output is invalid while `fails` is set."""
 
     name = "careless"
     fails = True
@@ -48,7 +48,7 @@ def app() -> tw.App:
 
 
 async def page_of(made: House, context: BrowserContext, tab: str = "", agent: str = "concierge") -> Page:
-    """The page of that agent."""
+    """Open the page of that agent."""
     agent_id = (await made.rt.agents.get(agent)).id
     return await made.enter(context, f"/agents/{agent_id}{tab and f'?tab={tab}'}")
 

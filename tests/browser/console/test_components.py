@@ -30,7 +30,7 @@ ROOM: dict[str, Any] = {
 
 
 async def result_of(rt: Runtime, name: str) -> JSON:
-    """The recorded result of the call of that tool."""
+    """Return the recorded result of the call of that tool."""
     calls = [call for call in await rt.calls.list(status=None) if call.name == name]
     return (calls[0].result or {}).get("result")
 

@@ -1,4 +1,4 @@
-"""People in the console: made and changed by services, with values that nobody sees again."""
+"""People in the console: created and changed by services, with values that are never shown again."""
 
 import pytest
 from playwright.async_api import BrowserContext, expect

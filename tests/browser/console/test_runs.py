@@ -1,4 +1,4 @@
-"""Runs in the console: followed step by step, cancelled, listed, and seen by those who may."""
+"""Runs in the console: followed step by step, cancelled, listed, and visible only to people with access."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Tools in the console: what they take, and calling them by a form."""
+"""Tools in the console: their parameters, and calling them by a form."""
 
 import re
 
@@ -60,7 +60,7 @@ outside = tw.Tool(name="outside", description="Ask outside.", kind="external", t
 
 
 def app() -> tw.App:
-    own = tw.tool(name="whisper", description="Whisper.")(greet.handler)  # pyright: ignore[reportArgumentType]  # it has one
+    own = tw.tool(name="whisper", description="Whisper.")(greet.handler)  # pyright: ignore[reportArgumentType]  # the handler exists
     agent = tw.Agent("concierge", instructions="You help.", tools=[own, "greet"], toolkits=["mind"])
     return tw.App(tools=[greet, book, break_down, burn, draw, outside, spend, tell_all], agents=[agent])
 

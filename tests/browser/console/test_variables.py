@@ -1,4 +1,4 @@
-"""Missing values in the console: they are given in a form, the run goes on, and secrets never come back."""
+"""Missing values in the console: entered in a form, the run continues, and secrets are never sent back."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ HOSTILE = "<img src=x onerror=window.hurt=1>"
 
 
 def app(*variables: tw.Variable) -> tw.App:
-    """An app whose agent has a tool that needs these, and says with what it has found something."""
+    """Return an app whose agent has a tool that requires these values, and reports which it has used."""
 
     @tw.tool(description="Look it up.", variables=variables)
     async def lookup(state: tw.ThreadState) -> str:
@@ -33,7 +33,7 @@ def looking() -> ScriptedModel:
 
 
 async def asked(made: House, user_id: str | None = None) -> Run:
-    """A run that waits for what its tool needs."""
+    """Start a run that waits for values which its tool requires."""
     thread = await made.rt.threads.create("clerk", user_id)
     run = await made.rt.threads.send(thread.id, "Look")
     async for event in made.rt.events.follow(Topic(kind="run", id=run.id), after=0):
@@ -43,7 +43,7 @@ async def asked(made: House, user_id: str | None = None) -> Run:
 
 
 def heard(page: Page) -> Callable[[], str]:
-    """All that comes over the web socket from now on, once the page is loaded again."""
+    """Record everything that arrives over the web socket, after reloading the page."""
     frames: list[str] = []
 
     def listen(socket: WebSocket) -> None:
