@@ -1,4 +1,4 @@
-"""`toolwright chat` where a handler asks a person: whoever sits at the terminal answers."""
+"""`toolwright chat` with a handler that asks a question: the terminal user answers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Commands that are forked do what new processes do."""
+"""Forked commands behave like commands in new processes."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The end of every command, though somebody else's threads and tasks do not end: what it says, and its exit code."""
+"""The end of every command, even if foreign threads and tasks never end: its output and its exit code."""
 
 import socket
 from contextlib import ExitStack
@@ -97,7 +97,7 @@ CASES = (
 
 
 def test_a_call_ends_though_its_handler_leaves_something_at_work(empty: Shell) -> None:
-    """All cases at once: what they leave at work is waited for some seconds."""
+    """All cases at once, since each waits some seconds for the work that is left."""
     empty.write("app.py", APP)
     with ExitStack() as at_work:
         calls = {case: at_work.enter_context(empty.start("call", case[0])) for case in CASES}

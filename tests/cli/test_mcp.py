@@ -1,4 +1,4 @@
-"""`toolwright mcp` as a command: the protocol on stdout and nothing else, an end when stdin closes."""
+"""`toolwright mcp` as a command: only the protocol on stdout, and exit when stdin closes."""
 
 import json
 import os
