@@ -1,4 +1,4 @@
-"""Every route by the client, against a served runtime."""
+"""Every route called with the client, against a served runtime."""
 
 import base64
 from dataclasses import replace
@@ -350,7 +350,7 @@ async def test_entities_are_made_changed_and_deleted() -> None:
             "B": "text",
         }
         with pytest.raises(TypeError, match=r"An entity has no field 'type'\. Its fields are external_id"):
-            await client.entities.create(type="human")  # type: ignore[call-arg]  # as the route is asked
+            await client.entities.create(type="human")  # type: ignore[call-arg]  # without the argument that the route requires
         other = await client.entities.create(external_id="user-bob")
         with pytest.raises(AlreadyExists):
             await client.entities.update(other.id, external_id="user-ada")
@@ -456,7 +456,7 @@ async def test_the_memory_of_an_agent_is_written_read_and_searched() -> None:
 
 
 async def test_no_route_is_left_out() -> None:
-    """What the client asks for in this module, held against the gateway's own list."""
+    """Compares the routes that the client calls in this module with the gateway's own list."""
     left_out = {"GET /api/threads/{thread_id}/stream", "GET /api/runs/{run_id}/stream"}  # see test_follow
     left_out |= {"GET /api/tools/stream", "GET /api/sse"}  # see test_worker; the other is for browsers
     left_out.add("GET /metrics")  # for Prometheus

@@ -1,4 +1,4 @@
-"""What a client reads is what the renderers show: nothing is lost, nothing is made up."""
+"""A client reads exactly the values that the renderers produce."""
 
 import json
 from dataclasses import replace
@@ -54,13 +54,13 @@ MESSAGES = [
 
 
 def wired(shown: JSONObject) -> JSON:
-    """As it is after the way over the wire."""
+    """Return the value after it has been sent over the wire."""
     again: JSON = json.loads(dumps(shown))
     return again
 
 
 def assert_same(found: BaseModel, core: object, *but: str) -> None:
-    """Each field of what was seen is that of the value it was rendered from."""
+    """Check that each field equals the field of the original value."""
     for name in type(found).model_fields:
         if name not in but:
             assert getattr(found, name) == getattr(core, name), name
