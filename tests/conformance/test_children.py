@@ -1,4 +1,4 @@
-"""What a unit does to other threads of a family: every rendering of the effects says the same."""
+"""Effects of a unit on other threads of a thread tree: every implementation returns the same."""
 
 import asyncio
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ async def done(store: Store, *effects: Effect) -> Committed:
 
 
 async def refused(store: Store, effect: Effect, guard: Guard) -> None:
-    """The guard refuses the effect, and the journal is as before."""
+    """Check that the guard rejects the effect, and that the journal is unchanged."""
     before = await dump(store)
     assert await store.commit(act(effect)) == Conflict(guard=guard)
     assert await dump(store) == before
@@ -191,7 +191,7 @@ async def test_a_call_is_awaited_while_a_child_at_work_knows_of_it(store: Store)
     assert not await store.children.awaited("th_1", "call_2")
     assert not await store.children.awaited("th_2", "call_1")
     await over(store)
-    assert not await store.children.awaited("th_1", "call_1")  # nothing that runs would ever tell of it
+    assert not await store.children.awaited("th_1", "call_1")  # no running thread would ever report it
 
 
 async def test_the_living_children_are_counted_by_agent(store: Store) -> None:
@@ -222,7 +222,7 @@ async def test_a_message_joins_a_busy_thread_and_begins_a_run_in_an_idle_one(sto
 
 
 async def over(store: Store, child_id: str = "th_2", status: RunStatus = "completed") -> None:
-    """The child's run reads everything and ends."""
+    """Read everything in the child's run, and end it."""
     child = await child_of(store, child_id)
     assert child.run_id is not None
     run = await store.run(child.run_id)
@@ -392,7 +392,7 @@ Ends = CancelChildren | Stop | Close | Terminate
 
 
 async def family(store: Store) -> None:
-    """th_2 is idle and has made th_3, which is at work and has made th_4, at work as well, and th_5, which is idle."""
+    """th_2 is idle and parent of th_3, which is running and parent of th_4 (running as well) and of th_5 (idle)."""
     await create_thread(store)
     await done(store, spawn())
     await done(store, spawn("th_3", "th_2"), spawn("th_4", "th_3"), spawn("th_5", "th_3"))

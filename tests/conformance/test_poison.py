@@ -1,4 +1,4 @@
-"""Inbox events on their way through runs that fail: every rendering of the units says the same."""
+"""Inbox events that pass through failing runs: every implementation of the units returns the same."""
 
 from dataclasses import replace
 
@@ -37,14 +37,14 @@ pytestmark = pytest.mark.anyio
 
 
 async def refused(store: Store, unit: Unit, guard: Guard) -> None:
-    """The guard refuses the unit, and the journal is as before."""
+    """Check that the guard rejects the unit, and that the journal is unchanged."""
     before = await dump(store)
     assert await store.commit(unit) == Conflict(guard=guard)
     assert await dump(store) == before
 
 
 async def idle(store: Store, events: int) -> tuple[Drain, list[InboxEvent]]:
-    """A thread without an open run, whose inbox holds so many results that came late."""
+    """Create a thread without an open run, whose inbox holds that many late results."""
     drain = await begun(store)
     calls = [drain.call("pending", position=n) for n in range(events)]
     await drain.answer(*calls)
@@ -56,7 +56,7 @@ async def idle(store: Store, events: int) -> tuple[Drain, list[InboxEvent]]:
 
 def opening(drain: Drain, run_id: str, **fields: object) -> Claim:
     run = Run(id=run_id, thread_id="th_1", agent="helper", status="running", held=True, created_at=later(1))
-    return replace(drain.unit(Claim, opens=True), run=run, **fields)  # type: ignore[arg-type]  # Claim's own
+    return replace(drain.unit(Claim, opens=True), run=run, **fields)  # type: ignore[arg-type]  # fields of Claim
 
 
 async def statuses(store: Store) -> list[tuple[str, int, str | None]]:

@@ -1,4 +1,4 @@
-"""Env, tenvs and files in every store: part of their units, whole or not at all."""
+"""Env, tenvs and files in every store: part of their units, written completely or not at all."""
 
 import asyncio
 from dataclasses import replace
