@@ -1,4 +1,4 @@
-"""The form of answers: JSON that fits a schema, or an output of an agent, and what is said of a faulty one."""
+"""The form of answers: JSON that fits a schema, or an output of an agent, and the errors of invalid answers."""
 
 from dataclasses import dataclass
 from typing import Any

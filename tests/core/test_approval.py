@@ -1,4 +1,4 @@
-"""What tools may declare of approvals, in Python and as JSON, and calls that nobody can be asked about."""
+"""Approval settings of tools, in Python and as JSON, and calls that no one can approve."""
 
 from typing import Any
 
@@ -164,7 +164,7 @@ def test_a_toolset_puts_its_tools_behind_an_approval() -> None:
     assert [each.approval for each in by_arguments.requiring_approval(approval=False)] == [None, None]
     assert [each.approval for each in tools] == [None, None]
     with pytest.raises(DefinitionError, match="function of a tool"):
-        tools.requiring_approval(True)  # type: ignore[arg-type]  # what is refused
+        tools.requiring_approval(True)  # type: ignore[arg-type]  # an invalid value
 
 
 async def test_outside_a_run_nobody_is_asked_and_nothing_is_called() -> None:

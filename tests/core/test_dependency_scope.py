@@ -1,4 +1,4 @@
-"""A scope of open values: who cancels an opening, and how a scope closes that is in a hurry."""
+"""A scope of open values: who cancels an opening, and how a cancelled scope closes."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Door:
-    """Something slow to open, and to close."""
+    """A resource that is slow to open, and to close."""
 
     def __init__(self, *, deaf: bool = False) -> None:
         self.said: list[str] = []
@@ -105,7 +105,7 @@ async def test_who_is_cancelled_does_not_wait_long_for_a_clean_up_that_hangs(
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing
-    assert loop.time() - began < 2.5  # of the clock that does not wait
+    assert loop.time() - began < 2.5  # real time, on a clock that does not wait
     await door.cancelled.wait()
     assert "The clean-up of dependencies took too long" in caplog.text
 

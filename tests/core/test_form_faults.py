@@ -1,4 +1,4 @@
-"""What is wrong with a field is said in our words, whatever pydantic calls it."""
+"""Errors of a field have our own messages, independent of pydantic's."""
 
 from enum import Enum
 from typing import Annotated, Any, Literal

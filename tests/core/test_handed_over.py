@@ -1,4 +1,4 @@
-"""What handlers hand over is checked field by field, and what they emit is too."""
+"""Values that handlers pass to the state, and events that they emit, are checked field by field."""
 
 import base64
 import binascii
@@ -28,7 +28,7 @@ from toolwright.core.tools.decorator import tool
 from toolwright.core.tools.toolset import Toolset
 
 NUMBER: Any = 7
-WRONG: Any = b"raw"  # what a user may pass all the same
+WRONG: Any = b"raw"  # a value that a user can pass anyway
 
 
 class Code(enum.Enum):

@@ -1,4 +1,4 @@
-"""Arguments of very many values: judged without a value for each of their faults."""
+"""Arguments with very many values: validated without an object for each error."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Configurations of MCP servers: what is read, and every fault by its path."""
+"""Configurations of MCP servers: accepted values, and every error by its path."""
 
 from typing import Any
 

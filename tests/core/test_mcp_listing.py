@@ -1,4 +1,4 @@
-"""What an MCP server lists as tools of ours: schemas whole, hints, options, faults; several servers side by side."""
+"""An MCP server's tools as tools of ours: complete schemas, hints, options, errors; several servers together."""
 
 from typing import Any
 
@@ -115,7 +115,7 @@ def test_nothing_is_hidden_in_what_a_model_is_told_of_a_tool() -> None:
     assert tool.parameters == {
         "type": "object",
         "title": "A",
-        "properties": {  # values are the server's own, and sent back to it as they are
+        "properties": {  # values are the server's own, and are sent back to it unchanged
             "description": {"type": "string", "description": "Long text.", "enum": [f"x{hidden}"]},
             "n": {"anyOf": [{"title": "N", "const": f"y{hidden}"}, {"$ref": "#/$defs/d"}]},
         },

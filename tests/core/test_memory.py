@@ -1,4 +1,4 @@
-"""Rules of memory: what may be kept, and by which rank passages are found."""
+"""Rules of memory: allowed content, and the ranking of passages."""
 
 import struct
 from collections.abc import Sequence
@@ -133,7 +133,7 @@ def test_a_faulty_passage_is_refused(content: str, tags: list[str], fault: str) 
 
 
 def fusion(*rankings: str) -> str:
-    """The passages of one letter each, in the order of their fusion."""
+    """Return the passages of one letter each, in the order of their fused ranks."""
     return "".join(each.content for each in fused(*[[passage(letter) for letter in one] for one in rankings]))
 
 

@@ -1,4 +1,4 @@
-"""Tenvs: declared on a tool, checked by name and type, seen as attributes (S2 §9)."""
+"""Tenvs: declared on a tool, checked by name and type, read as attributes (S2 §9)."""
 
 from enum import Enum
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The compiled check of numbers: it spares the slow way, and changes nothing."""
+"""The compiled check of numbers: it avoids the slow path, and changes no result."""
 
 import json
 
@@ -84,7 +84,7 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
         "properties": {"size": {"type": "integer"}, "left": {"$ref": "#"}, "right": {"$ref": "#"}},
     }
     assert not passes(tree, {"left": {"size": 3.0}})
-    assert not passes(tree, {"left": {"size": 3}})  # too many places: the slow way
+    assert not passes(tree, {"left": {"size": 3}})  # too many paths: the slow path
 
 
 SCALARS: st.SearchStrategy[JSONObject] = st.sampled_from(
@@ -141,7 +141,7 @@ def _read(validator: ArgumentValidator, value: JSON) -> str:
 @settings(max_examples=120, deadline=None)
 @given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=4))
 def test_a_judge_at_work_reads_as_one_that_is_new(schema: JSONObject, values: list[JSON]) -> None:
-    """The first arguments of a validator go the slow way."""
+    """The first arguments of a validator take the slow path."""
     whole: JSONObject = {
         "type": "object",
         "properties": {"v": schema},

@@ -1,4 +1,4 @@
-"""The log of a journal that does not answer: its beginning, its end, and seldom a line between them."""
+"""The log of an unavailable journal: its beginning, its end, and rarely a line in between."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_an_outage_whose_end_nobody_has_seen_is_not_gone_on_with(
     outage: Outage, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage.failed(AWAY)
-    clock.advance(3 * backoff.LONGEST)  # longer than anybody who waits for it lets it alone
+    clock.advance(3 * backoff.LONGEST)  # longer than the longest pause between two attempts
     outage.failed(AWAY)
     assert caplog.messages[0] == caplog.messages[1]
 

@@ -1,4 +1,4 @@
-"""Registries: schemas and handlers apart, and how each tool is carried out."""
+"""Registries: separate schemas and handlers, and how each tool is executed."""
 
 import functools
 import threading
@@ -200,7 +200,7 @@ async def test_only_a_latent_tool_is_asked_for_its_output_and_another_never_sees
 
 async def test_a_handler_gets_the_call_the_tool_and_the_state_on_request() -> None:
     registry = tw.Registry()
-    seen: dict[str, Any] = {}  # whatever the handler gets
+    seen: dict[str, Any] = {}  # the handler's arguments
 
     @registry.tool("note", {"properties": {"call": {"type": "string"}, "_instance": {}}})
     async def note(
@@ -233,7 +233,7 @@ async def test_annotations_may_be_text() -> None:
     registry = tw.Registry()
 
     @registry.tool("note", {"properties": {"a": {}}})
-    async def note(a: "int", made: "Call", tool: "Tool", state: "ThreadState") -> "list[str]":  # type: ignore[name-defined]  # noqa: F821 - known without an import
+    async def note(a: "int", made: "Call", tool: "Tool", state: "ThreadState") -> "list[str]":  # type: ignore[name-defined]  # noqa: F821 - resolved without an import
         return [made.tool, tool.name, state.thread_id]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
     assert await call(registry, "note", {"a": 1}) == ToolResult.ok(["note", "note", "thread"])
@@ -270,7 +270,7 @@ def test_a_misspelt_parameter_is_no_object_of_all_arguments() -> None:
 
 
 @pytest.mark.parametrize("wrong", [5, "greet", int, tool(description="x")(greet), object()])
-def test_a_handler_is_a_function(wrong: Any) -> None:  # none on purpose
+def test_a_handler_is_a_function(wrong: Any) -> None:  # no function, on purpose
     registry = tw.Registry()
     with pytest.raises(DefinitionError, match="must be a function"):
         registry.handler("greetUser", wrong)
@@ -319,10 +319,10 @@ async def test_methods_partials_and_callable_objects_are_handlers() -> None:
         def greet(self, userName: str) -> str:  # noqa: N803 - the document's name
             return f"Hello {userName}"
 
-        async def __call__(self, userName: str, made: tw.Call) -> str:  # noqa: N803 - the same
+        async def __call__(self, userName: str, made: tw.Call) -> str:  # noqa: N803 - the document's name
             return f"{made.tool} {userName}"
 
-    def twice(userName: str, times: int) -> str:  # noqa: N803 - the same
+    def twice(userName: str, times: int) -> str:  # noqa: N803 - the document's name
         return userName * times
 
     registry = tw.Registry()

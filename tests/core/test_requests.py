@@ -1,4 +1,4 @@
-"""Composed requests (S1) as they are written: what is taken, what is refused, and how a model reads it."""
+"""Composed requests (S1) as written: accepted forms, rejected forms, and how a model reads the errors."""
 
 import gc
 import json

@@ -1,4 +1,4 @@
-"""Tools from S1's JSON Schemas: what they become, what is said of a faulty one, and their calls."""
+"""Tools from S1's JSON Schemas: the resulting tools, the errors of invalid schemas, and their calls."""
 
 import json
 from typing import Any
@@ -368,13 +368,13 @@ def test_a_megabyte_of_schema_is_refused_before_anything_is_made_of_it(schema: J
 
 
 @pytest.mark.parametrize("name", ["", " ", "two\nlines", 5, "x" * (MAX_NAME + 1)])
-def test_a_faulty_name_is_refused(name: Any) -> None:  # no name on purpose
+def test_a_faulty_name_is_refused(name: Any) -> None:  # no name, on purpose
     with pytest.raises(DefinitionError, match="name"):
         Tool.from_schema(name, GREET)
 
 
 def test_a_schema_that_holds_itself_is_refused() -> None:
-    schema: dict[str, Any] = {"properties": {}}  # any JSON, and itself
+    schema: dict[str, Any] = {"properties": {}}  # any JSON, including itself
     schema["properties"]["a"] = schema
     assert "contains itself" in faults(schema)[""]
 

@@ -1,4 +1,4 @@
-"""How long a call may take, by its kind (D8)."""
+"""The timeout of a call, by its kind (D8)."""
 
 import pytest
 from tests.behaviour.marks import requirement

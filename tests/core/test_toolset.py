@@ -1,4 +1,4 @@
-"""Toolsets: definitions, calls, and what becomes of everything a handler does."""
+"""Toolsets: definitions, calls, and the result of everything that a handler can do."""
 
 import asyncio
 import contextvars
@@ -227,7 +227,7 @@ async def test_a_handler_that_catches_the_callers_cancellation_does_not_swallow_
 
 @pytest.mark.parametrize("timeout", [None, 300.0])
 async def test_a_caller_that_was_cancelled_before_can_still_call(timeout: float | None) -> None:
-    """As it tidies up, for example."""
+    """For example, during its clean-up."""
 
     @tool(timeout=timeout)
     async def tidy() -> str:
@@ -392,7 +392,7 @@ async def test_results_of_handlers_are_checked() -> None:
     assert (await run(returning(ToolResult.ok("x", (chart, path))))).attachments == (chart, path)
     bad = ToolResult(status="success", result=float("nan"))
     assert (await run(returning(bad))).status == "error"
-    assert (await run(returning(ToolResult.ok("x", ("no",))))).status == "error"  # type: ignore[arg-type]  # wrong
+    assert (await run(returning(ToolResult.ok("x", ("no",))))).status == "error"  # type: ignore[arg-type]  # invalid
 
 
 async def test_a_raw_handler_gets_state_and_arguments() -> None:
@@ -512,7 +512,7 @@ async def test_a_handler_that_hides_where_it_waits_has_its_time(wrapped: bool) -
 
 
 async def test_the_way_of_a_usual_call_is_short() -> None:
-    """Functions of ours for one call: each costs some tenths of a microsecond, and a walk through a value many more."""
+    """Our function calls for one tool call: each takes tenths of a microsecond, walking a value takes many more."""
 
     @tool
     async def find(words: str, prices: list[float]) -> dict[str, object]:
@@ -656,7 +656,7 @@ async def test_the_author_of_a_tool_reads_in_the_log_that_its_result_is_none(
 
     @tool(name="counted_in_a_thread", description="Count.")
     def of_thread() -> object:
-        unknown: Any = object()  # no JSON
+        unknown: Any = object()  # not JSON
         return ToolResult.ok(unknown)
 
     @tool(name="refuses", description="Refuse.")

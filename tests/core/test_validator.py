@@ -59,7 +59,7 @@ TOOLS = Toolset([search])
 
 
 async def fault(arguments: object) -> str:
-    result = await TOOLS.call("search", arguments)  # type: ignore[arg-type]  # wrong ones on purpose
+    result = await TOOLS.call("search", arguments)  # type: ignore[arg-type]  # invalid on purpose
     assert result.status == "error"
     assert result.error_code == "invalid_arguments"
     return result.error or ""
@@ -178,7 +178,7 @@ def test_any_text_is_read_or_refused_in_words(text: str | bytes) -> None:
 
 
 def test_of_a_name_that_is_given_twice_the_last_counts() -> None:
-    """A second look at every text would cost more than all of the judging (docs/guides/tools.md)."""
+    """A second pass over every text would take longer than the whole validation (docs/guides/tools.md)."""
     validator = ArgumentValidator({"type": "object", "properties": {"a": {"type": "integer"}}}, "t")
     assert validator.read('{"a": 1, "a": 2}') == {"a": 2}
 

@@ -1,4 +1,4 @@
-"""Values: comparable, hashable and shown by their fields, as dataclasses are."""
+"""Values: compared, hashed and shown by their fields, like dataclasses."""
 
 from dataclasses import dataclass, field, fields, replace
 
@@ -25,7 +25,7 @@ class Place(Point):
 
 @value
 class Named:
-    """It says itself how it is shown and compared."""
+    """A value with its own `repr` and comparison."""
 
     name: str
 
@@ -41,14 +41,14 @@ class Named:
 
 @value
 class Chain:
-    """It may hold itself."""
+    """A value that can contain itself."""
 
     links: list[object]
 
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class Plain:
-    """As `dataclasses` would write it."""
+    """Return the text that `dataclasses` would produce."""
 
     x: int
     y: int = 0

@@ -1,4 +1,4 @@
-"""Results as their consumers want them."""
+"""Results in the form that each consumer needs."""
 
 import json
 
@@ -115,4 +115,4 @@ def test_each_consumer_gets_its_form() -> None:
 def test_no_text_for_a_model_or_a_terminal_changes_its_direction(control: str) -> None:
     assert clean_text(f"pay {control}eno") == "pay eno"
     assert readable({f"k{control}": [f"x{control}y"]}) == '{"k":["xy"]}'
-    assert clean_text("\u0627\u200f!") == "\u0627\u200f!"  # marks of right-to-left letters stay
+    assert clean_text("\u0627\u200f!") == "\u0627\u200f!"  # right-to-left marks are kept
