@@ -1,4 +1,4 @@
-"""Forms and styled parameters over HTTP: what a server reads of them, and files of the thread."""
+"""Forms and styled parameters over HTTP: the request as a server reads it, and files of the thread."""
 
 from email.message import EmailMessage, Message
 from email.parser import BytesParser

@@ -1,4 +1,4 @@
-"""Where a URL from outside may lead (D13): every form of a private address, names that resolve twice, TLS by name."""
+"""Allowed targets of external URLs (D13): every form of a private address, names that resolve twice, TLS by name."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -54,7 +54,7 @@ async def test_a_name_is_judged_by_all_of_its_addresses(address: str) -> None:
 
 
 async def test_the_address_that_was_judged_is_the_one_connected_to() -> None:
-    """A name that resolves to another address the second time gains nothing: nobody asks a second time."""
+    """A name that resolves to another address the second time has no effect: it is resolved only once."""
     async with bench({"rebind.test": [[PUBLIC], ["127.0.0.1"]]}) as on:
         first = await on.call(host="rebind.test")
         assert first.status == "success"
@@ -88,7 +88,7 @@ async def test_urls_of_the_operators_own_are_taken_as_written() -> None:
 
 
 def _contexts(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server that is `name` by a certificate of its own, and a client that trusts it."""
+    """Run a server with a self-signed certificate for `name`, and a client that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Redirects: our own rules, every hop judged, no credentials to another origin (D13)."""
+"""Redirects: our own rules, every hop checked, no credentials sent to another origin (D13)."""
 
 import json
 from itertools import pairwise
@@ -23,7 +23,7 @@ def to(location: str, status: str = "302 Found") -> bytes:
 
 
 def lead(on: Bench, *paths: str) -> None:
-    """Each path redirects to the next one."""
+    """Answer each path with a redirect to the next one."""
     for here, there in pairwise(paths):
         on.server.replies[here] = to(there)
 

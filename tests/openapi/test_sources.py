@@ -1,4 +1,4 @@
-"""Sources of OpenAPI documents: texts, files and URLs, and what none of them may do."""
+"""Sources of OpenAPI documents: texts, files and URLs, and the forbidden ones."""
 
 import json
 import logging
