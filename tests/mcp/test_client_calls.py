@@ -1,4 +1,4 @@
-"""Calls of tools of servers that answer strangely, late or never: one result each, and the run goes on."""
+"""Calls of servers with unusual, late or missing answers: one result each, and the run continues."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 REVISIONS = ("2025-11-25", "2026-07-28")
 SOON = {"timeout": 400}
-"""Milliseconds of a call that never ends."""
+"""Milliseconds for a call that never ends."""
 TIMED_OUT = '{"error":"Tool timed out after 400ms","error_code":"timeout"}'
 LATER = {"timeout": 5_000}
 NAMED = {
@@ -34,7 +34,7 @@ NAMED = {
     "embedded_bad_base64": "[The file a.pdf is left out: it is not base64.]",
     "error_with_picture": '{"error":"No seat.","error_code":"mcp_tool_failed","structuredContent":{"free":0}}',
 }
-"""What the model reads of some of them, among other things."""
+"""Part of the results of some of them, as the model reads them."""
 FAILING = {
     "error",
     "structured_error",
@@ -46,7 +46,7 @@ FAILING = {
 
 
 def status_of(ran: Ran, name: str) -> str | None:
-    """Whether that tool's message is an error."""
+    """Return whether that tool's message is an error."""
     return next(each.status for each in ran.messages if each.tool_name == name)
 
 

@@ -1,4 +1,4 @@
-"""Servers that misbehave: the agent starts, its other tools work, and the API tells what is wrong."""
+"""Servers that misbehave: the agent starts, its other tools work, and the API reports the errors."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from toolwright.adapters.mcp.peer import MAX_MESSAGE
 pytestmark = pytest.mark.anyio
 
 USABLE = [
-    # peer, transport, what the API says is wrong with it, as far as it says anything
+    # peer, transport, the error that the API reports (empty if none)
     ("plain", "http", ""),
     ("plain", "sse", ""),
     ("plain", "stdio", ""),

@@ -1,4 +1,4 @@
-"""Prompts that servers offer: listed with their arguments wherever a server is shown, and fetched by code."""
+"""Prompts of servers: listed with their arguments wherever a server is shown, and fetched by code."""
 
 import base64
 from collections.abc import Generator
@@ -50,7 +50,7 @@ async def get(asked: Asked) -> JSONObject:
 
 
 @contextmanager
-def offering(revision: Revision | None = None, **more: Any) -> Generator[Served]:  # Peer's own
+def offering(revision: Revision | None = None, **more: Any) -> Generator[Served]:  # options of Peer
     given: dict[str, Any] = {"capabilities": {"prompts": {}}, **more}
     answers: dict[str, Any] = {"prompts/list": pages, "prompts/get": get, **given.pop("answers", {})}
     with started(Served(Peer(tools=[tool("plain")], answers=answers, revision=revision, **given))) as served:

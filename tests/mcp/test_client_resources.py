@@ -1,4 +1,4 @@
-"""Resources of servers that a model reads by a tool: text as the result, bytes as a file, if configured."""
+"""Resources of servers, read by a model with a tool: text as the result, bytes as a file, if configured."""
 
 import base64
 import dataclasses
@@ -37,8 +37,8 @@ async def read(asked: Asked) -> JSONObject:
 
 
 @contextmanager
-def library(revision: Revision | None = None, **more: Any) -> Generator[str]:  # Peer's own
-    """The URL of a server with resources, and a tool that links to one."""
+def library(revision: Revision | None = None, **more: Any) -> Generator[str]:  # options of Peer
+    """Run a server with resources, and a tool that links to one. Yields its URL."""
     given: dict[str, Any] = {"capabilities": {"resources": {}}, **more}
     peer = Peer(
         tools=[tool("link")],

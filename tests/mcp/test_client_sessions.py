@@ -1,4 +1,4 @@
-"""Sessions: lost ones, in which no call is made twice that was heard; calls that keep silent, or that are given up."""
+"""Sessions: in a lost one no received call is repeated; silent calls and abandoned calls."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 def with_sessions(**more: Answer) -> Bare:
-    """A server of 2025-11-25 over HTTP with sessions, and without a stream of its own: it answers 404 to every GET."""
+    """Return a server of 2025-11-25 over HTTP with sessions, and without a stream: every GET is answered with 404."""
 
     async def greet(message: JSONObject, line: Line) -> None:
         assert isinstance(line, HttpLine)
@@ -39,7 +39,7 @@ def with_sessions(**more: Answer) -> Bare:
 
 @contextmanager
 def at_work(peer: Bare) -> Generator[str]:
-    """That peer on a port; its URL."""
+    """Run that peer on a port. Yields its URL."""
     served = Served(peer)
     served.start()
     try:

@@ -1,4 +1,4 @@
-"""Questions of handlers that the host's user answers: within a session, by a retry, in a task."""
+"""Questions of handlers that the host's user answers: in a session, by a retry, in a task."""
 
 import asyncio
 from pathlib import Path

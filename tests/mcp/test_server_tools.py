@@ -279,7 +279,7 @@ def maybe() -> str | None:
 @tw.tool
 def sloppy() -> dict[str, int]:
     """Not what its annotation says."""
-    return {"n": "three"}  # type: ignore[dict-item]  # pyright: ignore[reportReturnType]  # the fault
+    return {"n": "three"}  # type: ignore[dict-item]  # pyright: ignore[reportReturnType]  # the error under test
 
 
 @tw.tool
