@@ -1,4 +1,4 @@
-"""Answers that fit a schema: what each provider is asked for, and how its answer is read."""
+"""Answers that fit a schema: the request to each provider, and the parsing of its answer."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -104,14 +104,14 @@ def request(
 
 
 async def sent(model: Model, server: WireServer, asked: ModelRequest) -> dict[str, Any]:
-    """The body that the provider got."""
+    """Return the body that the provider received."""
     server.answer(text=("{}",))
     await ask(model, asked)
     return server.requests[-1].body
 
 
 def form_of(body: dict[str, Any]) -> JSONObject | None:
-    """The structured output that a body asks for: its type, schema, and `strict` and `name` where the wire has them."""
+    """Return the structured output that a body requests: type, schema, and `strict` and `name` if the wire has them."""
     match body:
         case {"response_format": {"json_schema": form} as whole}:
             return {"type": whole["type"], **form}
@@ -122,7 +122,7 @@ def form_of(body: dict[str, Any]) -> JSONObject | None:
 
 
 def final_tool_of(body: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema of the arguments of the tool by which a body asks for the final answer."""
+    """Return the argument schema of the tool with which a body requests the final answer."""
     for each in body.get("tools", []):
         told = each.get("function", each)
         if told["name"] == FINAL_TOOL:
@@ -131,7 +131,7 @@ def final_tool_of(body: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def instructions_of(body: dict[str, Any]) -> str:
-    """All that the model is told beside the schema and the tools."""
+    """Return all instructions of the model, without the schema and the tools."""
     return json.dumps([body.get(key) for key in ("system", "instructions", "messages", "input")])
 
 
@@ -366,14 +366,14 @@ async def test_a_compatible_provider_gets_the_same_rendering(server: WireServer)
 
 @asynccontextmanager
 async def chat_model(server: WireServer, profile: ModelProfile) -> AsyncGenerator[PydanticAIModel]:
-    """A model of chat completions with this profile."""
+    """Return a model of chat completions with this profile."""
     async with AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="k") as client:
         provider = OpenAIProvider(openai_client=client)
         yield PydanticAIModel(OpenAIChatModel("gpt-4o", provider=provider, profile=profile))
 
 
 class Gemini(FunctionModel):
-    """A model of a provider that takes no structured output beside tools; it notes what it is asked."""
+    """A model of a provider that supports no structured output together with tools; it records its requests."""
 
     def __init__(self, combines: bool) -> None:
         self.modes: list[str] = []

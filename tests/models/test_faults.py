@@ -1,4 +1,4 @@
-"""What fails at a provider: tried again, or said in one sentence."""
+"""Failures of a provider: retried, or reported in one sentence."""
 
 import asyncio
 from contextlib import aclosing

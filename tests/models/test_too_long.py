@@ -1,4 +1,4 @@
-"""Requests that are longer than the model takes: how each provider says so, and what is not meant by it."""
+"""Requests that are too long for the model: the error of each provider, and errors that mean something different."""
 
 from typing import Any, TypeAlias
 
@@ -25,7 +25,7 @@ LONG_CODE = "context_length_exceeded"
 
 
 def said(message: str, **fields: Any) -> dict[str, Any]:
-    """An error as most providers send it."""
+    """Return an error as most providers send it."""
     return {"error": {"message": message, **fields}}
 
 
