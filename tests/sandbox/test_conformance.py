@@ -1,4 +1,4 @@
-"""One behaviour of run code in every language."""
+"""The common behaviour of run code in every language."""
 
 import asyncio
 import gc
@@ -367,11 +367,11 @@ async def test_twenty_at_once_and_nothing_is_left(box: CodeSandbox, programs: Pr
     assert [outcome.result for outcome in outcomes] == list(range(20))
     await _gone(before)
     assert not folders()
-    assert descriptors() <= open_before + 2  # what a library keeps for its next process
+    assert descriptors() <= open_before + 2  # kept by a library for its next process
 
 
 async def _gone(before: set[int]) -> None:
-    """Until no process is left that was not there before; one may be on its way."""
+    """Wait until only earlier processes are left; one can still be starting."""
     async with asyncio.timeout(20):
-        while children() - before:  # noqa: ASYNC110 - the kernel tells nobody
+        while children() - before:  # noqa: ASYNC110 - the kernel sends no notification
             await asyncio.sleep(0)

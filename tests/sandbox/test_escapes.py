@@ -1,4 +1,4 @@
-"""What JavaScript tries that wants out: no files, network, environment, processes, and no word of ours in its mouth."""
+"""Escape attempts in JavaScript: no files, network, environment, processes, and no forged messages of ours."""
 
 import asyncio
 import os
@@ -100,7 +100,7 @@ async def test_modules_that_code_makes_itself_have_no_more_rights(box: CodeSandb
 
 @requirement("S0-1-6")
 async def test_the_process_itself_has_no_permission_at_all(kept: Path, tmp_path: Path) -> None:
-    """Without our runner: what Deno's flags hold by themselves, should code find its names again."""
+    """Without our runner: Deno's flags alone hold, in case code reaches Deno's API again."""
     attempts = {
         "read": f"Deno.readTextFileSync('{kept}')",
         "stat": f"Deno.statSync('{kept}')",
@@ -162,7 +162,7 @@ async def test_the_process_gets_nothing_of_our_environment(box: CodeSandbox, kep
 
 
 def _proc_file(pid: int, what: str) -> bytes:
-    """What the kernel tells of a process."""
+    """Return the kernel's information about a process."""
     return Path(f"/proc/{pid}/{what}").read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""Nothing outlives those who asked for it: not a process, not a folder, also when they are killed."""
+"""Nothing outlives the processes that requested it: no process, no folder, even if they are killed."""
 
 import asyncio
 import fcntl
@@ -24,7 +24,7 @@ JS = 'import ready from "ready"; await ready(); '
 
 @pytest.fixture(autouse=True)
 def alone() -> Generator[None]:
-    """One test at a time sweeps: what another has left is of no use to it then."""
+    """Only one test at a time sweeps, since leftovers of another would disturb it."""
     with (Path(tempfile.gettempdir()) / "toolwright-sweep.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -38,7 +38,7 @@ def alone() -> Generator[None]:
         ("javascript", JS + "setInterval(() => {}, 10); await new Promise(() => {})", "60"),
         ("javascript", JS + 'for (;;) console.log("x")', "60"),
         ("python", "import asyncio\nawait ready()\nawait asyncio.sleep(9)", "60"),
-        ("python", "await ready()\nwhile True: pass", "1"),  # nothing but its time ends it
+        ("python", "await ready()\nwhile True: pass", "1"),  # only its timeout ends it
     ],
     ids=["loops", "waits", "ticks", "logs", "python waits", "python loops"],
 )
@@ -140,7 +140,7 @@ async def test_a_run_that_is_cancelled_at_any_moment_leaves_neither_process_nor_
     for turns in range(30):
         running = asyncio.Event()
         task = asyncio.create_task(use(running))
-        if turns % 2:  # its end is cancelled too
+        if turns % 2:  # its termination is cancelled too
             await running.wait()
             task.cancel()
         for _ in range(turns // 2):
@@ -149,4 +149,4 @@ async def test_a_run_that_is_cancelled_at_any_moment_leaves_neither_process_nor_
         with pytest.raises(asyncio.CancelledError):
             await task
         assert not folders()
-        assert not children() - before  # it is reaped, and the loop knows: its pipes are closed
+        assert not children() - before  # it is reaped, and the loop has noticed: its pipes are closed

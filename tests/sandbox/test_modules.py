@@ -1,4 +1,4 @@
-"""Modules of the code's own, and what is peculiar to JavaScript and TypeScript."""
+"""Modules of the code itself, and features of JavaScript and TypeScript."""
 
 from collections.abc import AsyncGenerator
 

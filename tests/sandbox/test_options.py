@@ -1,4 +1,4 @@
-"""Options of run_code as people give them: every fault is one sentence."""
+"""Options of run_code as users pass them: every error is one sentence."""
 
 from dataclasses import fields
 
@@ -125,7 +125,7 @@ async def test_what_is_over_a_limit_is_refused_before_anything_runs(
     assert said in raised.value.message
     async with sandbox(limits) as box:
         with pytest.raises(InvalidRequest):
-            box.start(source, read_options(options))  # type: ignore[arg-type]  # what people give
+            box.start(source, read_options(options))  # type: ignore[arg-type]  # as users pass them
 
 
 def test_options_made_by_hand_are_judged_too() -> None:
