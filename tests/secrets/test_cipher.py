@@ -1,4 +1,4 @@
-"""How secrets are sealed: with configured keys, or with a key file that is made once."""
+"""Encryption of secrets: with configured keys, or with a key file that is created once."""
 
 import logging
 import multiprocessing
