@@ -1,4 +1,4 @@
-"""An SQLite file gives back the space that deletions leave."""
+"""An SQLite file releases the space of deleted rows."""
 
 import asyncio
 import sqlite3
@@ -20,7 +20,7 @@ FREED = (RESERVE + 8 * PIECE) * PAGE  # bytes
 
 
 def leave_free_space(path: Path) -> int:
-    """Delete so much that the file has free space; its size."""
+    """Delete enough for the file to have free space. Return its size."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("CREATE TABLE bulk (content BLOB)")
         file.execute("INSERT INTO bulk VALUES (zeroblob(?))", (FREED,))
@@ -30,7 +30,7 @@ def leave_free_space(path: Path) -> int:
 
 
 def made_before(path: Path) -> None:
-    """A file as earlier versions made it, which does not shrink."""
+    """Create a file as earlier versions did, which does not shrink."""
     upgrade_sqlite(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("PRAGMA auto_vacuum = NONE")
