@@ -1,4 +1,4 @@
-"""Agents that are configured as JSON while the app runs: kept, changed, run, and gone (API §3, D11, D13)."""
+"""Agents that are configured as JSON while the app runs: stored, changed, run, and deleted (API §3, D11, D13)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -67,7 +67,7 @@ class Office:
         return f"scripted:{path}"
 
     async def send(self, agent: str) -> tuple[str, str]:
-        """A new thread and a run in it that is as far as it gets."""
+        """Start a run in a new thread and execute it until it ends or is suspended. Return the ids."""
         thread = await self.rt.threads.create(agent)
         run = await self.rt.threads.send(thread.id, "Go")
         await self.motor.run_until_idle()
@@ -266,7 +266,7 @@ async def test_a_parked_run_goes_on_with_what_it_began_with(tmp_path: Path) -> N
 
 async def test_a_run_whose_model_fails_goes_on_with_the_agent_as_it_is_now(tmp_path: Path) -> None:
     async with office(tmp_path) as made:
-        await made.rt.agents.save("scout", {"agent": {"system": "You scout."}})  # of no model
+        await made.rt.agents.save("scout", {"agent": {"system": "You scout."}})  # without a model
         await made.rt.inboxes.trigger("scout", "clock")
         await made.motor.run_until_idle()
         [run] = await made.rt.runs.list()

@@ -1,4 +1,4 @@
-"""How long an answer may take, on a loop whose time moves when the test says so."""
+"""The time limit of an answer, on a loop whose time the test controls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

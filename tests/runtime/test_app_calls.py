@@ -1,4 +1,4 @@
-"""Calls of the app's tools by hosts outside: recorded, durable, of those who made them."""
+"""Calls of the app's tools by external hosts: recorded, durable, owned by their callers."""
 
 import asyncio
 
@@ -36,7 +36,7 @@ outside = tw.Tool(name="ask_outside", description="Ask.", kind="external", is_as
 
 
 async def ended(rt: Runtime, name: str, arguments: object, user_id: str | None = None) -> Call:
-    """Make a call, and wait for its end or for whom it waits."""
+    """Make a call, and wait until it ends or is suspended."""
     call = rt.app_calls.new()
     with rt.app_calls.watch(call) as watch:
         await rt.app_calls.make(call, name, arguments, user_id)
@@ -157,7 +157,7 @@ async def test_a_cancelled_call_ends_whoever_carries_it_out() -> None:
         await rt.runs.wait(pending.run_id, 10)
         await rt.app_calls.cancel(pending)
         assert (await rt.app_calls.find(pending.id, None)).status == "cancelled"
-        await rt.app_calls.cancel(pending)  # which is over
+        await rt.app_calls.cancel(pending)  # it has finished
 
 
 async def test_a_call_is_found_by_who_made_it_alone() -> None:

@@ -1,4 +1,4 @@
-"""A call that needs an approval waits for it before it begins, and is carried out once, or never."""
+"""A call that needs an approval waits for it before it starts, and is executed once, or never."""
 
 import asyncio
 import sys
@@ -301,7 +301,7 @@ async def test_an_outside_call_is_offered_once_it_is_approved_and_its_result_is_
         async with rig.rt.offers.following() as following:
             offer = await anext(following.events)
         assert offer.payload["toolCallId"] == call.id
-        with pytest.raises(CallResolved, match="already approved"):  # somebody pressed twice
+        with pytest.raises(CallResolved, match="already approved"):  # two clicks
             await rig.rt.calls.submit(run.id, call.id, {"approved": True})
         await rig.rt.calls.submit(run.id, call.id, {"receipt": 7})
         assert await results(rig, run.id) == [("success", '{"receipt":7}')]

@@ -1,4 +1,4 @@
-"""Approvals of calls of every kind: within other calls, of prompts and agents, in spaces, from outside."""
+"""Approvals of calls of every kind: nested calls, prompts and agents, in spaces, external calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def waiting(rt: Runtime) -> Call:
-    """The call that waits for an approval, once one does."""
+    """Return the call that waits for an approval, once there is one."""
     async with asyncio.timeout(20):
         while True:
             for each in await rt.calls.list():
@@ -33,7 +33,7 @@ async def waiting(rt: Runtime) -> Call:
 
 
 async def answered(talk: Talk, answer: JSONObject) -> Call:
-    """Say something, and answer the call that then waits; that call, once the run is over."""
+    """Send a message, and answer the call that then waits. Return that call after the run has finished."""
     saying = asyncio.create_task(talk.say())
     asked = await waiting(talk.rt)
     await talk.rt.calls.submit(asked.run_id, asked.id, answer)

@@ -1,4 +1,4 @@
-"""Tenvs of children: fixed where they are called, or passed on by the caller; never inherited."""
+"""Tenvs of children: fixed in the call's declaration, or passed on by the caller; never inherited."""
 
 from dataclasses import replace
 from typing import Annotated, Any

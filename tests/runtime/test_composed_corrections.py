@@ -1,4 +1,4 @@
-"""Answers to composed requests that break their schema: sent back twice in a row, then the request has failed."""
+"""Answers to composed requests that break their schema: sent back twice in a row, then the request fails."""
 
 import json
 import threading
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def corrected(answer: str, context: list[JSON] | None = None, schema: object = SUMMARY) -> str:
-    """What is said of that answer; the next one is good."""
+    """Return the error of that answer; the next answer is valid."""
     model = Raw(answer, said(DONE)["text"])
     async with runtime(tw.App(registry=greeting())) as rt:
         solution = await rt.request({"model": model}, schema, context or [TOOL, TEXT])

@@ -1,4 +1,4 @@
-"""Composed requests (S1): asked until there is an output, their calls carried out like those of any run."""
+"""Composed requests (S1): repeated until there is an output, with calls executed like those of any run."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Composed requests as runs: watched, kept, cancelled, and gone on with by another process."""
+"""Composed requests as runs: followed, stored, cancelled, and continued by another process."""
 
 import asyncio
 import gc
@@ -185,7 +185,7 @@ async def test_a_wait_that_is_cancelled_cancels_the_run(how: str, tmp_path: Path
 
 
 class Silent:
-    """A model that begins to answer and never does."""
+    """A model that starts an answer and never ends it."""
 
     name = "test:silent"
 
@@ -283,6 +283,6 @@ async def test_a_request_that_is_over_is_forgotten_though_nobody_asks_for_its_so
             run = await rt.begin_request({"model": each}, SUMMARY, "Go")
             assert (await rt.runs.wait(run.id)).status == "completed"
         del model, each
-        while gone() is not None:  # until the drain has left the thread
+        while gone() is not None:  # until the drain has released the thread
             gc.collect()
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Delegates (S1 `_delegate`): fresh requests and agents that carry out calls, isolated but for what scopes name."""
+"""Delegates (S1 `_delegate`): new requests and agents that execute calls, isolated except for their scopes."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ ANSWER: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
 class Told(ScriptedModel):
-    """Keeps what each request of a name was told."""
+    """A model that records its requests by name."""
 
     def __init__(self, turns: Mapping[str, Sequence[object]]) -> None:
         super().__init__(turns)
@@ -42,13 +42,13 @@ class Told(ScriptedModel):
         return [each for each in self.requests if each.who[-1] == name]
 
     def told(self, name: str) -> str:
-        """All that the first request of that name was told."""
+        """Return all texts of the first request of that name."""
         first = self.of(name)[0]
         return "\n".join([first.system, *[message.content for message in first.messages]])
 
 
 class Waiting(Told):
-    """Never answers the delegate: `begun` is set when that is asked."""
+    """A model that never answers the delegate; `begun` is set by the delegate's request."""
 
     def __init__(self, turns: Mapping[str, Sequence[object]]) -> None:
         super().__init__(turns)

@@ -1,4 +1,4 @@
-"""A handler asks a person while it works: `state.elicit`."""
+"""A handler asks a person during its call: `state.elicit`."""
 
 import asyncio
 from typing import Any
@@ -33,7 +33,7 @@ def trip(timeout: float | None = 300.0, question: object = FORM) -> tw.App:
 
 
 async def opened(rt: Runtime) -> tuple[Call, str]:
-    """The question of a run, once it is there, and its run."""
+    """Return the run and its question, once it is open."""
     thread = await rt.threads.create("planner")
     run = await rt.threads.send(thread.id, "Go")
     while True:

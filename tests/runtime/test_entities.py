@@ -14,7 +14,7 @@ from toolwright.testing import ScriptedModel
 pytestmark = pytest.mark.anyio
 
 
-def rig() -> Any:  # the context manager of `running`
+def rig() -> Any:  # the context manager `running`
     return running(ScriptedModel([{"text": "Hi."}]), [])
 
 

@@ -1,4 +1,4 @@
-"""Env and tenvs of threads: where a value comes from, how it is set, and what a thread must bring (D4, D5)."""
+"""Env and tenvs of threads: the source of a value, how it is set, and the values that a thread must have (D4, D5)."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 def script(*calls: str) -> ScriptedModel:
-    """A model that makes these calls, one a step, and then is done."""
+    """Return a model that makes these calls, one per step, and then is done."""
     return ScriptedModel([*[turn(name) for name in calls], {"text": "Done."}])
 
 
@@ -28,7 +28,7 @@ def turn(name: str) -> dict[str, Any]:  # a turn of a script
 
 
 async def finished(rig: Rig, thread_id: str) -> str:
-    """Send a message and wait for the run's end; its id."""
+    """Send a message and wait for the run's end. Return its id."""
     run = await rig.rt.threads.send(thread_id, "Go")
     run = await rig.rt.runs.wait(run.id, 10)
     assert run.status == "completed", run.error
@@ -41,7 +41,7 @@ class SearchTenvs(BaseModel):
     key: Annotated[str, tw.Secret] = "none-given"
 
 
-def seeing(seen: list[Any], names: tuple[str, ...]) -> tw.Tool:  # whatever the tool saw
+def seeing(seen: list[Any], names: tuple[str, ...]) -> tw.Tool:  # values that the tool saw
     @tw.tool(description="Look.")
     async def look(state: tw.ThreadState) -> str:
         seen.append([(await state.env(name), await state.env_type(name)) for name in names])
@@ -149,7 +149,7 @@ async def test_a_value_is_taken_away_with_none() -> None:
         "A=x", ["A"], {"A": ["x"]}, {"A": None},
     ],
 )  # fmt: skip
-async def test_a_faulty_value_is_refused_and_never_repeated(env: Any) -> None:  # on purpose of any form
+async def test_a_faulty_value_is_refused_and_never_repeated(env: Any) -> None:  # of any form on purpose
     async with running(script()) as rig:
         with pytest.raises(InvalidRequest) as caught:
             await rig.rt.threads.create("tester", env=env)
@@ -217,7 +217,7 @@ async def test_a_thread_that_lacks_tenvs_is_not_created_and_all_names_are_told()
 @pytest.mark.parametrize(
     "tenvs", [["store_id"], "x", {"store_id": object()}, {1: "x"}, {"": "x"}, {"a\x00": 1}]
 )
-async def test_tenvs_that_are_no_json_object_are_refused(tenvs: Any) -> None:  # on purpose of any form
+async def test_tenvs_that_are_no_json_object_are_refused(tenvs: Any) -> None:  # of any form on purpose
     async with running(script(), [search], prompt_options={"tenvs": {"store_id": "x"}}) as rig:
         with pytest.raises(InvalidRequest):
             await rig.rt.threads.create("tester", tenvs=tenvs)

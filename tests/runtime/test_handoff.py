@@ -1,4 +1,4 @@
-"""A thread is handed over (S0 §1): the same thread and history, from the next step another agent."""
+"""A thread is handed over (S0 §1): the same thread and history, with another agent from the next step on."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Health: the journal and the files are tried by writing, once a second however many ask."""
+"""Health: the journal and the files are tested by a write, once a second for any number of callers."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 class CountedStore(MemoryStore):
-    """Counts what is committed, and holds it back while it is not let through."""
+    """Counts commits, and blocks them while its gate is closed."""
 
     def __init__(self) -> None:
         super().__init__(lambda _: None)

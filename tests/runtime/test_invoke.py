@@ -1,4 +1,4 @@
-"""Calls from within calls: `invoke_tool` at once, `queue_tool` once the step is over."""
+"""Nested calls: `invoke_tool` immediately, `queue_tool` after the step."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ async def keyed() -> str:
 
 
 def caller(*names: str, **args: JSON) -> tw.Tool:
-    """A tool that calls these, and gives what they give."""
+    """Return a tool that calls these, and returns their results."""
 
     @tw.tool(description="Call.", name="caller")
     async def made(state: tw.ThreadState) -> JSON:
@@ -298,7 +298,8 @@ async def test_what_is_left_at_work_is_waited_for_also_if_the_time_of_its_call_i
     async def caller_(state: tw.ThreadState) -> str:
         loop = asyncio.get_running_loop()
         loop.call_later(59.5, nearly.set)
-        loop.call_later(60.1, may_end.set)  # after the time of this call, within the grace of what it leaves
+        # after the timeout of this call, within the grace period of its nested call
+        loop.call_later(60.1, may_end.set)
         left = asyncio.ensure_future(state.invoke_tool("slow"))
         left.add_done_callback(lambda done: done.cancelled() or done.exception())
         await begun.wait()
@@ -327,7 +328,7 @@ async def test_a_call_that_is_over_calls_nothing() -> None:
             await kept[0].invoke_tool("add", {"a": 1, "b": 2})
 
 
-# ── queued ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── queued calls ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def queueing(*queued: tuple[str, dict[str, JSON]]) -> tw.Tool:
@@ -415,7 +416,7 @@ async def test_a_handler_sees_the_files_that_its_calls_have_written() -> None:
 
 
 def family(tool: tw.Tool, child: object, **how: Any) -> tw.App:
-    """A boss with that tool, who may call a worker."""
+    """Run a boss with that tool, which can call a worker."""
     worker = tw.Agent(
         "worker", tw.Prompt("works", model=child), expose_as_tool=True, tool_description="Works."
     )

@@ -1,4 +1,4 @@
-"""Wrong arguments of the runtime's methods: one sentence of the right class, and nothing has changed."""
+"""Invalid arguments of the runtime's methods: one sentence of the right class, and nothing has changed."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,7 +10,7 @@ from toolwright import testing
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.runtime.runtime import Runtime
 
-WRONG: Any = 5  # what no parameter takes
+WRONG: Any = 5  # a value that no parameter accepts
 LIST: Any = []
 TEXT: Any = "x"
 
@@ -171,4 +171,4 @@ async def test_the_name_of_a_tenv_is_judged_as_that_of_a_value(name: str) -> Non
             with pytest.raises(
                 InvalidRequest, match=r"has the name .*: a name is printable, of 1 to 200 characters"
             ):
-                await runtime.threads.create("a", **given)  # type: ignore[arg-type]  # either of them
+                await runtime.threads.create("a", **given)  # type: ignore[arg-type]  # one of them

@@ -1,4 +1,4 @@
-"""Prompts with an output: an agent's answer is judged by it and corrected; its tools are called as usual."""
+"""Prompts with an output: an agent's answer is validated and corrected; its tools are called as usual."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -51,7 +51,7 @@ def text(output: JSON) -> JSONObject:
 async def answered(
     turns: list[JSONObject], output: object = CITY, **options: Any
 ) -> tuple[Run, list[Message], Watched]:
-    """A run of an agent with that output, what was said, and its model."""
+    """Return a run of an agent with that output, its messages, and its model."""
     model = Watched(turns)
     async with running(model, [look], prompt_options={"output": output}, **options) as rig:
         thread = await rig.rt.threads.create("tester")

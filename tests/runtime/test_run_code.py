@@ -1,4 +1,4 @@
-"""Code in the sandbox, from within a run: its outcome, its host functions, its end with the run."""
+"""Code in the sandbox, called in a run: its outcome, its host functions, its end with the run."""
 
 import asyncio
 

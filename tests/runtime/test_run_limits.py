@@ -1,4 +1,4 @@
-"""Limits of a run that its agent declares: steps and seconds, and how a run says that it has reached one."""
+"""Limits of a run that its agent declares: steps and seconds, and how a run reports that it has reached one."""
 
 import asyncio
 from collections.abc import AsyncGenerator

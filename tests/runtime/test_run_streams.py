@@ -1,4 +1,4 @@
-"""Streams of runs as values: of threads and of runs, live and afterwards, whole however long they are."""
+"""Streams of runs as values: of threads and of runs, live and afterwards, complete for any length."""
 
 from contextlib import aclosing
 

@@ -1,4 +1,4 @@
-"""Schema tools (S1) in runs, by native tool calling: latent ones, and those with a handler."""
+"""Schema tools (S1) in runs, by native tool calling: latent ones, and ones with a handler."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def registered() -> tw.Registry:
 
 
 async def called(registry: tw.Registry, args: dict[str, Any]) -> tuple[Call, list[str]]:
-    """The one call of a run, and the types of its events."""
+    """Return the one call of a run, and the types of its events."""
     model = ScriptedModel([{"calls": [{"name": "sentimentAnalysis", "args": args}]}, {"text": "Done."}])
     app = tw.App(
         agents=[tw.Agent("reader", tw.Prompt("reader", model=model, tools=["sentimentAnalysis"]))],

@@ -1,4 +1,4 @@
-"""Agents in spaces: woken by messages, speaking, showing their calls, staying silent (S3, D7, D10, D12, D15)."""
+"""Agents in spaces: woken by messages, posting, showing their calls, staying silent (S3, D7, D10, D12, D15)."""
 
 import asyncio
 import json
@@ -88,14 +88,14 @@ async def crash() -> None:
 
 @dataclass
 class House:
-    """Husam and the agent `host` are in the space `tea`, and whoever else is named."""
+    """Husam, the agent `host` and possibly others in the space `tea`."""
 
     rt: Runtime
     motor: ManualMotor
     husam: str
 
     async def hears(self, text: str, space_id: str = "tea") -> str:
-        """Husam says something; the id of the run that reads it, when all is still."""
+        """Post a message as Husam. Return the id of the run that reads it, after all runs have ended."""
         spoken = await self.rt.spaces.say(space_id, self.husam, text)
         await self.motor.run_until_idle()
         return next(iter(spoken.runs.values()), "")
@@ -107,7 +107,7 @@ class House:
         return [event.type for event in await self.rt.events.list(Topic(kind="space", id=space_id))]
 
     async def read(self, name: str = "host") -> Sequence[Message]:
-        """The agent's home thread."""
+        """Return the messages of the agent's home thread."""
         return await self.rt.threads.messages((await self.rt.agents.get(name)).home_thread_id)
 
     async def results(self) -> list[str]:
@@ -430,7 +430,7 @@ async def test_a_secret_of_an_agent_is_not_kept_when_somebody_says_it_in_its_spa
 
 
 class Shop(BaseModel):
-    """What `buy` needs."""
+    """Values that `buy` requires."""
 
     store_id: str
 
@@ -478,7 +478,7 @@ async def test_a_call_outlives_the_space_that_it_is_shown_in() -> None:
 
 
 async def told(made: House, space_id: str = "tea") -> list[tuple[str, Any]]:  # payloads
-    """Who came and went in a space since it was made."""
+    """Return the members that entered and left the space since its creation."""
     events = await made.rt.events.list(Topic(kind="space", id=space_id))
     return [(one.type, one.payload["entityId"]) for one in events if one.type.startswith("member_")][2:]
 
@@ -557,7 +557,7 @@ async def test_entering_the_space_one_is_in_tells_nobody_anything() -> None:
         ]
 
 
-MISUSE: list[tuple[Callable[[Any], Awaitable[object]], str]] = [  # with anything
+MISUSE: list[tuple[Callable[[Any], Awaitable[object]], str]] = [  # with any argument
     (lambda spaces: spaces.create("x", members="ada"), "members must be a list of entities, not 'ada'."),
     (lambda spaces: spaces.create("x", members=None), "members must be a list of entities, not None."),
     (
@@ -610,7 +610,7 @@ ASK_HERE = tw.Tool.from_config(
 
 
 async def presence(made: House, space_id: str = "tea") -> list[tuple[str, object, str | None]]:
-    """What was told there of agents at work: the type, whose entity, and the run."""
+    """Return the events about working agents in the space: the type, the entity, and the run."""
     events = await made.rt.events.list(Topic(kind="space", id=space_id))
     return [
         (each.type, each.payload["agentEntityId"], each.run_id)
@@ -646,7 +646,7 @@ async def test_an_agent_that_enters_no_space_is_seen_at_work_where_it_was_spoken
 
 
 class Broken:
-    """A model that cannot be asked."""
+    """A model that cannot be called."""
 
     name = "broken"
 
@@ -711,7 +711,7 @@ async def test_a_space_has_the_id_of_a_deleted_one_though_a_crash_has_left_its_m
         husam = await rt.entities.create(external_id="husam")
         await rt.spaces.create("Tea", id="tea", members=[husam.id])
         spoken = await rt.spaces.say("tea", husam.id, "Hi")
-        store = rt._store  # pyright: ignore[reportPrivateUsage]  # as a process that dies before it sweeps
+        store = rt._store  # pyright: ignore[reportPrivateUsage]  # as a process that dies before its sweep
         gone = DropSpace(space_id="tea")
         await store.commit(Apply(token="t", at=datetime.now(UTC), effects=(gone,)))
         with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""Agents that run in threads of their own: called, created, spoken to, told of, cancelled (S0 §5, §6)."""
+"""Agents that run in threads of their own: called, created, messaged, reported, cancelled (S0 §5, §6)."""
 
 import asyncio
 import json
@@ -227,7 +227,7 @@ async def test_a_child_is_named_by_the_property_for_it() -> None:
         assert (child.name, child.tags, await at.heard(child.id)) == ("Ada", ("name:Ada",), ["Do"])
 
 
-# ── agents that live on ─────────────────────────────────────────────────────────────────────────────────────────
+# ── resumable agents ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @requirement("S0-5-3", "S0-6-1", "S0-6-4")
@@ -407,7 +407,7 @@ async def test_messages_are_for_the_side_that_receives_them() -> None:
 
 
 class Query(BaseModel):
-    """What the worker is called with."""
+    """Return the arguments of the worker's call."""
 
     query: str
     depth: int = 1
@@ -461,7 +461,7 @@ async def test_a_flag_is_text_whatever_it_is_stored_as() -> None:
         with pytest.raises(InvalidRequest, match="WORKERS is a flag: store it as text, not as a secret"):
             await at.thread(env={"WORKERS": {"value": "true", "type": "secret"}})
         ada = await at.rt.entities.create(external_id="ada")
-        await at.rt.entities.set_env(ada.id, {"WORKERS": "true"})  # of nobody knows which agent: a secret
+        await at.rt.entities.set_env(ada.id, {"WORKERS": "true"})  # of an unknown agent: a secret
         thread = await at.thread(user_id="ada")
         run = await at.run(thread.id)
         assert [tool.name for tool in at.boss.requests[0].tools] == ["worker"]
@@ -526,7 +526,7 @@ async def test_a_file_that_is_not_there_makes_the_call_an_error_and_no_child() -
         assert await at.children(thread.id) == []
 
 
-# ── at once ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── in parallel ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @requirement("S0-5-4")
@@ -607,7 +607,7 @@ async def test_a_secret_is_not_taken_for_a_name() -> None:
 
 
 def _valid(messages: Sequence[Message]) -> None:
-    """Every call is answered, once."""
+    """Check that every call is answered once."""
     calls = [c.id for m in messages for c in m.calls]
     answers = [m.call_id for m in messages if m.role == "tool"]
     assert sorted(calls) == sorted(str(each) for each in answers)
@@ -925,5 +925,5 @@ async def test_a_child_that_has_just_become_busy_keeps_its_own_end(store: OpenSt
         assert (run.output, len(overtaken)) == ("Done.", 1)
         answer = [m for m in await rig.transcript(thread.id) if m.role == "tool"][-1]
         busy = "is now busy. Send the message again." in answer.content
-        assert busy or json.loads(answer.content)["status"] == "idle"  # it may be idle again by then
+        assert busy or json.loads(answer.content)["status"] == "idle"  # it can be idle again by then
         assert (await rig.rt.runs.wait(overtaken[0], 10)).status == "completed"

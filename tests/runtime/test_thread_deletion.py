@@ -1,4 +1,4 @@
-"""A deleted thread takes all with it that is its own, and nothing that is somebody else's."""
+"""A deleted thread is removed with all its data, and with nothing of others."""
 
 import base64
 from datetime import datetime, timedelta
@@ -34,7 +34,7 @@ WAITS = tw.Tool(
 
 
 class OldFiles(MemoryFiles):
-    """Files that were all put long ago."""
+    """Files that were all stored long ago."""
 
     async def remove(self, digest: str, before: datetime) -> bool:
         return await super().remove(digest, before + BYTES_KEPT + timedelta(minutes=1))
@@ -49,7 +49,7 @@ def file(text: str) -> Attachment:
 
 
 async def said(rig: Rig, *files: Attachment) -> str:
-    """A thread in which a message was answered."""
+    """Create a thread in which a message was answered."""
     thread = await rig.rt.threads.create("tester")
     await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Hello", files)).id, 10)
     return thread.id
@@ -151,7 +151,7 @@ async def test_a_follower_of_a_deleted_thread_is_told_that_it_is_not_there() -> 
 
 
 async def test_a_wake_that_comes_to_a_thread_as_it_is_deleted_is_dropped(journal: OpenStore) -> None:
-    """As that of a value which somebody else sets at that moment: else it would be due for ever."""
+    """Like the wake-up of a value that is set at that time; otherwise it would be due without end."""
     async with town(journal, Refusing(ManualClock(), None)) as here:
         now = here.clock.now()
         late = SetTimer(name="thr_gone", due=now)

@@ -1,4 +1,4 @@
-"""`rt.toolkit`: definitions and handlers for a loop of one's own, every call recorded in a run (S4 "Registry")."""
+"""`rt.toolkit`: definitions and handlers for a custom loop, every call recorded in a run (S4 "Registry")."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ async def fail() -> None:
 
 
 class Gate:
-    """A tool `hold` that waits until the test lets it go."""
+    """Return a tool `hold` that waits until the test releases it."""
 
     def __init__(self) -> None:
         self.begun, self.open = asyncio.Event(), asyncio.Event()
@@ -68,7 +68,7 @@ class Gate:
 
 
 async def until(check: Callable[[], Awaitable[bool]]) -> None:
-    """Give way until it is so."""
+    """Yield to the loop until the condition holds."""
     for _ in range(100_000):
         if await check():
             return
@@ -117,7 +117,7 @@ async def working(*agents: tw.Agent, **app: Any) -> AsyncGenerator[Runtime]:
 
 
 def told(answer: JSONObject) -> Any:
-    """The one text of an answer, as JSON."""
+    """Return the one text of an answer, as JSON."""
     assert set(answer) <= {"content", "is_error"}
     [content] = answer["content"]  # type: ignore[misc]  # a list
     assert set(content) == {"type", "text"} and content["type"] == "text"  # type: ignore[arg-type,index]
@@ -125,7 +125,7 @@ def told(answer: JSONObject) -> Any:
 
 
 async def record(rt: Runtime, run_id: str) -> list[tuple[str, str | None, str | None]]:
-    """What the run's record says of calls: type, tool, call."""
+    """Return the run's record of calls: type, tool, call."""
     run = await rt.runs.get(run_id)
     shown: Any = run_with_steps(run, await rt.runs.steps(run_id), await rt.runs.messages(run_id))
     entries = [entry for step in shown["steps"] for entry in step["messages"]]
@@ -133,7 +133,7 @@ async def record(rt: Runtime, run_id: str) -> list[tuple[str, str | None, str | 
 
 
 def pairs(entries: Sequence[tuple[str, str | None, str | None]]) -> dict[str | None, list[str]]:
-    """The types of the entries of each call."""
+    """Return the types of the entries of each call."""
     by_call: dict[str | None, list[str]] = {}
     for type_, _, call_id in entries:
         by_call.setdefault(call_id, []).append(type_)
@@ -201,7 +201,7 @@ async def test_the_six_tools_answer_in_the_documents_form_and_are_recorded_once(
 
 
 class CountingStore:
-    """Counts the messages that drains have read, and compares those they knew with the journal's."""
+    """Counts the messages that drains have read, and compares their cached messages with the journal's."""
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -218,7 +218,7 @@ class CountingStore:
             self.read += len(view.messages)
         return view
 
-    def __getattr__(self, name: str) -> Any:  # the port's other methods, as they are
+    def __getattr__(self, name: str) -> Any:  # other methods pass through
         return getattr(self.inner, name)
 
 
@@ -246,7 +246,7 @@ async def test_a_call_does_not_read_the_calls_before_it(kind: str, tmp_path: Pat
             await rt.stop(1.0)
     assert len(kept) == 60
     assert store.known > 0
-    assert store.read <= 60  # each message at most once; 30 drains that read all read 870
+    assert store.read <= 60  # each message at most once; 30 drains that read everything would read 870
 
 
 @requirement("S4-3-1", "S4-3-3")
@@ -401,7 +401,7 @@ async def test_a_call_joins_the_run_that_is_at_work_and_the_model_goes_on() -> N
 
 
 async def posted(rt: Runtime, thread_id: str, count: int) -> bool:
-    """Whether so many calls have come to the thread."""
+    """Return whether that many calls have arrived in the thread."""
     agent_id = (await rt.threads.get(thread_id)).agent
     return sum(each.type == "call" for each in await rt.inboxes.list(agent_id, thread_id, 1_000)) == count
 
@@ -700,7 +700,7 @@ async def test_a_message_to_the_toolkits_thread_is_answered_by_the_model() -> No
 
 
 async def begun(rt: Runtime, toolkit: Toolkit, calls: int = 1) -> str:
-    """The id of the toolkit's thread, once so many calls have come to it."""
+    """Return the id of the toolkit's thread, once that many calls have arrived in it."""
 
     async def there() -> bool:
         return any(run.id == toolkit.run_id for run in await rt.runs.list())
@@ -829,7 +829,7 @@ async def test_on_sqlite_it_is_the_same_and_a_run_goes_on_in_the_next_process(tm
 
 
 async def test_results_are_read_in_the_run_also_by_the_next_process(tmp_path: Path) -> None:
-    """`read_result` is begun in one step with a call that the end of the process interrupts."""
+    """`read_result` is started in one step with a call that the end of the process interrupts."""
     settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
     first, second = Gate(), Gate()
     later = tw.tool(name="later", description="Wait.", timeout=None)(second.wait)

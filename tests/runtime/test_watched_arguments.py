@@ -1,4 +1,4 @@
-"""Arguments that no JSON can carry: the model reads what is wrong with them, whoever watches; and calls never begun."""
+"""Arguments that JSON cannot represent: the model reads the error, with or without followers; calls never started."""
 
 import asyncio
 from contextlib import suppress
