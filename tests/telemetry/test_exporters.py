@@ -1,4 +1,4 @@
-"""Telemetry of a process by its environment: where it goes, and that nobody waits for it."""
+"""Telemetry of a process by its environment: its destination, and that no caller waits for it."""
 
 import os
 import socket
@@ -162,11 +162,11 @@ def test_whoever_closes_a_runtime_waits_for_no_exporter() -> None:
     tracers, meters = TracerProvider(shutdown_on_exit=False), MeterProvider(shutdown_on_exit=False)
     telemetry = OpenTelemetry(tracers, meters, ends=[hang])
     for _ in range(3):
-        with pytest.raises(StopIteration):  # at once: it has awaited nothing
+        with pytest.raises(StopIteration):  # immediately: it has awaited nothing
             telemetry.close().send(None)
     released.set()
     assert handed_over.acquire(timeout=60)
-    assert handed_over.acquire(timeout=60)  # once more, for those that closed meanwhile
+    assert handed_over.acquire(timeout=60)  # once more, for the spans that ended in the meantime
 
 
 REQUESTS = """
