@@ -1,4 +1,4 @@
-"""A line for each request, in which nothing stands that is nobody's business."""
+"""A log line for each request, without private data."""
 
 import logging
 

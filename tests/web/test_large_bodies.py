@@ -1,4 +1,4 @@
-"""Large bodies: refused while they come, judged in a thread, and told of in few words."""
+"""Large bodies: rejected during the upload, validated in a thread, with short error messages."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from toolwright.web.serving import Serving
 
 pytestmark = pytest.mark.anyio
 
-REAL: dict[str, JSON] = {  # of the size that the tools of services have
+REAL: dict[str, JSON] = {  # of the size of real tools
     "description": "Does something with the thing of that kind, as the service describes it at some length. "
     * 2,
     "inputSchema": {
@@ -51,7 +51,7 @@ async def test_a_body_of_too_many_values_is_refused_while_it_is_still_coming() -
     async with serving() as api:
         reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
         writer.write(b"POST /api/threads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n")
-        writer.write(b'{"agentId":"tester","tags":[' + b"1," * 200_000)  # and no more
+        writer.write(b'{"agentId":"tester","tags":[' + b"1," * 200_000)  # and nothing more
         answer = await asyncio.wait_for(reader.readuntil(b"}"), 30)
         assert answer.startswith(b"HTTP/1.1 400 ")
         assert (
@@ -149,7 +149,7 @@ def _thread(_: object) -> str:
 
 
 class Judged(Form):
-    """Tells in which thread it was judged."""
+    """Records the thread in which it was validated."""
 
     by: Annotated[str, AfterValidator(_thread)]
     rest: JsonValue = None
@@ -157,7 +157,7 @@ class Judged(Form):
 
 async def test_small_bodies_are_judged_at_once_and_large_ones_in_a_thread() -> None:
     app = FastAPI()
-    app.state.serving = Serving(options=GatewayOptions(clock=SystemClock()), access=None, tokens=None)  # type: ignore[arg-type]  # neither is asked for here
+    app.state.serving = Serving(options=GatewayOptions(clock=SystemClock()), access=None, tokens=None)  # type: ignore[arg-type]  # neither is needed here
 
     async def told(judged: Annotated[Judged, Depends(reads(Judged))]) -> str:
         return judged.by

@@ -1,4 +1,4 @@
-"""Tokens of an identity provider: which keys count, and how seldom they are asked for."""
+"""Tokens of an identity provider: the valid keys, and how rarely they are fetched."""
 
 import asyncio
 import json

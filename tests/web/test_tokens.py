@@ -1,4 +1,4 @@
-"""Tokens of a shared secret: which are good, and every way in which one is not."""
+"""Tokens of a shared secret: valid ones, and every kind of invalid ones."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -177,7 +177,7 @@ async def test_a_token_is_judged_in_well_under_a_millisecond() -> None:
 
 
 async def test_the_public_key_of_a_provider_is_no_shared_secret() -> None:
-    """Had somebody configured a PEM as the secret, its holder could sign: settings refuse it, and so does PyJWT."""
+    """If a PEM were configured as the secret, its holder could sign: settings reject it, and so does PyJWT."""
     public: Any = pem(rsa_key())
     verify = SharedSecret(public.decode(), ExpectedClaims(claim="sub"), ManualClock(NOW))
     with pytest.raises(Unauthorized):

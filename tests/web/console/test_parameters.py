@@ -1,4 +1,4 @@
-"""Parameters of tools in words."""
+"""Descriptions of tool parameters."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the console says of runs and calls in a few characters."""
+"""Short facts about runs and calls in the console."""
 
 from datetime import UTC, datetime, timedelta
 

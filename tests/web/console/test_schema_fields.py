@@ -1,4 +1,4 @@
-"""What a form asks for, and what is read of it."""
+"""The fields of a form, and the values read from it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What components read of calls: tables, options, progress, pictures, results; and how much of it they show."""
+"""Data that components read from calls: tables, options, progress, pictures, results; and how much of it they show."""
 
 import base64
 import json
@@ -25,7 +25,7 @@ PNG = f"data:image/png;base64,{base64.b64encode(b'bytes').decode()}"
 
 
 def read(described: JSON) -> list[list[str]] | None:
-    """Titles and cells of a table."""
+    """Return titles and cells of a table."""
     table = read_table(described)
     if table is None:
         return None

@@ -1,4 +1,4 @@
-"""Stored configurations: the values that are not shown come back into them, but where others are written."""
+"""Stored configurations: hidden values are restored, unless new ones are entered."""
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Prompt
