@@ -35,7 +35,7 @@ def counter(turns: list[object] = TURNS, **options: Any) -> tw.Agent:
 
 
 class Answering:
-    """Answers with how many messages it was told, once `may` is set."""
+    """A model that answers with the number of its messages, once `may` is set."""
 
     name = "answering"
 
@@ -342,7 +342,7 @@ async def test_the_last_thousand_conversations_in_memory_can_be_gone_on_with() -
     agent = tw.Agent("a", model=ScriptedModel([{"text": "Hi."}]))
     first, second = await tw.run(agent, "Hello"), await tw.run(agent, "Hello")
     await asyncio.gather(*[tw.run(agent, "Hello") for _ in range(MOST_THREADS - 2)])
-    await tw.run(agent, "Hello again", thread=first.thread_id)  # and is one of the last
+    await tw.run(agent, "Hello again", thread=first.thread_id)  # and it is one of the last
     await tw.run(agent, "One more")
     assert (await tw.run(agent, "Still there?", thread=first.thread_id)).output == "Hi."
     with pytest.raises(NotFound, match="There is no thread"):
@@ -435,12 +435,12 @@ def test_a_handler_that_blocks_the_event_loop_is_named_once(
         """Block."""
         if awaits:
             await asyncio.sleep(0)
-        time.sleep(0.6)  # noqa: ASYNC251 - the mistake that is looked at
+        time.sleep(0.6)  # noqa: ASYNC251 - the mistake under test
         return "done"
 
     async def block_at_once() -> str:
         """Block."""
-        time.sleep(0.6)  # noqa: ASYNC251 - the mistake that is looked at
+        time.sleep(0.6)  # noqa: ASYNC251 - the mistake under test
         return "done"
 
     tool = tw.tool(name=f"block_{int(awaits)}")(block if awaits else block_at_once)

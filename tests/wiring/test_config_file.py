@@ -1,4 +1,4 @@
-"""Apps that are configuration files (API §2): read with every fault, there at every start, written once."""
+"""Apps as configuration files (API §2): read with every error, created at every start, written once."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def written(folder: Path, given: Any) -> Path:  # any JSON, also a faulty one
+def written(folder: Path, given: Any) -> Path:  # any JSON, including invalid ones
     path = folder / "config.json"
     path.write_text(given if isinstance(given, str) else json.dumps(given))
     return path

@@ -1,4 +1,4 @@
-"""`tw.run(…, approve=…)`: whoever begins a run answers about its calls; and runs that wait for nobody."""
+"""`tw.run(…, approve=…)`: the caller of a run answers for its calls; and runs whose calls no one answers."""
 
 import asyncio
 import functools
@@ -51,7 +51,7 @@ async def yes(_: tw.CallWaiting) -> bool:
 
 
 def answering(answer: Any) -> Callable[[tw.CallWaiting], Any]:
-    """A function that is asked, and has this answer."""
+    """Return a function that records its calls, and returns this answer."""
 
     def approve(_: tw.CallWaiting) -> Any:
         if isinstance(answer, Exception):
@@ -174,7 +174,7 @@ async def pay_within(state: tw.ThreadState) -> str:
 
 
 def chief() -> tw.Agent:
-    """An agent whose child waits for an approval."""
+    """Return an agent whose child waits for an approval."""
     child = tw.SubagentToolConfig(name="clerk")
     turns: list[object] = [{"calls": [{"name": "clerk", "args": {"message": "Pay."}}]}, {"text": "Well."}]
     return tw.Agent("chief", model=ScriptedModel(turns), tools=[child])
