@@ -1,4 +1,4 @@
-"""The loop whose clock goes on when nothing is at work: its waits take no time, and end in their order."""
+"""The loop whose clock jumps when nothing is running: its waits take no time, and end in order."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.idle_clock]
-LONG = 3_600.0  # seconds: more than any test may take
+LONG = 3_600.0  # seconds: more than the timeout of a test
 
 
 async def test_a_wait_ends_at_its_time_by_the_loops_clock_alone() -> None:
