@@ -268,7 +268,7 @@ def test_no_message_is_cut_but_by_brief() -> None:
     assert [path.name for path in SOURCES if cut.search(path.read_text(encoding="utf-8"))] == []
 
 
-def test_nothing_names_a_path_of_somebodys_machine() -> None:
+def test_nothing_names_a_path_of_a_developers_machine() -> None:
     home = os.path.expanduser("~")  # noqa: PTH111 - text to look for, not a path to open
     for path in [*SOURCES, *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         assert f"{home}/" not in path.read_text(encoding="utf-8"), path

@@ -26,7 +26,7 @@ async def test_waits_end_in_their_order() -> None:
     assert ended == [LONG / 3, LONG / 2, LONG]
 
 
-async def test_a_deadline_passes_while_nothing_is_at_work() -> None:
+async def test_a_deadline_passes_while_nothing_is_running() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(LONG):
             await asyncio.Event().wait()

@@ -324,7 +324,7 @@ async def test_a_key_is_good_for_the_routes_of_its_scope(row: Row, with_scopes: 
     assert await with_scopes.journal() == before
 
 
-async def test_a_key_without_the_scope_is_told_so_in_one_sentence(with_scopes: Town) -> None:
+async def test_a_key_without_the_scope_is_refused_in_one_sentence(with_scopes: Town) -> None:
     refused = [
         await with_scopes.get("/api/threads", SCRAPER, 403),
         await with_scopes.post("/api/threads", READER, NEW_THREAD, 403),
@@ -338,7 +338,7 @@ async def test_a_key_without_the_scope_is_told_so_in_one_sentence(with_scopes: T
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.stranger == 404], ids=lambda row: row.name)
-async def test_what_is_somebody_elses_is_answered_as_what_is_not_there(row: Row, shared: Town) -> None:
+async def test_other_peoples_things_are_answered_as_missing(row: Row, shared: Town) -> None:
     before = await shared.journal()
     absent = {name: re.sub("[0-9a-z]{8}$", "00000000", one) for name, one in shared.ids.items()}
     faulty = [{}, {"content": ""}, {"content": 5}, {"callId": "{call_id}"}, {"callId": 5, "result": 1}]
@@ -354,7 +354,7 @@ async def test_what_is_somebody_elses_is_answered_as_what_is_not_there(row: Row,
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-async def test_without_any_keys_this_machine_is_a_service_and_nobody_else_is_let_in(
+async def test_without_any_keys_this_machine_is_a_service_and_no_other_is_let_in(
     row: Row, without_keys: Town
 ) -> None:
     before = await without_keys.journal()
@@ -372,7 +372,7 @@ async def test_without_any_keys_this_machine_is_a_service_and_nobody_else_is_let
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-async def test_with_public_keys_alone_nobody_is_a_service(row: Row, without_secret_keys: Town) -> None:
+async def test_with_public_keys_alone_no_one_is_a_service(row: Row, without_secret_keys: Town) -> None:
     before = await without_secret_keys.journal()
     for headers in ({}, SERVICE, {"x-secret-key": ""}, {"Host": "localhost"}):
         assert await status(without_secret_keys, row, headers) == 401

@@ -42,7 +42,7 @@ async def test_the_page_takes_everything_from_this_server() -> None:
             assert (again.status_code, again.content) == (304, b"")
 
 
-async def test_the_page_may_run_no_script_but_its_own_and_be_framed_by_nobody() -> None:
+async def test_the_page_can_run_no_script_but_its_own_and_cannot_be_framed() -> None:
     async with serving() as api:
         for path in ("/docs", *PARTS):
             headers = (await api.client.get(path)).headers

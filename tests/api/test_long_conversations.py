@@ -67,7 +67,7 @@ async def test_a_person_sees_what_was_said_and_a_service_the_system_text_and_the
         await made.get(f"/api/runs/{run_id}/prompts", BOB, 404)
 
 
-async def test_the_owner_edits_and_removes_the_summary_and_nobody_else() -> None:
+async def test_the_owner_edits_and_removes_the_summary_and_no_one_else() -> None:
     async with long_talk() as (made, thread_id, _):
         path, client = f"/api/threads/{thread_id}/summary", made.api.client
         read(await client.patch(path, json={"text": "Mine."}, headers=BOB), 404)
@@ -90,7 +90,7 @@ async def test_the_owner_edits_and_removes_the_summary_and_nobody_else() -> None
         await made.get(f"/api/threads/{thread_id}/compactions", BOB, 404)
 
 
-async def test_the_owner_pins_messages_and_nobody_else() -> None:
+async def test_the_owner_pins_messages_and_no_one_else() -> None:
     async with long_talk() as (made, thread_id, _):
         first = (await made.get(f"/api/threads/{thread_id}/messages", ADA))["messages"][0]
         path, client = f"/api/threads/{thread_id}/messages/{first['id']}/pin", made.api.client

@@ -30,7 +30,7 @@ async def house(**servers: Any) -> AsyncGenerator[tuple[Client, Runtime]]:  # co
         yield client, rt
 
 
-async def test_each_server_is_shown_with_its_tools_and_its_faults() -> None:
+async def test_each_server_is_shown_with_its_tools_and_its_errors() -> None:
     with served("builtin_names") as fine, down() as nowhere, served("hangs_at_list") as silent:
         servers = {
             "fine": {"url": fine.url, "allowedTools": ["skip", "plain", "gone"]},

@@ -253,7 +253,7 @@ async def test_plans_of_an_agent_that_can_have_no_home_are_refused() -> None:
         ("passages", {"content": "x", "tags": "a"}, ["tags"]),
     ],
 )
-async def test_a_faulty_body_is_told_by_its_paths_and_changes_nothing(
+async def test_an_invalid_body_is_reported_by_its_paths_and_changes_nothing(
     path: str, body: Any, at: list[str]
 ) -> None:
     async with serving() as api:

@@ -49,7 +49,7 @@ async def test_a_persons_thread_is_theirs_whatever_they_say() -> None:
         assert await made.journal() == before
 
 
-async def test_a_person_is_not_told_which_agents_there_are() -> None:
+async def test_a_person_does_not_see_which_agents_there_are() -> None:
     async with town() as made:
         for name in ("teste", "nobody"):
             shown = await made.post("/api/threads", ADA, {"agentId": name}, 404)
@@ -320,7 +320,7 @@ async def test_an_agent_is_an_entity_that_cannot_be_changed() -> None:
         ({"type": "human", "id": "ent_1"}, "id"),
     ],
 )
-async def test_a_faulty_entity_is_refused_with_its_path(body: dict[str, Any], path: str) -> None:
+async def test_an_invalid_entity_is_refused_with_its_path(body: dict[str, Any], path: str) -> None:
     async with serving() as api:
         response = await api.client.post("/api/entities", content=json.dumps(body).encode())
         assert read(response, 400)["details"][0]["path"] == path

@@ -196,7 +196,7 @@ def test_an_agent_with_a_toolkit_is_open_to_members_and_any_other_to_everyone(ki
         ({"shared_memory": 1}, "shared_memory must be true or false, not 1."),
     ],
 )  # fmt: skip
-def test_a_faulty_declaration_is_refused_by_name(options: dict[str, Any], words: str) -> None:
+def test_an_invalid_declaration_is_refused_by_name(options: dict[str, Any], words: str) -> None:
     with pytest.raises(tw.errors.DefinitionError) as refused:
         tw.Agent("a", "p", **options)
     assert refused.value.message == f"Agent 'a': {words}"
@@ -268,7 +268,7 @@ async def test_leaving_the_last_shared_space_closes_the_agent() -> None:
         await made.open("ada", "members", 404)
 
 
-async def test_whoever_joins_a_public_space_by_themselves_is_no_member_of_its_agents() -> None:
+async def test_a_person_who_joins_a_public_space_gets_no_access_to_its_agents() -> None:
     async with small_town() as made:
         [board] = [each for each in await made.rt.spaces.list() if each.name == "Board"]
         await made.ask("bob", f"/api/spaces/{board.id}/messages", {"content": "Hello"}, 201)
@@ -350,7 +350,7 @@ def test_a_claim_is_wanted_by_its_name_or_with_a_value(claims: Any, wanted: str,
 
 
 @pytest.mark.parametrize("who", ["ada", "bob", "eve"])
-async def test_a_host_is_told_of_agents_that_are_open_to_its_user_and_calls_no_other(who: str) -> None:
+async def test_a_host_sees_and_calls_only_agents_that_are_open_to_its_user(who: str) -> None:
     """A call of an agent over `/mcp` opens a child thread with it."""
     async with small_town() as made:
         host = Host(made.rt, str(made.client.base_url), made.application)

@@ -98,7 +98,7 @@ async def test_pages_of_configured_origins_get_cors_headers_and_no_others() -> N
         ([1], "", "must be an object"),
     ],
 )
-async def test_a_faulty_body_is_answered_with_its_paths(body: object, path: str, message: str) -> None:
+async def test_an_invalid_body_is_answered_with_its_paths(body: object, path: str, message: str) -> None:
     async with serving() as api:
         shown = await api.post("/api/threads", body, 400)
         assert shown["details"][0]["path"] == path
@@ -126,7 +126,7 @@ async def test_a_faulty_body_is_answered_with_its_paths(body: object, path: str,
         ("GET", "/api/threads?limit=x", None, "limit must be a whole number"),
     ],
 )
-async def test_faults_are_told_in_plain_words(method: str, path: str, body: object, said: str) -> None:
+async def test_errors_are_reported_in_plain_words(method: str, path: str, body: object, said: str) -> None:
     async with serving() as api:
         shown = read(await api.client.request(method, path, json=body), 400)
         assert shown["error"].endswith(said)
@@ -233,7 +233,7 @@ async def test_half_a_character_in_a_large_body_is_refused_by_its_field_too() ->
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=1001", "limit=x", "offset=-1", "offset=99999999999999999999"]
 )
-async def test_faulty_pages_are_refused(query: str) -> None:
+async def test_invalid_pages_are_refused(query: str) -> None:
     async with serving() as api:
         for path in ("/api/agents", "/api/threads", "/api/runs", "/api/calls"):
             shown = read(await api.client.get(f"{path}?{query}"), 400)
@@ -249,7 +249,7 @@ async def test_unknown_routes_and_methods_are_answered_in_json() -> None:
         assert "GET" in response.headers["allow"] or "POST" in response.headers["allow"]
 
 
-async def test_what_nobody_foresaw_is_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unexpected_errors_are_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:
     async def broken(_: int, __: Unit) -> None:
         raise RuntimeError("a secret detail")
 

@@ -137,7 +137,7 @@ async def test_the_application_for_other_servers_runs_its_app() -> None:
         assert (await client.get("/api/agents")).status_code == 503
 
 
-async def test_a_server_is_at_work_within_the_lifespan_of_its_app() -> None:
+async def test_a_server_runs_within_the_lifespan_of_its_app() -> None:
     said: list[str] = []
 
     @asynccontextmanager
@@ -175,7 +175,7 @@ print("stopped", flush=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_gateway_in_somebody_elses_server_stops_with_an_open_stream(number: signal.Signals) -> None:
+async def test_a_gateway_in_a_foreign_server_stops_with_an_open_stream(number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = await asyncio.create_subprocess_exec(

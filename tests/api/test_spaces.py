@@ -319,7 +319,7 @@ async def test_a_person_follows_all_of_their_spaces_as_long_as_they_are_theirs()
         assert said == ["For Bob", "Now for Bob", "The end"]
 
 
-async def test_the_stream_of_a_space_ends_for_whoever_is_put_out() -> None:
+async def test_the_stream_of_a_space_ends_for_a_removed_member() -> None:
     async with town() as made:
         space_id = made.ids["space_id"]
         token = await made.stream_token(ADA)

@@ -118,7 +118,7 @@ async def numbers(api: Api, path: str, ready: asyncio.Semaphore, pause: float) -
             continue
 
 
-async def test_a_stuck_reader_is_cut_off_and_nobody_else_notices() -> None:
+async def test_a_stuck_reader_is_cut_off_and_no_other_is_affected() -> None:
     came = asyncio.Event()
 
     async def memory(bus: MemoryBus) -> Store:

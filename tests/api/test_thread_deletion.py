@@ -34,7 +34,7 @@ async def test_a_deleted_thread_is_not_there_any_more() -> None:
         assert (await api.get("/api/threads"))["threads"] == []
 
 
-async def test_a_thread_at_work_is_deleted_only_with_cancel() -> None:
+async def test_a_running_thread_is_deleted_only_with_cancel() -> None:
     async with serving(asking()) as api:
         thread, run = await asked(api)
         refused = read(await api.client.delete(f"/api/threads/{thread}"), 409)

@@ -87,7 +87,7 @@ async def test_a_request_is_read_and_answered(prefix: str) -> None:
 @pytest.mark.parametrize(
     "body", [{}, {"env": []}, {"env": {"OTHER": "x"}}, {"env": {"API_KEY": 1}}, {"ENV": {}}]
 )
-async def test_a_faulty_answer_is_a_400_and_keeps_nothing(body: dict[str, Any]) -> None:
+async def test_an_invalid_answer_is_a_400_and_keeps_nothing(body: dict[str, Any]) -> None:
     async with asking() as (api, thread_id, _, request_id):
         said = await api.post(f"/threads/{thread_id}/variables/{request_id}", body, 400)
         assert said["details"]

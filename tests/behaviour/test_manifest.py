@@ -74,7 +74,7 @@ def test_an_id_that_is_out_of_place_and_a_section_without_statements_are_gaps() 
 @pytest.mark.parametrize(
     "fault", [{"id": "S9.1"}, {"level": "WILL"}, {"says": ""}, {"elsewhere": ""}, {"x": 1}]
 )
-def test_a_faulty_statement_cannot_be_read(fault: dict[str, object]) -> None:
+def test_an_invalid_statement_cannot_be_read(fault: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Requirement.model_validate({"id": "S9-1-1", "level": "MUST", "says": "It works"} | fault)
 

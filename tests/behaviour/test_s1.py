@@ -115,7 +115,7 @@ def results(solution: tw.Solution) -> list[JSON]:
 
 
 @requirement("S1-1-1", "S1-1-2", "S1-1-3", "S1-3-8", "S1-3-9", "S1-4-1", "S1-7-1")
-async def test_the_printed_tool_is_carried_out_by_the_model_itself(provider: Provider) -> None:
+async def test_the_printed_tool_is_executed_by_the_model_itself(provider: Provider) -> None:
     registry = tw.Registry()
     registry.tool("sentimentAnalysis", SENTIMENT)
     provider.answers({"output": None, "calls": [PRINTED_CALL]}, {"output": SUMMED_UP, "calls": []})
@@ -135,7 +135,7 @@ async def test_the_printed_tool_is_carried_out_by_the_model_itself(provider: Pro
 
 
 @requirement("S1-1-2", "S1-2-2", "S1-3-3", "S1-7-2", "S1-7-3")
-async def test_the_same_tool_with_a_function_is_carried_out_by_that(provider: Provider) -> None:
+async def test_the_same_tool_with_a_function_is_executed_by_that(provider: Provider) -> None:
     registry = tw.Registry()
     registry.tool("sentimentAnalysis", SENTIMENT)
     registry.handler("sentimentAnalysis", sentiment)
@@ -192,7 +192,7 @@ async def test_an_output_without_calls_is_enough(provider: Provider) -> None:
 
 
 @requirement("S1-1-3", "S1-1-4")
-async def test_what_breaks_the_schema_is_sent_back_with_its_faults(provider: Provider) -> None:
+async def test_what_breaks_the_schema_is_sent_back_with_its_errors(provider: Provider) -> None:
     registry = tw.Registry()
     registry.tool("greetUser", GREET)
     registry.handler("greetUser", greet)

@@ -116,7 +116,7 @@ def nested(levels: int) -> tuple[object, Any, Any]:
 
 @requirement("S2-3.3-1")
 @pytest.mark.parametrize("levels", [1, 6, 7, 12])
-async def test_seven_levels_and_more_are_taken_and_judged_to_the_bottom(levels: int) -> None:
+async def test_seven_levels_and_more_are_taken_and_validated_to_the_bottom(levels: int) -> None:
     annotation, good, bad = nested(levels - 1)  # the object of all arguments counts as a level
     taken, refused = await results(
         [echoing(args_of(annotation))], ("echo", {"value": good}), ("echo", {"value": bad})

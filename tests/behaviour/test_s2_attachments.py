@@ -94,7 +94,7 @@ async def test_new_files_are_stored_linked_and_downloaded(tmp_path: Path) -> Non
         {"width": -1}, {"height": 1.5}, {"path": "/x", "size": "1"}, {"path": "/x", "description": 7},
     ],
 )  # fmt: skip
-async def test_a_file_with_a_faulty_field_is_an_error_and_none_is_stored(wrong: dict[str, Any]) -> None:
+async def test_a_file_with_an_invalid_field_is_an_error_and_none_is_stored(wrong: dict[str, Any]) -> None:
     @tw.tool(description="Draw.")
     async def draw() -> tw.ToolResult:
         made = referring(**wrong) if "path" in wrong else attached(**wrong)

@@ -159,6 +159,6 @@ async def test_image_content_is_a_file_that_the_model_is_told_of() -> None:
     "content",
     [tw.TextContent(text=7), tw.ImageContent(data="?", mime_type="image/png")],  # type: ignore[arg-type]  # on purpose
 )
-async def test_faulty_content_is_an_error_result(content: tw.ToolContent) -> None:
+async def test_invalid_content_is_an_error_result(content: tw.ToolContent) -> None:
     [result] = await results([giving([content])], ("give", {}))
     assert "invalid content" in error_of(result)["error"]

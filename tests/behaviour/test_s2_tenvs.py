@@ -70,7 +70,7 @@ async def test_each_thread_has_the_values_of_prompt_agent_and_its_own_the_later_
 
 
 @requirement("S2-9.3-2")
-async def test_an_optional_value_that_nobody_gives_is_none() -> None:
+async def test_a_missing_optional_value_is_none() -> None:
     async with searching({"vectorStoreId": "vs"}).runtime(tw.Settings(database_url="memory://")) as rt:
         thread = await rt.threads.create("tester")
         await ended(rt, thread.id)
@@ -99,7 +99,7 @@ async def test_no_thread_is_created_without_what_all_its_tools_need(tmp_path: Pa
 
 
 @requirement("S2-9.2-1", "S2-9.5-1")
-def test_the_model_of_tenvs_is_judged_as_that_of_arguments_is() -> None:
+def test_the_model_of_tenvs_is_validated_as_that_of_arguments_is() -> None:
     class Wrong(BaseModel):
         when: bytes
 
@@ -111,7 +111,7 @@ def test_the_model_of_tenvs_is_judged_as_that_of_arguments_is() -> None:
 
 
 @requirement("S2-9.1-3", "S2-9.6-1")
-async def test_a_credential_is_read_by_the_function_and_seen_by_nobody(tmp_path: Path) -> None:
+async def test_a_credential_is_read_by_the_function_and_never_shown(tmp_path: Path) -> None:
     app = app_of(ScriptedModel(turns(("count", {}))), [count])
     async with app.runtime(tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")) as rt:
         thread = await rt.threads.create("tester", tenvs={"api_key": "sk-very-secret-1", "limit": 3})

@@ -90,7 +90,7 @@ async def test_tools_of_every_type_are_offered_called_and_recorded_alike() -> No
 
 @requirement("S3-1-3", "S3-5-2", "S3-5-3")
 @pytest.mark.parametrize("visible", [True, False])
-async def test_a_call_is_told_in_the_space_only_if_it_is_visible(visible: bool) -> None:
+async def test_a_call_is_shown_in_the_space_only_if_it_is_visible(visible: bool) -> None:
     chart = {"name": "displayChart", "executionType": "internal", "visible": visible}
     turns = [calls(ENTER, call("displayChart", bars=[1])), {"text": "Done."}]
     async with by_hand(turns, [tool(chart)]) as (house, motor):

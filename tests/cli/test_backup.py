@@ -191,7 +191,7 @@ def test_a_thread_is_not_looked_for_in_a_database_that_is_not_there(shell: Shell
     assert list(shell.folder.glob("mistaken*")) == []
 
 
-def test_a_backup_whose_process_died_is_in_nobodys_way(shell: Shell) -> None:
+def test_a_backup_whose_process_died_blocks_no_other(shell: Shell) -> None:
     journal(shell)
     partial = shell.folder / "copy.db.partial"
     (partial / "files" / "sha256").mkdir(parents=True)

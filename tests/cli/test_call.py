@@ -170,7 +170,7 @@ def test_a_call_brings_tenvs_as_text_or_json_or_from_the_environment(empty: Shel
     assert (done.returncode, json.loads(done.stdout), done.stderr) == (0, ["'5'", "'sk=1'", "7"], "")
 
 
-def test_a_call_that_lacks_tenvs_says_how_to_give_them_and_calls_nothing(empty: Shell) -> None:
+def test_a_call_without_required_tenvs_says_how_to_give_them_and_calls_nothing(empty: Shell) -> None:
     empty.write("app.py", TENVS)
     lacks = empty.run("call", "show", "--tenv", "pages=many")
     assert (lacks.returncode, lacks.stdout) == (2, "")

@@ -145,7 +145,7 @@ def test_what_is_left_out_of_a_thread_is_shown_edited_and_removed(shell: Shell) 
         assert (removed.returncode, "Tea" in removed.stdout) == (0, False)
 
 
-def test_a_run_that_is_cancelled_while_nobody_serves_ends_at_the_next_start(shell: Shell) -> None:
+def test_a_run_that_is_cancelled_without_a_server_ends_at_the_next_start(shell: Shell) -> None:
     shell.write("runs_app.py", APP)
     with shell.start(*SERVE) as server:
         waiting = asyncio.run(begin(url_of(server), "clerk", "waiting"))

@@ -125,7 +125,7 @@ def test_a_model_that_can_never_work_is_refused_at_the_start(shell: Shell) -> No
     assert len(refused.stderr.splitlines()) == 1
 
 
-def test_a_configuration_file_is_served_and_a_faulty_one_refused_in_one_line(shell: Shell) -> None:
+def test_a_configuration_file_is_served_and_an_invalid_one_refused_in_one_line(shell: Shell) -> None:
     shell.write(
         "config.json", '{"agents": [{"name": "scout", "config": {"agent": {"system": "You scout."}}}]}'
     )

@@ -98,7 +98,7 @@ def test_a_secret_is_not_shown() -> None:
     assert SECRET not in repr(tw.Settings(**PEOPLE))
 
 
-def test_the_environment_is_read_and_a_fault_names_its_variable(shell: Shell) -> None:
+def test_the_environment_is_read_and_an_error_names_its_variable(shell: Shell) -> None:
     shell.env["TOOLWRIGHT_PUBLIC_KEYS"] = "pk_one,pk_two"
     for command in (["doctor"], ["serve", "--port", "0"]):
         done = shell.run(*command)

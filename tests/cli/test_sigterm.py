@@ -98,7 +98,7 @@ app = tw.App(agents=[
 """
 
 
-def test_a_server_ends_though_somebody_elses_code_does_not(shell: Shell) -> None:
+def test_a_server_ends_though_foreign_code_does_not(shell: Shell) -> None:
     """Each case has its server. All servers are stopped at once, since each takes its whole grace period."""
     shells = {case: _folder(shell, case) for case in ("deaf", "sleeps", "threads", "model")}
     with ExitStack() as at_work:

@@ -64,7 +64,7 @@ def left(shell: Shell) -> dict[str, int]:
         return {name: count for name, count in counts.items() if count}
 
 
-def test_threads_are_deleted_beside_a_server_that_leads_their_runs(shell: Shell) -> None:
+def test_threads_are_deleted_beside_a_server_that_executes_their_runs(shell: Shell) -> None:
     shell.write("threads_app.py", APP)
     with shell.start(*SERVE) as server:
         url = url_of(server)
@@ -86,7 +86,7 @@ def test_threads_are_deleted_beside_a_server_that_leads_their_runs(shell: Shell)
     assert left(shell) == {}
 
 
-def test_a_thread_is_deleted_while_nobody_serves_its_journal(shell: Shell) -> None:
+def test_a_thread_is_deleted_without_a_server(shell: Shell) -> None:
     shell.write("threads_app.py", APP)
     with shell.start(*SERVE) as server:
         resting = asyncio.run(at_rest(url_of(server)))

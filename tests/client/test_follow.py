@@ -79,9 +79,7 @@ async def test_live_and_recorded_events_come_as_they_happen() -> None:
 
 
 @pytest.mark.parametrize("after", [None, 0])
-async def test_a_server_on_sqlite_stops_and_comes_back_while_somebody_follows(
-    tmp_path: Path, after: int | None
-) -> None:
+async def test_a_server_on_sqlite_restarts_while_a_client_follows(tmp_path: Path, after: int | None) -> None:
     up, down = asyncio.Event(), asyncio.Event()
 
     async def pause(_: float) -> None:
@@ -361,7 +359,7 @@ async def test_events_that_come_again_are_dropped() -> None:
         assert [each.n for each in found] == [1, None, 2, None, 3]
 
 
-async def test_what_ends_a_stream_for_good_is_raised() -> None:
+async def test_what_ends_a_stream_permanently_is_raised() -> None:
     head = b'data: {"type":"connected","ts":"2026-01-01T00:00:00Z","data":{"after":"17"}}\n\n'
     for status, code, kind in ((401, "unauthorized", Unauthorized), (404, "not_found", NotFound)):
         refusal = answer(status, f'{{"error": "No.", "code": "{code}"}}')

@@ -467,7 +467,7 @@ async def test_a_worker_with_a_wrong_key_says_so() -> None:
         {"name": ""},
     ],
 )
-async def test_a_faulty_worker_is_refused(options: dict[str, Any]) -> None:
+async def test_an_invalid_worker_is_refused(options: dict[str, Any]) -> None:
     async with client_of(1) as client:
         with pytest.raises(DefinitionError):
             Worker(client, **options)

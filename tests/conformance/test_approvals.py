@@ -50,7 +50,7 @@ async def refused(store: Store, unit: Unit) -> None:
     assert await dump(store) == before
 
 
-async def test_it_waits_without_having_begun_and_is_on_offer_to_nobody(store: Store):
+async def test_it_waits_without_having_begun_and_is_not_offered(store: Store):
     _, call = await asked(store)
     assert (call.status, call.approval, call.terms, call.started_at) == ("waiting", "asked", TERMS, None)
     assert call.awaits_approval

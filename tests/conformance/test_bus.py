@@ -106,7 +106,7 @@ async def test_of_live_events_only_the_newest_of_a_stream_waits_with_its_deltas_
 
 
 @pytest.mark.parametrize("much", ["events", "bytes"])
-async def test_a_follower_that_does_not_read_holds_up_nobody_and_knows_that_it_missed_some(
+async def test_a_follower_that_does_not_read_blocks_no_other_and_knows_that_it_missed_some(
     bus: Bus, much: str
 ) -> None:
     with bus.subscribe(THREAD) as slow:

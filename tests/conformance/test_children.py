@@ -154,7 +154,7 @@ async def test_a_child_begins_once_with_all_that_it_brings(store: Store, journal
     assert await dump(store) == before
 
 
-async def test_followers_of_the_parent_are_told_once_of_a_child_that_no_call_has_begun(
+async def test_followers_of_the_parent_are_notified_once_of_a_child_that_no_call_has_begun(
     store: Store, journal: Journal
 ) -> None:
     await create_thread(store)
@@ -184,7 +184,7 @@ async def test_values_flow_down_and_families_are_listed(store: Store) -> None:
     assert await store.children.lineage("th_1") == await store.children.children("th_4") == []
 
 
-async def test_a_call_is_awaited_while_a_child_at_work_knows_of_it(store: Store) -> None:
+async def test_a_call_is_awaited_while_a_running_child_knows_of_it(store: Store) -> None:
     await create_thread(store)
     await done(store, spawn(report="call_1"), spawn("th_3"))
     assert await store.children.awaited("th_1", "call_1")
@@ -257,7 +257,7 @@ async def test_the_call_that_waits_for_a_child_is_settled_inline(store: Store, j
     assert (child.report, child.child_status) == (None, "idle")
 
 
-async def test_a_late_end_goes_to_the_inbox_and_one_of_nobody_to_nobody(store: Store) -> None:
+async def test_a_late_end_goes_to_the_inbox_unless_it_has_no_reader(store: Store) -> None:
     drain = await begun(store)
     late, gone = drain.call("pending"), drain.call("done", position=1, completed_at=AT)
     await drain.answer(late, gone)
@@ -272,7 +272,7 @@ async def test_a_late_end_goes_to_the_inbox_and_one_of_nobody_to_nobody(store: S
     assert (await child_of(store)).report is None
 
 
-async def test_the_end_that_nobody_waits_for_is_one_event_for_the_next_run(
+async def test_an_end_that_is_not_awaited_is_one_event_for_the_next_run(
     store: Store, journal: Journal
 ) -> None:
     drain = await begun(store)
@@ -302,7 +302,7 @@ async def test_a_file_that_is_in_the_way_refuses_a_report_and_word(store: Store)
     await refused(store, Notify(thread_id="th_1", notice=notice), "duplicate")
 
 
-async def test_children_are_cancelled_and_their_end_is_told_to_nobody(store: Store) -> None:
+async def test_children_are_cancelled_and_their_end_is_not_reported(store: Store) -> None:
     drain = await begun(store)
     waiting = drain.call("waiting")
     await drain.answer(waiting)
@@ -337,7 +337,7 @@ async def test_a_terminated_child_stays_so(store: Store) -> None:
         assert (child.state, child.child_status) == ("terminated", "terminated")
 
 
-async def test_nobody_speaks_to_a_terminated_thread(store: Store) -> None:
+async def test_no_one_speaks_to_a_terminated_thread(store: Store) -> None:
     await create_thread(store)
     await done(store, spawn())
     await over(store)
@@ -376,7 +376,7 @@ async def test_what_a_unit_terminates_it_does_not_speak_to(store: Store) -> None
     assert run.cancel_requested_at == AT
 
 
-async def test_a_terminated_parent_is_told_nothing(store: Store, journal: Journal) -> None:
+async def test_a_terminated_parent_is_not_notified(store: Store, journal: Journal) -> None:
     await create_thread(store)
     await done(store, Close(thread_id="th_1"))
     await done(store, spawn())
@@ -402,7 +402,7 @@ async def family(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", [CancelChildren, Stop, Close, Terminate])
-async def test_all_that_is_at_work_below_a_thread_stops(store: Store, kind: type[Ends]) -> None:
+async def test_all_running_descendants_of_a_thread_stop(store: Store, kind: type[Ends]) -> None:
     await family(store)
     await done(store, kind(thread_id="th_2"))
     for child_id in ("th_3", "th_4"):
@@ -417,7 +417,7 @@ async def test_all_that_is_at_work_below_a_thread_stops(store: Store, kind: type
     assert root.state is None
 
 
-async def test_what_is_to_follow_a_run_stops_with_it_and_is_told_to_nobody(store: Store) -> None:
+async def test_queued_follow_ups_of_a_run_stop_with_it_and_are_not_reported(store: Store) -> None:
     await create_thread(store)
     await done(store, spawn())
     child = await child_of(store)
@@ -520,7 +520,7 @@ async def test_a_message_can_be_changed_by_its_own_drain(store: Store) -> None:
     )
 
 
-async def test_many_children_end_at_once_and_each_is_told_once(store: Store) -> None:
+async def test_many_children_end_at_once_and_each_is_reported_once(store: Store) -> None:
     await create_thread(store)
     ids = [f"th_c{n}" for n in range(12)]
     await done(store, *[spawn(child_id) for child_id in ids])

@@ -199,7 +199,7 @@ async def test_a_thread_of_20_000_rows_goes_in_pieces_between_which_others_write
         assert len({seen for seen in beside if 0 < seen < len(watched.pieces)}) >= 3
 
 
-async def test_a_thread_at_work_stays(store: Store) -> None:
+async def test_a_running_thread_stays(store: Store) -> None:
     drain = await begun(store)
     before = await dump(store)
     assert await store.commit(drop()) == Conflict(guard="busy")
@@ -208,7 +208,7 @@ async def test_a_thread_at_work_stays(store: Store) -> None:
     await committed(store, drop())
 
 
-async def test_a_child_at_work_keeps_its_parents_and_goes_with_them(store: Store) -> None:
+async def test_a_running_child_keeps_its_parents_and_is_deleted_with_them(store: Store) -> None:
     await create_thread(store)
     await create_thread(store, "th_2", parent_id="th_1")
     spawn = child("th_2", "th_3")
@@ -309,7 +309,7 @@ async def test_requests_and_tasks_of_a_deleted_thread_are_asked_no_more(store: S
     assert await store.wake("th_1") is None
 
 
-async def test_bytes_are_noted_until_nobody_needs_them(store: Store) -> None:
+async def test_bytes_are_noted_until_they_are_not_needed(store: Store) -> None:
     for thread_id, digests in (("th_1", ("d0", "d1", "d2")), ("th_2", ("d2",))):
         drain = await begun(store, thread_id)
         for digest in digests:  # one after the other: messages can still refer to the first

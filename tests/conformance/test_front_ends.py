@@ -89,7 +89,7 @@ async def test_sign_outs_are_kept_until_the_sessions_would_have_expired(store: S
     assert await store.front_ends.signed_out("session", "person:ent_1") == {"person:ent_1": later(5)}
 
 
-async def test_a_key_is_used_up_once_whoever_is_first(store: Store) -> None:
+async def test_a_key_is_used_up_by_the_first_use(store: Store) -> None:
     def use(key: str, at: float, until: float) -> UseOnce:
         return UseOnce(token=token(), at=later(at), key=key, until=later(until))
 

@@ -64,7 +64,7 @@ async def found(store: Store, query: str, agent_id: str = "agt_1", limit: int = 
     return [each.id for each in await store.agents.matches(agent_id, read_query(query), limit=limit)]
 
 
-async def test_a_block_is_written_anew_and_stands_by_label(store: Store) -> None:
+async def test_a_block_is_written_again_and_sorted_by_label(store: Store) -> None:
     mood, diary = block("mood", content="calm\x00\ud800"), block("Diary")
     await committed(store, act(SetBlock(block=mood), SetBlock(block=diary)))
     now = replace(mood, content="x", updated_at=later(1))
@@ -279,7 +279,7 @@ async def test_vectors_are_read_by_page_also_past_passages_without_one(store: St
     assert list(await store.agents.vectors("agt_3", limit=2)) == []
 
 
-async def test_passages_that_lack_a_vector_of_an_embedder_are_found_by_place(store: Store) -> None:
+async def test_passages_without_a_vector_of_an_embedder_are_found_by_place(store: Store) -> None:
     of_some = AddPassage(passage=passage("a", 0), vector=vector(0))
     of_other = AddPassage(passage=passage("b", 1), vector=vector(1, "other"))
     without = AddPassage(passage=passage("c", 2, "agt_2"))

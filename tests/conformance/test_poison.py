@@ -83,7 +83,7 @@ async def test_what_a_run_reads_is_its_own_until_it_is_over(store: Store) -> Non
     assert await statuses(store) == [("processed", 0, "run_2")] * 2
 
 
-async def test_a_failed_run_gives_back_what_it_read_and_its_rows_stay_in_the_records(store: Store) -> None:
+async def test_a_failed_run_releases_what_it_read_and_its_rows_stay_in_the_records(store: Store) -> None:
     drain, events = await idle(store, 3)
     first_run = drain.run.id
     messages = tuple(said(event.event_id, "run_2") for event in events)
@@ -158,7 +158,7 @@ async def test_a_parked_event_is_tried_again_once_it_is_asked_for(store: Store) 
     assert await store.inbox_event("th_none", event.event_id) is None
 
 
-async def test_a_thread_is_left_alone_until_its_model_is_to_be_asked_again_or_somebody_retries(
+async def test_a_thread_is_left_alone_until_its_model_is_to_be_asked_again_or_a_retry(
     store: Store,
 ) -> None:
     drain, [event] = await idle(store, 1)

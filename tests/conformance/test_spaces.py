@@ -323,7 +323,7 @@ async def test_messages_are_edited_and_deleted(room: Store):
     assert (await committed(room, act(says(message())))).seq == 2
 
 
-async def test_a_reaction_stands_once_until_it_is_taken_back(room: Store):
+async def test_a_reaction_counts_once_until_it_is_removed(room: Store):
     said = message()
     await committed(room, act(says(said)))
     added = React(space_id="spc_1", reaction=reaction(said.id), events=(draft("reaction_added"),))
@@ -387,7 +387,7 @@ async def test_what_is_delivered_waits_for_the_next_run_of_a_home_thread(journal
     assert not await room.spaces.caused("run_none", "ent_ann")
 
 
-async def test_a_delivery_that_is_required_fails_where_nobody_is_any_more(room: Store):
+async def test_a_required_delivery_fails_without_a_receiver(room: Store):
     drain = await begun(room)
     await drain.do(drain.unit(Finish, {"status": "completed"}, effects=(Close(thread_id="th_1"),)))
     lost = delivery("th_1")
@@ -409,7 +409,7 @@ async def test_an_event_is_delivered_once(room: Store):
     assert await room.thread("thr_other") is None
 
 
-async def test_a_run_that_opens_by_itself_is_at_work_at_once(room: Store):
+async def test_a_run_that_opens_by_itself_is_running_at_once(room: Store):
     drain = await begun(room, "thr_1")
     call = drain.call("pending")
     await drain.answer(call)
@@ -481,7 +481,7 @@ async def test_a_refused_unit_says_nothing_in_spaces(journal: Journal, room: Sto
     await drain.do(unit)
 
 
-async def test_timers_are_set_anew_and_dropped(store: Store):
+async def test_timers_are_set_again_and_dropped(store: Store):
     await committed(store, act(SetTimer(name="plan:1", due=later(5))))
     first = await store.wake("plan:1")
     await committed(store, act(SetTimer(name="plan:1", due=later(9))))

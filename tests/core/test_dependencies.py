@@ -285,7 +285,7 @@ def yields_twice_sync() -> Iterator[Pool]:
         (yields_twice_sync, "The dependency 'yields_twice_sync' yields twice"),
     ],
 )
-async def test_a_faulty_clean_up_is_logged_and_changes_no_result(
+async def test_a_failing_clean_up_is_logged_and_changes_no_result(
     fn: Callable[..., object], logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     @tw.tool(description="Finds.")
@@ -534,7 +534,7 @@ def test_what_cannot_be_given_is_refused_when_the_tool_is_defined(
         (lambda: tw.Depends(plain, cached=1.5), "cached must be True or False, not 1.5"),  # type: ignore[arg-type]
     ],
 )
-def test_a_faulty_mark_is_refused(make: Callable[[], object], fault: str) -> None:
+def test_an_invalid_mark_is_refused(make: Callable[[], object], fault: str) -> None:
     with pytest.raises(DefinitionError, match=fault):
         make()
 

@@ -69,7 +69,7 @@ CASES: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("field", "value", "said"), CASES)
-def test_each_fault_is_a_plain_end_of_a_sentence(field: str, value: object, said: str) -> None:
+def test_each_error_is_a_plain_end_of_a_sentence(field: str, value: object, said: str) -> None:
     with pytest.raises(ValidationError) as found:
         Form.model_validate({"needed": 1, field: value})
     [fault] = found.value.errors()

@@ -96,7 +96,7 @@ def test_a_wrong_attachment_from_outside_is_an_error_that_names_its_place(
         ),
     ],
 )
-def test_a_faulty_field_of_a_reference_is_named(given: AttachmentRef, words: str) -> None:
+def test_an_invalid_field_of_a_reference_is_named(given: AttachmentRef, words: str) -> None:
     good = Attachment(name="a", mime_type="image/png", data="AA==")
     result = as_result(ToolResult.ok("x", (good, given)))
     assert result.status == "error"
@@ -112,7 +112,7 @@ def test_a_faulty_field_of_a_reference_is_named(given: AttachmentRef, words: str
         (TextContent(text=WRONG), "text must be text"),
     ],
 )
-def test_a_faulty_field_of_content_is_named(given: ImageContent | TextContent, words: str) -> None:
+def test_an_invalid_field_of_content_is_named(given: ImageContent | TextContent, words: str) -> None:
     for value in (given, [given]):
         result = as_result(value)
         assert result.status == "error"
@@ -208,7 +208,7 @@ def test_a_large_file_is_decoded_in_pieces_as_it_is_in_one(size: int) -> None:
         "A" * LARGE + "é",
     ],
 )
-def test_a_large_file_that_is_not_base64_is_refused_wherever_it_is_faulty(data: str) -> None:
+def test_a_large_file_that_is_not_base64_is_refused_wherever_it_is_invalid(data: str) -> None:
     with pytest.raises(ValueError):
         binascii.a2b_base64(data, strict_mode=True)
     with pytest.raises(ValueError):

@@ -153,6 +153,6 @@ def test_half_a_character_is_never_read_from_services() -> None:
     assert parse_json('{"a": 1, "a": 2}') == {"a": 2}
 
 
-def test_a_number_of_too_many_digits_is_told_without_advice_for_programmers() -> None:
+def test_a_number_of_too_many_digits_is_reported_without_advice_for_programmers() -> None:
     with pytest.raises(NotJson, match=r"^it contains a number with too many digits$"):
         read_json(b'{"a": ' + b"9" * 5_000 + b"}")

@@ -372,7 +372,7 @@ LOST_SCHEMA: Any = {
 
 @pytest.mark.parametrize("schema", [ODD_SCHEMA, LOST_SCHEMA], ids=["odd", "lost"])
 @pytest.mark.parametrize("name", ["t", "t" * 190])
-def test_a_schema_that_is_none_is_named_with_its_place_in_few_words(schema: Any, name: str) -> None:
+def test_an_invalid_schema_is_named_with_its_place_in_few_words(schema: Any, name: str) -> None:
     said: list[str] = []
     written = {"name": name, "description": "T.", "executionType": "external"}
     doors: list[Callable[[], object]] = [

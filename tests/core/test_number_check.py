@@ -140,7 +140,7 @@ def _read(validator: ArgumentValidator, value: JSON) -> str:
 
 @settings(max_examples=120, deadline=None)
 @given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=4))
-def test_a_judge_at_work_reads_as_one_that_is_new(schema: JSONObject, values: list[JSON]) -> None:
+def test_a_used_validator_reads_like_a_new_one(schema: JSONObject, values: list[JSON]) -> None:
     """The first arguments of a validator take the slow path."""
     whole: JSONObject = {
         "type": "object",
@@ -156,7 +156,7 @@ def test_a_judge_at_work_reads_as_one_that_is_new(schema: JSONObject, values: li
         assert _read(at_work, value) == _read(ArgumentValidator(whole, "t"), value)
 
 
-def test_whole_prices_are_judged_without_a_walk_in_python() -> None:
+def test_whole_prices_are_validated_without_a_walk_in_python() -> None:
     @tool
     async def find(name: str, price: float, tags: list[str], limit: int = 10) -> None:
         """Find."""

@@ -331,7 +331,7 @@ def test_a_json_text_within_a_json_text_stays_one() -> None:
     }
 
 
-def test_what_is_written_anew_around_a_secret_has_letters_as_they_are() -> None:
+def test_what_is_written_again_around_a_secret_has_letters_as_they_are() -> None:
     assert REDACTOR.json(json.dumps({"Zürich": f"é {SECRET}"}, ensure_ascii=False)) == (
         '{"Zürich": "é [redacted:API_KEY]"}'
     )

@@ -165,7 +165,7 @@ def test_a_name_is_registered_once() -> None:
     assert kinds(registry) == {"greetUser": "function"}
 
 
-async def test_the_interface_stays_the_same_whoever_carries_it_out() -> None:
+async def test_the_interface_stays_the_same_for_every_executor() -> None:
     registry = tw.Registry()
     registry.tool("say", {"title": "Say", "description": "Say it.", **OUTPUT})
     before = interface(registry, "say")
@@ -338,7 +338,7 @@ async def test_methods_partials_and_callable_objects_are_handlers() -> None:
     assert answers == ["Hello Ada", "object Ada", "AdaAda"]
 
 
-async def test_an_activity_that_nobody_has_bound_is_refused_by_an_app_and_fails_in_a_toolset() -> None:
+async def test_an_unbound_activity_is_refused_by_an_app_and_fails_in_a_toolset() -> None:
     schema: JSONObject = {"properties": {"_activity": {"const": "payOut"}, "_output": {"type": "string"}}}
     pay = Tool.from_schema("pay", schema)
     with pytest.raises(
@@ -394,7 +394,7 @@ def test_a_tool_above_a_function_that_is_refused_is_not_registered() -> None:
     registry.tool("t", {"type": "object"})
 
 
-def test_nobody_reads_what_a_handler_is_annotated_to_return() -> None:
+def test_the_return_annotation_of_a_handler_is_ignored() -> None:
     registry = tw.Registry()
 
     @registry.tool("t", {"type": "object"})

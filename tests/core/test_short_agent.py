@@ -194,6 +194,6 @@ def test_a_mistake_is_said_in_one_sentence(name: str) -> None:
         ("presence_penalty", float("inf")),
     ],
 )
-def test_settings_are_judged_one_by_one(setting: str, faulty: Any) -> None:
+def test_settings_are_validated_one_by_one(setting: str, faulty: Any) -> None:
     with pytest.raises(DefinitionError, match=f"the model setting '{setting}' must be"):
         tw.Prompt("p", model_settings={setting: faulty})

@@ -70,7 +70,7 @@ async def test_work_that_is_over_as_soon_as_its_task_is_made_has_its_result() ->
     assert work.result() == 7
 
 
-async def test_work_that_somebody_else_cancels_before_it_begins_is_not_waited_for() -> None:
+async def test_work_that_someone_else_cancels_before_it_begins_is_not_waited_for() -> None:
     work = Supervision(seven(), "seven")
     [task] = [each for each in asyncio.all_tasks() if each.get_name() == "seven"]
     task.cancel()

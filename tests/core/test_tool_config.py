@@ -121,7 +121,7 @@ def test_an_empty_schema_takes_any_object() -> None:
 
 
 @requirement("S3-2.2-1", "S3-10-1")
-def test_every_fault_is_told_at_once_with_its_path() -> None:
+def test_every_error_is_reported_at_once_with_its_path() -> None:
     given = config(
         name=" ",
         description="absent",
@@ -181,7 +181,7 @@ def test_the_required_fields_are_required(field: str) -> None:
         ({"variables": {"A": 1}}, "variables", "must be an array"),
     ],
 )
-def test_each_fault_has_its_path_and_words(fields: dict[str, Any], path: str, words: str) -> None:
+def test_each_error_has_its_path_and_words(fields: dict[str, Any], path: str, words: str) -> None:
     found = faults(config(**fields))
     assert list(found) == [path]
     assert words in found[path]

@@ -423,7 +423,7 @@ def test_importing_the_core_loads_no_io_library() -> None:
 
 
 @requirement("S0-3-1")
-async def test_a_call_that_lacks_required_variables_is_an_error_and_its_handler_does_not_run() -> None:
+async def test_a_call_without_required_variables_is_an_error_and_its_handler_does_not_run() -> None:
     ran: list[str | None] = []
     variables = [
         Variable("KEY", type="secret"),
@@ -553,7 +553,7 @@ async def test_a_tool_stands_alone_that_waits_for_nothing_and_asks_for_nothing_b
     assert (await Toolset([say]).call("say", {"text": "a"})).result == "thread: a"
 
 
-async def test_a_large_file_of_a_tool_that_stands_alone_is_judged_like_any_other() -> None:
+async def test_a_large_file_of_a_tool_that_stands_alone_is_validated_like_any_other() -> None:
     @tool
     async def draw(good: bool) -> ToolResult:
         """Draw."""
@@ -647,7 +647,7 @@ def test_parameters_that_no_object_fits_are_refused_where_a_tool_is_declared(par
         Tool.from_config(config)
 
 
-async def test_the_author_of_a_tool_reads_in_the_log_that_its_result_is_none(
+async def test_the_log_tells_the_author_of_a_tool_that_its_result_is_invalid(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     @tool(name="counted_wrongly", description="Count.")

@@ -66,7 +66,7 @@ async def fault(arguments: object) -> str:
 
 
 @requirement("S2-3.4-1", "S2-4.3-4")
-async def test_every_faulty_path_is_named_in_one_text() -> None:
+async def test_every_invalid_path_is_named_in_one_text() -> None:
     text = await fault(
         '{"limit": "10", "filter": {"tags": [1, "2"], "colour": 1}, '
         '"pet": {"kind": "cat", "lives": "9"}, "x": 1}'
@@ -109,7 +109,7 @@ async def test_alternatives_are_told_apart() -> None:
         (None, "must be JSON text or an object"),
     ],
 )
-async def test_faulty_arguments_are_an_error_result(arguments: object, text: str) -> None:
+async def test_invalid_arguments_are_an_error_result(arguments: object, text: str) -> None:
     assert text in await fault(arguments)
 
 
@@ -138,7 +138,7 @@ def test_sixty_four_levels_are_taken_and_one_more_is_not() -> None:
 @pytest.mark.parametrize(
     "schema", [{"type": "bogus"}, {"$ref": "#/nowhere"}, {"$ref": "https://example.com/x"}, {"pattern": "("}]
 )
-def test_a_schema_that_is_none_is_refused(schema: JSONObject) -> None:
+def test_an_invalid_schema_is_refused(schema: JSONObject) -> None:
     with pytest.raises(DefinitionError, match="not a valid JSON Schema"):
         ArgumentValidator(schema, "bad").compile()
 

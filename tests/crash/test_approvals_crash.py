@@ -63,7 +63,9 @@ async def test_killed_while_it_waits_it_is_approved_in_the_next_process(scene: S
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.parametrize("approved", [1, 2, 3, 4])
-async def test_killed_right_after_the_answer_nobody_is_asked_again(scene: Scene, approved: int) -> None:
+async def test_killed_right_after_the_answer_the_question_is_not_repeated(
+    scene: Scene, approved: int
+) -> None:
     assert await scene.run(approved=approved) == KILLED
     assert await scene.run() == 0
     assert await check(scene) == ["1", "3", "5"]

@@ -120,7 +120,7 @@ async def test_a_folder_that_is_a_file_or_below_one_is_found_by_a_probe(tmp_path
         await open_folder(tmp_path / below).probe()
 
 
-async def test_a_folder_that_nobody_can_write_is_found_by_a_probe() -> None:
+async def test_a_folder_without_write_permission_is_found_by_a_probe() -> None:
     """This includes a superuser, whom permissions do not restrict."""
     with pytest.raises(StoreError, match="files folder '/proc/files' cannot be written"):
         await open_folder(Path("/proc/files")).probe()
@@ -136,14 +136,14 @@ async def test_a_runtime_whose_named_folder_is_unusable_does_not_open(tmp_path: 
     assert not database.exists()
 
 
-async def test_a_folder_that_cannot_be_written_is_a_fault_of_the_store(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_written_is_an_error_of_the_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
     made = open_folder(tmp_path / "file" / "below")
     with pytest.raises(StoreError, match="cannot be written"):
         await made.put(b"x")
 
 
-async def test_a_store_that_is_away_is_a_fault_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_is_away_is_an_error_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
         "AWS_ACCESS_KEY_ID": "test",

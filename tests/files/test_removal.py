@@ -40,7 +40,7 @@ async def test_old_bytes_are_removed_and_young_ones_stay(files: Files) -> None:
     assert await files.get(digest) == b"some"
 
 
-async def test_whoever_puts_bytes_again_makes_them_young(tmp_path: Path) -> None:
+async def test_storing_bytes_again_makes_them_young(tmp_path: Path) -> None:
     files = open_folder(tmp_path)
     digest = await files.put(b"some")
     [path] = files_in(tmp_path)

@@ -35,7 +35,7 @@ def asked(name: str, arguments: object) -> Any:
     return {"type": "tool_call", "name": name, "args": arguments, "id": "c1"}
 
 
-async def test_our_tools_are_called_with_judged_arguments() -> None:
+async def test_our_tools_are_called_with_validated_arguments() -> None:
     good: ToolMessage = await named("book").ainvoke(asked("book", GOOD))
     assert good.status == "success"
     assert good.artifact == tw.ToolResult.ok({"place": "Inn", "nights": [1, 2], "thread": "thread"})

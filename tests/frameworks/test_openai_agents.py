@@ -36,7 +36,7 @@ async def outputs(server: WireServer, calls: list[tuple[str, Any]]) -> list[Any]
     ]
 
 
-async def test_our_tools_are_called_by_its_runner_with_judged_arguments() -> None:
+async def test_our_tools_are_called_by_its_runner_with_validated_arguments() -> None:
     async with WireServer() as server:
         good, bad, failed = await outputs(server, [("book", GOOD), ("book", BAD), ("fails", {"why": "rain"})])
         assert json.loads(good) == {"place": "Inn", "nights": [1, 2], "thread": "thread"}

@@ -47,7 +47,7 @@ def returns(messages: list[ModelMessage]) -> list[ToolReturnPart]:
     return [part for each in messages for part in each.parts if isinstance(part, ToolReturnPart)]
 
 
-async def test_our_tools_are_called_by_its_agent_with_judged_arguments() -> None:
+async def test_our_tools_are_called_by_its_agent_with_validated_arguments() -> None:
     good, bad, failed = returns(await run_with([("book", GOOD), ("book", BAD), ("fails", {"why": "rain"})]))
     assert good.content == {"place": "Inn", "nights": [1, 2], "thread": "thread"}
     assert (good.outcome, bad.outcome, failed.outcome) == ("success", "failed", "failed")

@@ -82,7 +82,7 @@ async def test_an_error_keeps_its_status_and_its_text(kind: str) -> None:
     assert "The token has expired" in error["error"]
 
 
-async def test_an_error_of_the_protocol_is_told_as_it_is_whatever_its_status() -> None:
+async def test_an_error_of_the_protocol_is_reported_unchanged_whatever_its_status() -> None:
     async def call(message: JSONObject, line: Line) -> None:
         body = error(message, -32602, "no such thing")
         await line.raw(answered("400 Bad Request", body, "application/json"))

@@ -149,7 +149,7 @@ async def test_a_call_that_is_never_answered_ends_with_its_timeout_at_the_latest
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_call_that_hangs_times_out_and_the_server_is_told(revision: str) -> None:
+async def test_a_call_that_hangs_times_out_and_the_server_is_notified(revision: str) -> None:
     async with meeting("hangs_at_call", calling("wait", "plain"), "http", SOON, revision) as host:
         ran = await host.run()
         assert ran.results == {"wait": TIMED_OUT, "plain": "{}"}
@@ -243,7 +243,7 @@ async def test_variables_fill_headers_and_the_environment_of_a_process() -> None
     assert "TOOLWRIGHT_" not in shown
 
 
-async def test_arguments_are_judged_before_they_are_sent() -> None:
+async def test_arguments_are_validated_before_they_are_sent() -> None:
     async with meeting("plain", calling("add", args={"a": "1"})) as host:
         ran = await host.run()
     assert status_of(ran, "add") == "error"

@@ -129,7 +129,7 @@ async def odd(_: Asked) -> JSONObject:
         (odd, ["same", "ok"], "A prompt has no name on one line, or one that is listed before."),
     ],
 )
-async def test_what_is_wrong_with_prompts_is_a_fault_of_the_server(
+async def test_what_is_wrong_with_prompts_is_an_error_of_the_server(
     listed: Any, names: list[str], fault: str
 ) -> None:
     with offering(answers={"prompts/list": listed}) as served:

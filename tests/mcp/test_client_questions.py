@@ -99,7 +99,7 @@ def answer_to(asked: Call) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_server_that_asks_for_ever_is_ended(revision: str) -> None:
+async def test_a_server_that_asks_without_end_is_stopped(revision: str) -> None:
     async with meeting("elicits_for_ever", calling("form", "own"), revision=revision) as host:
         thread = await host.rt.threads.create("host")
         run = await host.rt.threads.send(thread.id, "Go")
@@ -186,7 +186,7 @@ async def test_a_task_that_never_ends_is_cancelled_with_its_run(revision: str) -
 SAID_BY_FASTMCP = "elicitation via server-initiated requests is unavailable on 2026-07-28 connections."
 
 
-async def test_a_tool_that_cannot_ask_in_the_newest_revision_is_told_how_it_can(
+async def test_a_tool_that_cannot_ask_in_the_newest_revision_reads_how_it_can(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def call(message: JSONObject, line: Line) -> None:

@@ -118,7 +118,7 @@ async def test_a_server_of_ours_gives_files_with_their_names_also_those_that_it_
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_an_error_of_a_server_of_ours_is_told_once_with_its_code_its_data_and_its_files(
+async def test_an_error_of_a_server_of_ours_is_reported_once_with_its_code_its_data_and_its_files(
     revision: str,
 ) -> None:
     async with (

@@ -135,7 +135,7 @@ async def test_a_call_may_keep_silent_for_longer_than_a_stream_that_no_call_wait
     await serving
 
 
-async def test_nobody_is_asked_for_a_call_of_another_thread_that_was_given_up() -> None:
+async def test_no_approval_is_requested_for_an_abandoned_call_of_another_thread() -> None:
     turns = [*calling("plain"), *calling("plain")]
     async with meeting("asks_late", turns, "stdio", settings={"timeout": 500}) as host:
         assert "timed out" in (await host.run()).results["plain"]

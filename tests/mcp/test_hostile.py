@@ -82,7 +82,7 @@ async def test_a_private_address_is_said_to_be_one_whatever_the_transport(transp
 
 @pytest.mark.parametrize("place", ["url", "headers"])
 @pytest.mark.parametrize("name", ["tells_token", "plain"])
-async def test_what_a_server_is_told_in_secret_is_in_no_fault_and_no_log(
+async def test_what_a_server_is_told_in_secret_is_in_no_error_and_no_log(
     name: str, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
@@ -98,7 +98,7 @@ async def test_what_a_server_is_told_in_secret_is_in_no_fault_and_no_log(
     assert [line for line in caplog.messages if SECRET in line] == []
 
 
-async def test_a_connection_makes_room_for_others_only_while_no_call_is_at_work_on_it() -> None:
+async def test_a_connection_makes_room_for_others_only_while_no_call_is_in_progress_on_it() -> None:
     connections = McpConnections(resolve=resolve, most=1)
     busy, other, third = [nowhere(name) for name in ("busy", "other", "third")]
     connection = connections.connection(busy)
@@ -110,7 +110,7 @@ async def test_a_connection_makes_room_for_others_only_while_no_call_is_at_work_
     await connections.aclose()
 
 
-async def test_whoever_waits_for_a_connection_that_is_closed_waits_no_longer() -> None:
+async def test_waiters_for_a_connection_that_is_closed_stop_waiting() -> None:
     connections = McpConnections(resolve=resolve)
     with served("hangs_at_connect") as peer:
         target = target_of(McpServer(name="slow", url=peer.url), {})

@@ -236,7 +236,7 @@ async def test_what_hangs_is_cancelled_and_heard(name: str, revision: str) -> No
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_progress_is_told_before_the_result(revision: str) -> None:
+async def test_progress_is_reported_before_the_result(revision: str) -> None:
     steps: list[tuple[float, float | None, str | None]] = []
 
     async def step(progress: float, total: float | None, message: str | None) -> None:

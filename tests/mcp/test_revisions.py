@@ -80,7 +80,7 @@ async def test_a_tool_that_asks_by_the_context_of_the_sdk_does_so_in_2025(tmp_pa
     assert json.loads(told.content) == {"result": "M"}
 
 
-async def test_without_the_option_the_fault_of_such_a_tool_names_it(tmp_path: Path) -> None:
+async def test_without_the_option_the_error_of_such_a_tool_names_it(tmp_path: Path) -> None:
     async with testing.runtime(app(tmp_path)) as rt:
         thread = await rt.threads.create("a")
         run = await rt.threads.send(thread.id, "Go")

@@ -143,7 +143,7 @@ async def test_the_agents_model_answers_a_server_only_where_that_is_allowed(
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_progress_is_told_as_the_calls(revision: str) -> None:
+async def test_progress_is_reported_as_the_calls(revision: str) -> None:
     with served("progress", revision) as server:
         async with agent(server.url, call("with_message")) as (rt, _):
             thread_id, run_id = await begin(rt)
@@ -226,7 +226,7 @@ async def test_a_thread_without_a_value_that_a_server_needs_waits_for_it() -> No
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_list_that_changes_is_read_anew(revision: str) -> None:
+async def test_a_list_that_changes_is_read_again(revision: str) -> None:
     with served("changing_tools", revision) as server:
         async with agent(server.url, call("grow"), call("shrink"), call("grow")) as (rt, model):
             state = await ready(rt)

@@ -51,7 +51,7 @@ async def test_a_service_calls_with_its_key_in_either_header(
     "headers",
     [{}, {"x-secret-key": "wrong"}, {"authorization": "Bearer wrong"}, {"authorization": "Basic x"}],
 )
-async def test_without_a_key_nobody_calls_a_server_that_has_some(headers: dict[str, str]) -> None:
+async def test_without_a_key_no_one_calls_a_server_that_has_some(headers: dict[str, str]) -> None:
     async with hosting(APP, secret_keys=(KEY,)) as host, host.wire("2026-07-28", headers) as wire:
         for method in ("GET", "POST", "DELETE"):
             response = await wire.http.request(method, "/mcp", content=b"{}")
@@ -193,7 +193,7 @@ async def test_a_host_that_goes_away_in_the_middle_cancels_its_call() -> None:
         assert (await host.rt.runs.wait(run.id, 10)).status == "cancelled"
 
 
-async def test_a_handler_that_swallows_its_cancellation_holds_nobody_up() -> None:
+async def test_a_handler_that_swallows_its_cancellation_blocks_no_other() -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     @tw.tool(description="Wait.")
@@ -282,7 +282,7 @@ async def test_a_page_of_an_allowed_origin_may_be_a_host() -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_host_that_waits_is_told_that_the_call_goes_on(revision: Revision) -> None:
+async def test_a_waiting_host_is_notified_that_the_call_goes_on(revision: Revision) -> None:
     seen: list[float] = []
 
     async def told(progress: float, total: float | None, message: str | None) -> None:
@@ -329,7 +329,7 @@ async def test_a_session_too_many_ends_the_one_of_its_caller_that_was_idle_for_l
         assert [await lists_tools(each) for each in (first, third, fourth)] == [False, True, True]
 
 
-async def test_a_session_too_many_is_refused_where_all_others_are_at_work() -> None:
+async def test_a_session_too_many_is_refused_if_all_others_are_in_use() -> None:
     bounded = partial(McpEndpoint, most_sessions=(1, 4))
     async with hosting(APP, mcp=bounded) as host, host.wire("legacy") as wire:
         headers = {"accept": "text/event-stream", **wire.session}

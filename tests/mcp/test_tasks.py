@@ -121,7 +121,7 @@ async def test_a_question_that_cannot_be_asked_is_cancelled_at_once(faulty: JSON
     assert heard[0] == {"where": {"action": "cancel"}}
 
 
-async def test_a_task_that_asks_what_nobody_can_answer_is_cancelled() -> None:
+async def test_a_task_with_an_unanswerable_question_is_cancelled() -> None:
     requests = {"model": {"method": "sampling/createMessage", "params": SAMPLING}}
     with task_that({"status": "input_required", "inputRequests": requests}) as server:
         assert "asks for input that no one here can give" in await told_by(server)
@@ -265,7 +265,7 @@ async def test_whatever_the_result_of_a_task_is_the_run_goes_on(result: Any) -> 
     ],
     ids=["fits", "does not fit", "none"],
 )
-async def test_the_result_of_a_task_is_judged_as_that_of_a_call_is(
+async def test_the_result_of_a_task_is_validated_as_that_of_a_call_is(
     structured: JSONObject | None, said: str, revision: Revision
 ) -> None:
     result = text("3") if structured is None else text("3", structuredContent=structured)

@@ -76,7 +76,7 @@ def task(task_id: str, revision: Any, *states: JSONObject) -> Peer:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("task_id", [ODD, "", "x" * 100_000], ids=["nul", "empty", "long"])
-async def test_the_id_of_a_task_that_cannot_be_kept_is_the_servers_fault(task_id: str, revision: str) -> None:
+async def test_the_id_of_a_task_that_cannot_be_kept_is_the_servers_error(task_id: str, revision: str) -> None:
     message = await told(task(task_id, revision, {"status": "working"}), "work")
     assert json.loads(message.content)["error_code"] == "mcp_bad_answer"
     assert len(message.content) < 1_000

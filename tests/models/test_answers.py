@@ -297,7 +297,7 @@ async def test_a_final_call_beside_others_waits_for_them(server: WireServer) -> 
         assert "together with other calls it is ignored" in described
 
 
-async def test_a_run_is_told_of_the_faults_of_a_final_answer_and_ends_with_its_instance(
+async def test_a_run_gets_the_errors_of_a_final_answer_and_ends_with_its_instance(
     server: WireServer,
 ) -> None:
     async with chat_model(server, {"supports_json_schema_output": False}) as model:
@@ -310,7 +310,7 @@ async def test_a_run_is_told_of_the_faults_of_a_final_answer_and_ends_with_its_i
 
 
 @pytest.mark.parametrize("text", ["not JSON", '{"answer": ', "[1]", "7"])
-async def test_a_final_answer_that_is_no_json_is_left_to_the_judge(
+async def test_a_final_answer_that_is_not_json_is_left_to_the_validator(
     make_model: MakeModel, server: WireServer, text: str
 ) -> None:
     server.answer(calls=[WireCall(name=FINAL_TOOL, arguments=(text,))])
@@ -488,7 +488,7 @@ async def test_a_refusal_of_the_schema_is_said_in_the_providers_words(
     assert len(server.requests) == 1
 
 
-async def test_an_answer_that_breaks_off_begins_anew(model: PydanticAIModel, server: WireServer) -> None:
+async def test_an_answer_that_breaks_off_starts_again(model: PydanticAIModel, server: WireServer) -> None:
     server.answer(text=('{"calls": [',), ending="dropped")
     server.answer(text=('{"calls": [], "output": null}',))
     events = await ask(model, request(COMPOSED))

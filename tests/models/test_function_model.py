@@ -93,7 +93,7 @@ async def test_a_turn_may_fail_as_one_of_a_script() -> None:
         ),
     ],
 )
-async def test_a_faulty_turn_is_a_clear_error(turn: JSON, fault: str) -> None:
+async def test_an_invalid_turn_is_a_clear_error(turn: JSON, fault: str) -> None:
     with pytest.raises(DefinitionError, match=fault):
         await turn_of(lambda _: turn)
 

@@ -349,7 +349,7 @@ async def test_a_summary_that_takes_too_long_holds_up_a_loop_once(monkeypatch: p
         ({"system": 3}, "system must be text, not 3"),
     ],
 )
-async def test_what_fit_cannot_take_is_told(given: dict[str, Any], said: str) -> None:
+async def test_what_fit_cannot_take_is_reported(given: dict[str, Any], said: str) -> None:
     async with testing.runtime(app_of()) as rt:
         with pytest.raises(InvalidRequest) as caught:
             arguments: dict[str, Any] = {"messages": talk(1), "max_tokens": 4_000, **given}

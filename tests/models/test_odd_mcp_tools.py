@@ -86,7 +86,7 @@ async def test_an_odd_tool_of_a_server_costs_no_other_tool_and_no_run(
         ]
 
 
-async def test_services_are_told_which_tools_a_model_is_not_offered(
+async def test_services_see_which_tools_a_model_is_not_offered(
     model: PydanticAIModel, server: WireServer, tmp_path: Path
 ) -> None:
     application = gateway(agent_with(model, tmp_path), tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db"))

@@ -252,7 +252,7 @@ async def test_a_refusal_that_names_no_tool_is_the_runs_error(
 
 
 @pytest.mark.parametrize("wire", WIRES[:2])
-async def test_more_tools_than_a_provider_documents_are_told_of_with_their_number(
+async def test_more_tools_than_a_provider_documents_are_reported_with_their_number(
     wire: str, make_model: Any, server: WireServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     tools = tuple([replace(SEARCH, name=f"t{n}") for n in range(129)])

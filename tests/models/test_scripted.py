@@ -159,7 +159,7 @@ async def test_the_yaml_file_has_the_same_form(tmp_path: Path) -> None:
         ("boss:\n- fail: maybe", "'boss', turn 1: fail: "),
     ],
 )
-def test_a_faulty_script_names_file_and_turn(tmp_path: Path, yaml: str, fault: str) -> None:
+def test_an_invalid_script_names_file_and_turn(tmp_path: Path, yaml: str, fault: str) -> None:
     file = tmp_path / "demo.yaml"
     file.write_text(yaml)
     with pytest.raises(DefinitionError) as caught:

@@ -193,7 +193,7 @@ def test_each_pattern_is_there_for_a_provider(pattern: Any) -> None:
         (ModelAPIError("m", "Connection error."), ModelUnavailable),
     ],
 )  # fmt: skip
-def test_another_fault_is_not_taken_for_it(error: Exception, kind: type[ModelError]) -> None:
+def test_another_error_is_not_taken_for_it(error: Exception, kind: type[ModelError]) -> None:
     fault = translate("some:model", error)
     assert isinstance(fault, kind) and not isinstance(fault, ContextTooLong)
 

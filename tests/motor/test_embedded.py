@@ -63,7 +63,7 @@ async def test_a_drain_longer_than_many_sweeps_is_not_begun_again() -> None:
         assert began == 1
 
 
-async def test_only_so_many_drains_are_at_work_at_once() -> None:
+async def test_only_so_many_drains_run_at_once() -> None:
     async with embedded(concurrency=3) as rig:
         inside = 0
         worst = 0
@@ -117,7 +117,7 @@ async def test_one_owners_slow_drains_leave_slots_for_others() -> None:
         await rig.until(lambda: len(rig.drained) == 121)
 
 
-async def test_a_backlog_that_nobody_nudged_hides_no_other_owner() -> None:
+async def test_a_backlog_without_notifications_hides_no_other_owner() -> None:
     """After a restart, and from other processes, wake-ups are only in the journal: the oldest are of one owner."""
     async with embedded(concurrency=10) as rig:
         at_work: list[str] = []
@@ -158,7 +158,7 @@ async def test_owners_take_turns_when_slots_are_scarce() -> None:
         assert began == ["first", "a1", "b1", "agent", "a2", "a3"]
 
 
-async def test_a_drain_that_fails_is_tried_again_and_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_drain_that_fails_is_tried_again_and_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
     async with embedded() as rig:
         failed = asyncio.Event()
 
@@ -198,7 +198,7 @@ async def test_a_second_motor_waits_for_the_lock_and_then_takes_over() -> None:
     await second.stop(1.0)
 
 
-async def test_a_lost_lock_stops_the_drains_at_work() -> None:
+async def test_a_lost_lock_stops_the_running_drains() -> None:
     board: dict[str, SharedLock] = {}
     store = MemoryStore(lambda _: None)
     clock = SystemClock()
@@ -252,7 +252,7 @@ async def test_a_drain_that_is_cancelled_before_it_begins_does_not_keep_its_thre
     await motor.stop(1.0)
 
 
-async def test_a_clean_stop_lets_a_drain_at_work_end() -> None:
+async def test_a_clean_stop_lets_a_running_drain_end() -> None:
     began, release = asyncio.Event(), asyncio.Event()
     async with embedded() as rig:
 
@@ -322,7 +322,7 @@ class _Jumping(SystemClock):
 
 
 @pytest.mark.idle_clock
-async def test_the_motor_goes_on_after_a_fault_of_its_journal(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_motor_goes_on_after_an_error_of_its_journal(caplog: pytest.LogCaptureFixture) -> None:
     class Faulty(MemoryStore):
         faults = 1
 
@@ -376,7 +376,7 @@ async def test_a_stop_cancels_again_what_swallows_it_and_gives_up_in_the_end(
 
 @pytest.mark.idle_clock
 @pytest.mark.parametrize("lasts", [False, True])
-async def test_a_drain_that_waits_for_the_journal_is_no_error_and_each_is_told_of_once(
+async def test_a_drain_that_waits_for_the_journal_is_no_error_and_each_is_logged_once(
     caplog: pytest.LogCaptureFixture, lasts: bool
 ) -> None:
     caplog.set_level("INFO", "toolwright.motor")
@@ -435,7 +435,7 @@ async def test_a_lost_lock_is_taken_back_though_a_drain_does_not_end() -> None:
     await motor.stop(1.0)
 
 
-async def test_a_run_that_may_only_run_alone_holds_nobody_off_for_long() -> None:
+async def test_a_run_that_must_run_alone_delays_others_only_briefly() -> None:
     clock, store = _Jumping(), MemoryStore(lambda _: None)
     motor = EmbeddedMotor(store, clock, _Always(), sweep=0.01)
     rig = Rig(store, motor, clock)

@@ -78,7 +78,7 @@ async def test_nodes_share_the_threads_and_none_is_drained_twice(url: str) -> No
         assert one.drained and two.drained
 
 
-async def test_threads_of_a_node_that_stands_still_are_taken_by_the_others(url: str) -> None:
+async def test_threads_of_a_stalled_node_are_taken_by_the_others(url: str) -> None:
     async with leased(url, ttl=TTL) as frozen, leased(url, ttl=TTL) as other:
         held = asyncio.Event()
 
@@ -121,7 +121,7 @@ async def send_without_its_end(session: Any, query: str) -> None:
     transport.write(parse + bind + message(b"E", bytes(5)) + message(b"H", b""))
 
 
-async def test_a_node_that_could_not_beat_stops_its_drains_and_joins_anew(url: str) -> None:
+async def test_a_node_without_heartbeats_stops_its_drains_and_joins_again(url: str) -> None:
     async with leased(url, ttl=TTL) as rig:
         assert rig.leases is not None
         stopped, first = asyncio.Event(), rig.leases.node
@@ -403,7 +403,7 @@ async def test_a_thread_whose_row_is_locked_holds_up_no_other(url: str) -> None:
         await admin.close()
 
 
-async def test_a_thread_whose_row_is_locked_is_given_back_later(url: str) -> None:
+async def test_a_thread_whose_row_is_locked_is_released_later(url: str) -> None:
     async with leased(url) as rig:
         await rig.motor.stop(0.0)
         await rig.thread("a")
@@ -422,7 +422,7 @@ async def test_a_thread_whose_row_is_locked_is_given_back_later(url: str) -> Non
     await admin.close()
 
 
-async def test_a_thread_that_is_leased_again_while_its_drain_ends_is_not_given_back(url: str) -> None:
+async def test_a_thread_that_is_leased_again_while_its_drain_ends_is_not_released(url: str) -> None:
     async with leased(url) as rig:
         leases, motor = rig.leases, rig.motor
         assert leases is not None
@@ -492,7 +492,7 @@ async def test_a_node_that_stops_gives_each_thread_back_as_its_drain_ends(url: s
         assert sorted(one.drained) == names
 
 
-async def test_a_node_that_stops_gives_back_at_once_what_waits(url: str) -> None:
+async def test_a_node_that_stops_releases_waiting_threads_at_once(url: str) -> None:
     async with leased(url, concurrency=3) as one, leased(url) as two:
         may_end, motor = asyncio.Event(), one.motor
 
@@ -550,7 +550,7 @@ async def until_it_turns(rig: Rig) -> None:
     await until(has_turned)
 
 
-async def test_a_slow_database_does_not_count_as_an_event_loop_that_stands_still(url: str) -> None:
+async def test_a_slow_database_does_not_count_as_a_blocked_event_loop(url: str) -> None:
     async with leased(url) as rig:
         leases, asked = rig.leases, asyncio.Event()
         assert leases is not None
@@ -864,7 +864,7 @@ async def test_the_end_of_a_drain_gives_its_thread_back_and_asks_for_no_others(
         assert asked[:3] == ["claim", "free", "claim"]
 
 
-async def test_a_thread_that_is_due_when_it_is_given_back_is_drained_again_at_once(url: str) -> None:
+async def test_a_thread_that_is_due_when_it_is_released_is_drained_again_at_once(url: str) -> None:
     async with leased(url, sweep=30.0) as rig:
         name = await rig.thread("t")
 
@@ -954,7 +954,7 @@ async def test_sessions_to_an_old_primary_are_ended(url: str, monkeypatch: pytes
         await asyncio.gather(*map(rig.post, names))
 
 
-async def test_an_upgrade_that_waits_for_a_reader_holds_up_nobody(
+async def test_an_upgrade_that_waits_for_a_reader_blocks_no_other(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin, reader, node = await connect(url), await connect(url), await connect(url)

@@ -74,7 +74,7 @@ async def test_an_agent_over_http_has_the_tools_of_its_documents() -> None:
         ({"source": FAULTY, "requiresApproval": {"by": 1}}, "config.tools.0.openapi", "requiresApproval.by"),
     ],
 )
-async def test_each_fault_of_an_entry_is_named_and_nothing_is_saved(
+async def test_each_error_of_an_entry_is_named_and_nothing_is_saved(
     entry: Any, path: str, message: str
 ) -> None:
     async with serving() as api:

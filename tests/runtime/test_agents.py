@@ -168,7 +168,7 @@ async def test_the_twelve_built_in_tools_are_not_taken_away(tmp_path: Path, tool
         assert saved.agent.toolkits == [SPACES, MIND]
 
 
-async def test_a_name_never_leads_to_another_agent_whose_id_it_is(tmp_path: Path) -> None:
+async def test_a_name_never_resolves_to_another_agent_with_that_id(tmp_path: Path) -> None:
     async with office(tmp_path) as made:
         agents = made.rt.agents
         host, scout = await agents.get("host"), (await agents.save("scout", {})).agent
@@ -226,7 +226,7 @@ FAULTY: list[tuple[Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(("config", "paths"), FAULTY, ids=lambda given: str(given)[:40])
-async def test_what_is_faulty_is_named_by_its_path_and_not_kept(
+async def test_what_is_invalid_is_named_by_its_path_and_not_kept(
     tmp_path: Path, config: Any, paths: list[str]
 ) -> None:
     async with office(tmp_path) as made:
@@ -535,7 +535,7 @@ async def _idle(rig: Rig) -> None:
     await rig.rt.runs.wait(run.id, 10)
 
 
-async def test_the_prompt_is_what_the_model_is_told(tmp_path: Path) -> None:
+async def test_the_prompt_is_what_the_model_reads(tmp_path: Path) -> None:
     async with office(tmp_path) as made:
         enter = {"calls": [{"name": "enter_space", "args": {"spaceId": "tea"}}]}
         model = made.model([enter, {"text": "In."}])

@@ -68,7 +68,7 @@ async def test_a_call_is_a_run_of_a_thread_of_its_own_that_asks_no_model() -> No
         assert again.thread_id != row.thread_id
 
 
-async def test_faulty_arguments_are_an_error_result_that_is_recorded() -> None:
+async def test_invalid_arguments_are_an_error_result_that_is_recorded() -> None:
     async with journals.runtime(tw.App(tools=[add])) as rt:
         row = await ended(rt, "add", {"a": "1"})
         result = result_of(rt, row)
@@ -143,7 +143,7 @@ async def test_a_late_result_is_in_the_row_and_wakes_no_model() -> None:
         assert result_of(rt, found).result == {"answer": 42}
 
 
-async def test_a_cancelled_call_ends_whoever_carries_it_out() -> None:
+async def test_a_cancelled_call_ends_on_every_executor() -> None:
     async with journals.runtime(tw.App(tools=[wait_for_ever, outside])) as rt:
         call = rt.app_calls.new()
         with rt.app_calls.watch(call) as watch:
@@ -170,7 +170,7 @@ async def test_a_call_is_found_by_who_made_it_alone() -> None:
                 await rt.app_calls.find(call_id, users)
 
 
-async def test_nobody_speaks_in_such_a_thread_and_no_list_has_its_agent() -> None:
+async def test_no_one_speaks_in_such_a_thread_and_no_list_has_its_agent() -> None:
     async with journals.runtime(tw.App(tools=[add])) as rt:
         row = await ended(rt, "add", {"a": 1, "b": 2})
         with pytest.raises(ThreadTerminated):

@@ -281,7 +281,7 @@ async def test_a_cancel_while_the_failing_model_is_asked_is_not_put_off(journal:
         assert here.model.asked == [0.0]
 
 
-async def test_a_thread_without_a_fault_wakes_at_once(journal: OpenStore) -> None:
+async def test_a_thread_without_an_error_wakes_at_once(journal: OpenStore) -> None:
     model = Refusing(ManualClock(), None)
     async with town(journal, model) as here:
         for n in range(5):
@@ -300,7 +300,7 @@ async def test_a_thread_without_a_fault_wakes_at_once(journal: OpenStore) -> Non
         assert model.asked[-2:] == [1.0, 2.0]  # it starts at one second again
 
 
-async def test_messages_of_a_person_are_answered_with_the_fault_at_once_where_nothing_else_waits(
+async def test_messages_of_a_person_are_answered_with_the_error_at_once_where_nothing_else_waits(
     journal: OpenStore,
 ) -> None:
     async with town(journal, Refusing(ManualClock())) as here:
@@ -313,7 +313,7 @@ async def test_messages_of_a_person_are_answered_with_the_fault_at_once_where_no
 
 
 @pytest.mark.parametrize("fault", [REFUSED, ModelError("odd"), StoreError("the disk is full")])
-async def test_every_fault_of_model_or_journal_holds_the_due_time(fault: Exception) -> None:
+async def test_every_error_of_model_or_journal_holds_the_due_time(fault: Exception) -> None:
     async def memory(bus: MemoryBus) -> Store:
         return MemoryStore(bus.publish)
 

@@ -48,7 +48,7 @@ def asked(call_id: str) -> InboxEvent:
     )
 
 
-async def test_a_call_whose_row_is_broken_is_told_to_who_waits_for_it_alone() -> None:
+async def test_a_call_whose_row_is_broken_is_reported_only_to_its_caller() -> None:
     bus = MemoryBus()
     keeper = FileKeeper(MemoryFiles(), SystemClock(), new_id, max_attachment=1_000, max_text=1_000)
     ends = CallEnds(HalfBroken(bus.publish), bus, keeper)

@@ -115,7 +115,7 @@ SILENT: list[dict[str, Any]] = [{"text": "."}]
 
 
 @requirement("S4-2.1-1", "S4-2.1-3", "S4-2.1-4")
-async def test_a_message_is_stored_and_broadcast_under_the_agents_name_and_wakes_nobody_in_a_channel() -> (
+async def test_a_message_is_stored_and_broadcast_under_the_agents_name_and_wakes_no_one_in_a_channel() -> (
     None
 ):
     turns = {"michael": [sends("general", "Hello!"), {"text": "."}], "jim": SILENT}
@@ -277,7 +277,7 @@ async def test_what_is_deleted_as_an_agent_reacts_or_answers_is_an_error_that_it
 
 
 @requirement("S4-2.3-1", "S4-2.3-2", "S4-2.3-3", "S4-2.3-4")
-async def test_doing_nothing_leaves_its_record_alone_and_is_told_of_in_the_prompt() -> None:
+async def test_doing_nothing_leaves_its_record_alone_and_is_described_in_the_prompt() -> None:
     turns = {"michael": [call("do_nothing"), {"text": "."}], "jim": SILENT}
     async with office(turns) as made:
         await made.hears("Lovely weather")
@@ -313,7 +313,7 @@ async def test_the_prompt_tells_who_one_is_what_one_remembers_and_what_was_said_
         assert lines[-1].startswith('- [Pam: "A [fake]\\n- [Jim: \\"line\\"]"] (messageId: ')
 
 
-async def test_nobody_speaks_under_the_name_of_another_or_of_the_agent_that_reads() -> None:
+async def test_no_one_speaks_under_the_name_of_another_or_of_the_agent_that_reads() -> None:
     async with office({"michael": SILENT, "jim": SILENT}) as made:
         for external_id, name in (("y", "You"), ("m", "Michael"), ("p", "pam"), ("k", "Kelly")):
             person = await made.rt.entities.create(external_id=external_id, display_name=name)
@@ -386,7 +386,7 @@ async def test_an_answer_to_a_message_is_read_with_those_before_it_and_answered_
         assert (len(lines), '"Buy it?"' in lines[0], '"And 6"' in lines[1]) == (20, True, True)
 
 
-async def test_the_preview_is_what_a_run_is_told() -> None:
+async def test_the_preview_is_what_a_run_reads() -> None:
     async with office({"michael": SILENT, "jim": SILENT}) as made:
         await made.hears("Hello")
         preview = await made.rt.prompts.of("michael", "general")

@@ -75,7 +75,7 @@ async def test_the_nearest_layer_wins() -> None:
         ]
 
 
-async def test_a_name_that_no_layer_has_is_none_and_an_empty_text_is_a_value() -> None:
+async def test_a_name_without_a_value_is_none_and_an_empty_text_is_a_value() -> None:
     seen: list[Any] = []
     async with running(script("look"), [seeing(seen, ("A", "B"))], app_env={"B": "app"}) as rig:
         thread = await rig.rt.threads.create("tester", env={"B": ""})
@@ -149,7 +149,7 @@ async def test_a_value_is_taken_away_with_none() -> None:
         "A=x", ["A"], {"A": ["x"]}, {"A": None},
     ],
 )  # fmt: skip
-async def test_a_faulty_value_is_refused_and_never_repeated(env: Any) -> None:  # of any form on purpose
+async def test_an_invalid_value_is_refused_and_never_repeated(env: Any) -> None:  # of any form on purpose
     async with running(script()) as rig:
         with pytest.raises(InvalidRequest) as caught:
             await rig.rt.threads.create("tester", env=env)
@@ -158,7 +158,7 @@ async def test_a_faulty_value_is_refused_and_never_repeated(env: Any) -> None:  
         assert await rig.rt.threads.list() == []
 
 
-async def test_a_handler_that_sets_a_faulty_value_gets_the_error() -> None:
+async def test_a_handler_that_sets_an_invalid_value_gets_the_error() -> None:
     @tw.tool(description="Set.")
     async def put(state: tw.ThreadState) -> str:
         state.set_env("", "x")
@@ -192,7 +192,7 @@ async def test_tenvs_are_merged_prompt_agent_thread() -> None:
 
 
 @requirement("S2-9.3-3")
-async def test_a_thread_that_lacks_tenvs_is_not_created_and_all_names_are_told() -> None:
+async def test_a_thread_without_required_tenvs_is_not_created_and_all_names_are_reported() -> None:
     class More(BaseModel):
         user: str
         size: int
@@ -298,7 +298,7 @@ async def test_a_persons_values_hold_in_their_threads_behind_the_threads_own() -
         assert await people.env(again.id) == {}
 
 
-async def test_values_of_nobody_or_of_an_agent_cannot_be_set() -> None:
+async def test_values_of_an_unknown_user_or_of_an_agent_cannot_be_set() -> None:
     async with running(script()) as rig:
         with pytest.raises(NotFound):
             await rig.rt.entities.set_env("ent_none", {"A": "x"})

@@ -349,7 +349,7 @@ class Stumbles:
             yield event
 
 
-async def test_a_batch_that_fails_is_told_once_when_it_is_set_aside(store: OpenStore) -> None:
+async def test_a_batch_that_fails_is_reported_once_when_it_is_set_aside(store: OpenStore) -> None:
     work = Work()
     turns = [call("subagent_create", agent="worker", name="Ada", message="Do"), DONE]
     boss = agent("boss", [{"when": "[Subagent", "text": "I see."}, *turns], {"name": "worker", **RESUMABLE})
@@ -431,9 +431,7 @@ async def test_a_handler_that_is_cancelled_with_its_run_takes_the_child_with_it(
 
 @pytest.mark.idle_clock
 @pytest.mark.parametrize("forgets", ["times out", "returns"])
-async def test_nobody_waits_any_more_for_a_child_that_is_stopped_with_its_parent(
-    store: OpenStore, forgets: str
-) -> None:
+async def test_a_child_stopped_with_its_parent_is_no_longer_awaited(store: OpenStore, forgets: str) -> None:
     work = Work()
     forgotten: list[asyncio.Task[object]] = []
 
@@ -665,7 +663,7 @@ async def test_no_result_waits_for_ever_in_a_thread_that_is_over(store: OpenStor
             await rig.rt.inboxes.retry("worker", inbox[-1].event_id, over.id)
 
 
-async def test_nobody_hands_in_a_result_to_an_agent_that_is_gone(durable: OpenStore) -> None:
+async def test_no_result_is_submitted_to_a_deleted_agent(durable: OpenStore) -> None:
     async with kin(durable, agent("boss", [call("ask"), DONE], ASKS)) as rig:
         thread = await rig.rt.threads.create("boss")
         run = await ended(rig, thread.id)

@@ -124,7 +124,7 @@ async def test_a_stop_while_the_journal_cannot_be_written_ends_all_the_same() ->
         await rt.stop(0.0)
 
 
-async def test_a_stop_during_an_outage_writes_the_result_in_hand_once_more() -> None:
+async def test_a_stop_during_an_outage_tries_to_write_the_current_result_again() -> None:
     store = Failing(MemoryStore(lambda _: None))
     store.failing = Result
 
@@ -214,7 +214,7 @@ async def test_a_run_goes_no_further_once_the_process_stops(tmp_path: Path) -> N
     assert (done.status, done.lives) == ("completed", 0)
 
 
-async def test_a_wait_does_not_end_because_somebody_sets_the_clock() -> None:
+async def test_a_wait_does_not_end_when_the_clock_is_set() -> None:
     clock = FastClock()
     model = ScriptedModel([calling("ask_outside", args={}), {"text": "Thanks."}])
     rt = await at_work(None, model, outside, inline_wait=0.0, clock=clock)

@@ -271,7 +271,7 @@ async def test_a_message_brings_its_files() -> None:
         [attached(), attached(data=base64.b64encode(b"x" * 9_000).decode())],
     ],
 )
-async def test_a_message_with_a_faulty_file_is_not_sent(files: Any) -> None:  # of any form on purpose
+async def test_a_message_with_an_invalid_file_is_not_sent(files: Any) -> None:  # of any form on purpose
     async with running(script(), settings=Settings(max_attachment=1_000)) as rig:
         thread = await rig.rt.threads.create("tester")
         with pytest.raises((InvalidRequest, TooLarge)):

@@ -59,7 +59,7 @@ async def test_all_who_ask_at_once_wait_for_one_answer() -> None:
     assert (store.commits, files.probes) == (1, 1)
 
 
-async def test_an_answer_is_everybody_s_for_a_second() -> None:
+async def test_an_answer_is_shared_for_a_second() -> None:
     store, files, clock = CountedStore(), CountedFiles(), ManualClock()
     health = Health(store, files, clock, new_id)
     await health.check()
@@ -77,7 +77,7 @@ async def test_an_answer_is_everybody_s_for_a_second() -> None:
     await health.check()
 
 
-async def test_both_faults_are_told() -> None:
+async def test_both_errors_are_reported() -> None:
     store, files = CountedStore(), CountedFiles()
     files.fault = "The files are full."
     health = Health(store, files, ManualClock(), new_id)

@@ -320,7 +320,7 @@ class Kept(BaseModel):
     number: int = Field(default_factory=leave)
 
 
-async def test_a_default_that_exits_is_a_fault_of_the_arguments() -> None:
+async def test_a_default_that_exits_is_an_error_of_the_arguments() -> None:
     @tw.tool(description="Keeps.", args=Kept)
     async def keep(kept: Kept) -> int:
         return kept.number

@@ -53,7 +53,7 @@ async def test_a_cancel_at_any_point_ends_in_a_valid_transcript(
 @each_way
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", range(1, UNITS + 1))
-async def test_a_message_at_any_point_is_read_once_by_the_run_that_it_was_told(
+async def test_a_message_at_any_point_is_read_once_by_the_returned_run(
     n: int, when: str, store: OpenStore, parallel: int
 ) -> None:
     async with running(model(), [add], store=store, prompt_options={"parallel": parallel}) as rig:

@@ -81,7 +81,7 @@ def test_an_answer_whose_form_breaks_is_an_internal_error(caplog: pytest.LogCapt
         validate_answer(BrokenForm(InvalidAnswer([FieldError((), "is empty")])), ModelResponse(text=""))
 
 
-def test_arguments_that_we_cannot_judge_are_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_arguments_that_we_cannot_validate_are_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:
     def resolve(tool: tw.Tool, arguments: JSONObject) -> JSONObject:
         raise Broken("no references")
 

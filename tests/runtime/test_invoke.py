@@ -66,7 +66,7 @@ async def test_a_handler_calls_the_tools_of_its_prompt_and_each_call_is_recorded
         assert (one.parent_id, one.arguments, one.step) == (outer.id, '{"a":1,"b":2}', 1)
 
 
-async def test_it_is_judged_like_any_call() -> None:
+async def test_it_is_validated_like_any_call() -> None:
     async with talking(
         app(caller("add", "nothing", "keyed", a="x"), add, keyed), "boss", env={"KEY": "k"}
     ) as talk:
@@ -98,7 +98,7 @@ async def test_a_visible_one_is_shown_by_the_stream_of_a_thread_that_a_caller_cr
         assert seen_by == {"success": True, "args": {}}
 
 
-async def test_what_it_lacks_is_an_error_and_does_not_park_the_run() -> None:
+async def test_missing_values_are_an_error_and_do_not_suspend_the_run() -> None:
     found: list[tw.ToolResult] = []
 
     @tw.tool(description="Call.", name="caller")
@@ -264,7 +264,7 @@ async def test_what_a_called_tool_asks_of_the_run_its_caller_asks_too() -> None:
         assert await talk.made() == [("", "caller", "done"), ("1", "stop", "done")]
 
 
-async def test_what_is_left_at_work_by_a_handler_ends_with_its_call() -> None:
+async def test_tasks_left_running_by_a_handler_end_with_its_call() -> None:
     left: list[asyncio.Task[tw.ToolResult]] = []
 
     @tw.tool(description="Call.", name="caller")
@@ -281,7 +281,7 @@ async def test_what_is_left_at_work_by_a_handler_ends_with_its_call() -> None:
 
 
 @pytest.mark.idle_clock
-async def test_what_is_left_at_work_is_waited_for_also_if_the_time_of_its_call_is_over_meanwhile() -> None:
+async def test_tasks_left_running_are_waited_for_also_if_their_call_times_out_meanwhile() -> None:
     begun, nearly, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @tw.tool(description="Slow to give way.", name="slow")
@@ -362,7 +362,7 @@ async def test_at_the_last_step_what_is_queued_is_still_called() -> None:
         assert await talk.results() == ["queued", "3"]
 
 
-async def test_a_tool_that_queues_itself_for_ever_ends_at_the_limit() -> None:
+async def test_a_tool_that_queues_itself_without_end_stops_at_the_limit() -> None:
     tools = [queueing(("caller", {}))]
     async with talking(app(*tools), "boss", tw.Settings(max_steps=4)) as talk:
         run = await talk.say()

@@ -88,7 +88,7 @@ async def test_a_long_text_that_is_searched_for_secrets_leaves_others_their_turn
         assert turns - before > 3  # during the search in a thread; otherwise there are few
 
 
-async def test_a_file_that_a_message_takes_the_name_of_is_numbered_anew() -> None:
+async def test_a_file_that_a_message_takes_the_name_of_is_numbered_again() -> None:
     attachment = tw.Attachment(name="chart.txt", mime_type="text/plain", data="YWJj")
     posted = asyncio.Event()
 

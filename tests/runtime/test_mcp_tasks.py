@@ -204,7 +204,7 @@ async def test_a_task_that_ends_as_its_call_is_cancelled(it: Play) -> None:
 
 
 @pytest.mark.parametrize("clock", [BusyClock()], ids=["busy"])
-async def test_the_timeout_of_a_task_is_told_as_configured_however_busy_the_machine_is(it: Play) -> None:
+async def test_the_timeout_of_a_task_is_reported_as_configured_however_busy_the_machine_is(it: Play) -> None:
     call = await it.begin()
     it.clock.advance(60)
     await it.motor.run_timers()
@@ -280,7 +280,7 @@ async def test_a_result_is_not_lost_if_the_journal_is_away_when_it_comes(it: Pla
 
 
 @pytest.mark.parametrize("fault", [McpUnavailable("down"), McpTaskUnknown("unknown")], ids=["down", "gone"])
-async def test_a_server_that_is_gone_for_good_ends_the_call(it: Play, fault: Exception) -> None:
+async def test_a_server_that_never_returns_ends_the_call(it: Play, fault: Exception) -> None:
     await it.begin()
     it.servers.fault = fault
     for _ in range(1000):
@@ -363,7 +363,7 @@ async def test_a_task_whose_agent_is_gone_or_has_its_server_no_longer(
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["waiting", "over"])
-async def test_no_other_server_is_asked_about_the_task_of_a_server_that_is_configured_anew(
+async def test_no_other_server_is_asked_about_the_task_of_a_server_that_is_configured_again(
     it: Play, late: bool
 ) -> None:
     await it.rt.agents.save("b", config(PEER))

@@ -192,7 +192,7 @@ async def test_passages_are_stored_and_found_by_their_rank() -> None:
         ("query has 17 words", "search_memory", {"query": "x " * 17}),
     ],
 )
-async def test_a_faulty_call_changes_nothing(fault: str, tool: str, args: dict[str, Any]) -> None:
+async def test_an_invalid_call_changes_nothing(fault: str, tool: str, args: dict[str, Any]) -> None:
     async with thinking(agents=AGENTS) as mind:
         for n in range(MOST_BLOCKS):
             await mind.rt.blocks.write("thinker", str(n), "kept")

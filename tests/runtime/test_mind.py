@@ -183,7 +183,7 @@ PLAN = {"name": "Tea", "instruction": "Make tea."}
         ("more", "get_plans", {"more": 1}),
     ],
 )
-async def test_a_faulty_call_changes_nothing(fault: str, tool: str, args: dict[str, Any]) -> None:
+async def test_an_invalid_call_changes_nothing(fault: str, tool: str, args: dict[str, Any]) -> None:
     async with thinking() as mind:
         await mind.call("set_goals", goals=[{"id": "kept", "description": "Kept."}])
         await mind.call("set_memories", memories=[{"key": "kept", "value": "Kept."}])

@@ -151,7 +151,7 @@ BY_ITSELF: list[tuple[Callable[[Runtime, Any, Any], Awaitable[object]], str]] = 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("misuse", "sentence"), BY_ITSELF)
-async def test_a_thread_or_a_run_where_its_id_is_wanted_is_told_so(
+async def test_a_thread_or_a_run_instead_of_its_id_is_reported(
     misuse: Callable[[Runtime, Any, Any], Awaitable[object]], sentence: str
 ) -> None:
     prompt = tw.Prompt("p", model=testing.ScriptedModel([{"text": "Hi."}]))
@@ -165,7 +165,7 @@ async def test_a_thread_or_a_run_where_its_id_is_wanted_is_told_so(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 201])
-async def test_the_name_of_a_tenv_is_judged_as_that_of_a_value(name: str) -> None:
+async def test_the_name_of_a_tenv_is_validated_as_that_of_a_value(name: str) -> None:
     async with testing.runtime(tw.App(agents=[tw.Agent("a", tw.Prompt("p"))])) as runtime:
         for given in ({"tenvs": {name: 1}}, {"env": {name: "x"}}):
             with pytest.raises(

@@ -212,7 +212,7 @@ async def seen_by_the_next_step(
 @pytest.mark.parametrize("change", ["edit", "remove"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", [1, 2])  # the claim, the answer that calls a tool
-async def test_a_run_at_work_sees_the_change_at_its_next_step(n: int, when: str, change: str) -> None:
+async def test_a_run_in_progress_sees_the_change_at_its_next_step(n: int, when: str, change: str) -> None:
     model = asking()
     async with running(model, [look]) as rig:
         thread_id, _ = await summarized(rig.rt, "tester")
@@ -274,7 +274,7 @@ async def test_a_pinned_message_is_never_left_out() -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_run_at_work_is_shown_what_was_pinned_meanwhile(when: str) -> None:
+async def test_a_run_in_progress_sees_what_was_pinned_meanwhile(when: str) -> None:
     model = asking()
     async with running(model, [look]) as rig:
         thread_id, row = await summarized(rig.rt, "tester")

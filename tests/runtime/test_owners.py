@@ -100,7 +100,7 @@ async def test_a_second_process_takes_over_when_the_first_one_ends(url: str) -> 
             assert second.driving
 
 
-async def test_a_clean_stop_waits_for_the_tool_at_work_and_leaves_the_rest(url: str) -> None:
+async def test_a_clean_stop_waits_for_the_running_tool_and_leaves_the_rest(url: str) -> None:
     work = Work()
     settings = tw.Settings(database_url=url)
     async with asyncio.timeout(30):
@@ -223,7 +223,7 @@ async def test_the_tenth_life_is_the_last() -> None:
         assert done.error == "The process died 10 times while it executed this run."
 
 
-async def test_while_the_journal_fails_a_result_in_hand_is_kept_and_written_later() -> None:
+async def test_while_the_journal_fails_the_current_result_is_kept_and_written_later() -> None:
     ran: list[str] = []
 
     @tw.tool(description="Work.")

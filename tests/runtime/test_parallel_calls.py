@@ -114,7 +114,7 @@ outside_read = tw.Tool(
 
 
 @pytest.mark.parametrize("waiting", [outside, outside_read], ids=["any", "read_only"])
-async def test_a_call_that_waits_for_somebody_does_not_hold_up_the_reads_behind_it(waiting: tw.Tool) -> None:
+async def test_a_suspended_call_does_not_hold_up_the_reads_after_it(waiting: tw.Tool) -> None:
     gate = Gate()
     model = Watched([calls(call("read", n=1), call(waiting.name), *reads(2, 3)), {"text": "Done."}])
     async with talking(app(model, gate.tool("read"), waiting), "boss") as talk:
@@ -173,7 +173,7 @@ async def test_of_several_that_wait_each_is_answered_and_each_has_its_own_time()
         ]
 
 
-async def test_a_faulty_call_is_answered_in_its_place_and_holds_up_no_reads() -> None:
+async def test_an_invalid_call_is_answered_in_its_place_and_holds_up_no_reads() -> None:
     gate = Gate(together=3)
     asked = calls(call("read", n=1), call("read", n="x"), call("nothing"), *reads(2, 3))
     model = Watched([asked, {"text": "Done."}])

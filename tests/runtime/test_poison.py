@@ -158,7 +158,7 @@ async def test_what_a_models_bug_fails_at_is_parked() -> None:
         await check(rig, thread_id, events[1], [events[0], events[2]])
 
 
-async def test_a_models_own_fault_does_not_count() -> None:
+async def test_a_models_own_error_does_not_count() -> None:
     model = Reader(1, ModelUnavailable("busy"))
     async with running(model, [outside]) as rig:
         thread_id, [event] = await begin(rig, [POISON])
@@ -235,7 +235,7 @@ async def test_a_message_that_cannot_be_kept_does_not_hold_its_thread_up() -> No
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", range(1, 9))
-async def test_whoever_takes_over_at_any_point_counts_on(n: int, when: str) -> None:
+async def test_a_takeover_at_any_point_continues_the_count(n: int, when: str) -> None:
     """A new owner takes over before or after the n-th unit of the failing runs: the old one's next unit is rejected."""
     model = Reader(2, RuntimeError("a bug"))
     async with running(model, [outside]) as rig:

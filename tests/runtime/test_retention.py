@@ -70,7 +70,7 @@ async def test_without_the_setting_every_thread_stays() -> None:
     assert await ids(store) == ["th_old"]
 
 
-async def test_what_somebody_waits_for_stays() -> None:
+async def test_what_is_waited_for_stays() -> None:
     store = MemoryStore(lambda _: None)
     drain = await begun(store, "th_late")
     await drain.answer(drain.call("pending"))

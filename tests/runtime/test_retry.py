@@ -127,7 +127,7 @@ async def test_a_stream_of_a_retried_run_goes_to_its_last_end() -> None:
             assert [type(each) for each in values].count(tw.RunDone) == 1
 
 
-async def test_what_cannot_be_retried_is_told_and_stays_as_it_is() -> None:
+async def test_what_cannot_be_retried_is_reported_and_stays_as_it_is() -> None:
     async with running(Turns(DOWN, {"text": "Hi."}, DOWN, {"text": "Bye."}).model) as rig:
         rt = rig.rt
         thread = await rt.threads.create("tester")
@@ -143,7 +143,7 @@ async def test_what_cannot_be_retried_is_told_and_stays_as_it_is() -> None:
         assert (await rt.threads.get(thread.id)).status == "idle"
 
 
-async def test_a_child_whose_session_is_over_for_good_is_not_retried_alone() -> None:
+async def test_a_child_whose_session_has_ended_permanently_is_not_retried_alone() -> None:
     turns = Turns({"calls": [{"name": "helper", "args": {"message": "Help"}}]}, DOWN, {"text": "No help."})
     helper = tw.Agent("helper", instructions="Help.", model=turns.model)
     boss = tw.Agent("boss", instructions="Ask.", model=turns.model, tools=[helper.as_tool("Helps.")])

@@ -123,7 +123,7 @@ async def test_a_result_of_a_handler_that_the_output_does_not_allow_is_an_error_
     assert "sentiment" in str(call.result["error"])
 
 
-async def test_an_error_of_a_handler_is_not_judged_as_a_result() -> None:
+async def test_an_error_of_a_handler_is_not_validated_as_a_result() -> None:
     registry = registered()
 
     @registry.handler("sentimentAnalysis")

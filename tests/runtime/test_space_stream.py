@@ -123,7 +123,7 @@ async def test_an_invisible_call_never_reaches_the_space() -> None:
         assert [event.type for event in events] == ["space.message", "agent.active", "agent.inactive"]
 
 
-async def test_what_comes_to_nothing_is_taken_back() -> None:
+async def test_a_draft_without_a_message_is_withdrawn() -> None:
     faulty: list[Piece] = [(0, "send_message", '{"text": "Hel'), (0, "send_message", 'lo", "to": 1}')]
     async with heard(faulty, []) as events:
         [streamed, *_] = of(events, "space.message.streaming")
@@ -153,7 +153,7 @@ async def test_a_secret_split_over_deltas_does_not_slip_through(spelled: str) ->
         assert of(events, "space.message")[-1]["message"]["content"] == "The key is [redacted:KEY] indeed"
 
 
-async def test_nothing_is_streamed_for_nobody() -> None:
+async def test_nothing_is_streamed_without_a_reader() -> None:
     async with house([calls(ENTER), calls(says("Hello")), {"text": "."}]) as made:
         await made.hears("Hi")
         assert isinstance(made, House)

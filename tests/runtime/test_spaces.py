@@ -161,7 +161,7 @@ async def test_an_agent_hears_enters_and_speaks() -> None:
 
 
 @requirement("S3-5.1-3")
-async def test_what_it_is_told_at_every_step_is_what_is_there() -> None:
+async def test_what_it_reads_at_every_step_is_what_is_there() -> None:
     told: list[str] = []
 
     class Listening(ScriptedModel):
@@ -246,7 +246,7 @@ async def test_a_confirmation_goes_from_requires_action_to_complete_and_to_the_i
 
 
 @requirement("S3-2.2-2", "S3-5-1", "S3-8-2", "S3-8-3", "S3-8.1-1", "S3-8.1-3", "S3-8.1-4")
-async def test_calls_that_are_carried_out_here_are_shown_through_their_statuses() -> None:
+async def test_calls_that_are_executed_here_are_shown_through_their_statuses() -> None:
     turns = [
         calls(
             ENTER,
@@ -394,7 +394,7 @@ async def test_an_answer_in_another_space_tells_where_it_came_from() -> None:
         assert said.metadata == {"origin": {"spaceId": "tea", "messageId": first.id, "entityId": made.husam}}
 
 
-async def test_what_waits_for_the_next_run_is_told_in_one_line_to_who_asks_for_it() -> None:
+async def test_what_waits_for_the_next_run_is_reported_in_one_line_on_request() -> None:
     told: list[str] = []
 
     class Interrupted(ScriptedModel):
@@ -418,7 +418,7 @@ async def test_what_waits_for_the_next_run_is_told_in_one_line_to_who_asks_for_i
     assert [run.status for run in runs] == ["completed", "completed"]
 
 
-async def test_a_secret_of_an_agent_is_not_kept_when_somebody_says_it_in_its_space() -> None:
+async def test_a_secret_of_an_agent_is_not_kept_when_someone_says_it_in_its_space() -> None:
     secret = "sk-canary-0123456789"
     async with house([{"text": "."}], env={"KEY": secret}) as made:
         spoken = await made.rt.spaces.say("tea", made.husam, f"It is {secret}", {secret: secret})
@@ -548,7 +548,7 @@ async def test_who_joins_by_speaking_is_announced() -> None:
         assert (await made.types("hall"))[2:4] == ["member_added", "space.message"]
 
 
-async def test_entering_the_space_one_is_in_tells_nobody_anything() -> None:
+async def test_entering_the_current_space_again_notifies_no_one() -> None:
     async with house([calls(ENTER, ENTER), calls(ENTER), {"text": "."}]) as made:
         await made.hears("Go")
         assert [name for name in await made.types() if name.startswith("agent.")] == [
@@ -626,7 +626,7 @@ async def presence(made: House, space_id: str = "tea") -> list[tuple[str, object
         ([calls({"name": "askHere", "args": {}}), {"text": "Thanks."}], "waiting"),
     ],
 )
-async def test_an_agent_that_enters_no_space_is_seen_at_work_where_it_was_spoken_to(
+async def test_an_agent_that_enters_no_space_is_shown_as_working_where_it_was_spoken_to(
     turns: Any, status: str
 ) -> None:
     async with house(turns, [ASK_HERE], toolkits=["memory"]) as made:
@@ -655,7 +655,7 @@ class Broken:
         yield
 
 
-async def test_an_agent_whose_run_fails_is_seen_at_work_no_longer() -> None:
+async def test_an_agent_whose_run_fails_is_no_longer_shown_as_working() -> None:
     host = tw.Agent("host", tw.Prompt("host", "You host.", model=Broken()), toolkits=["memory"])
     async with journals.by_hand(tw.App(agents=[host])) as (rt, motor):
         husam = await rt.entities.create(external_id="husam")
@@ -668,7 +668,7 @@ async def test_an_agent_whose_run_fails_is_seen_at_work_no_longer() -> None:
         assert [type for type, _ in told] == ["agent.active", "agent.inactive"] * (len(told) // 2)
 
 
-async def test_an_agent_that_is_cancelled_is_seen_at_work_no_longer() -> None:
+async def test_a_cancelled_agent_is_no_longer_shown_as_working() -> None:
     async with house([calls({"name": "askHere", "args": {}})], [ASK_HERE], toolkits=["memory"]) as made:
         run_id = await made.hears("Hi")
         await made.rt.runs.cancel(run_id)
@@ -677,7 +677,7 @@ async def test_an_agent_that_is_cancelled_is_seen_at_work_no_longer() -> None:
         assert [type for type, _, _ in await presence(made)] == ["agent.active", "agent.inactive"]
 
 
-async def test_an_agent_whose_run_is_open_again_is_seen_at_work_where_it_is() -> None:
+async def test_an_agent_whose_run_is_open_again_is_shown_as_working_where_it_is() -> None:
     async with house([calls(ENTER), {"text": "."}]) as made:
         run_id = await made.hears("Hi")
         toolkit = await made.rt.toolkit("host", run_id)
@@ -689,7 +689,7 @@ async def test_an_agent_whose_run_is_open_again_is_seen_at_work_where_it_is() ->
         assert [type for type, _, _ in await presence(made)] == ["agent.active", "agent.inactive"] * 2
 
 
-async def test_a_run_that_nobody_in_a_space_began_is_seen_at_work_nowhere() -> None:
+async def test_a_run_not_started_in_a_space_is_shown_as_working_in_none() -> None:
     async with house([{"text": "Noted."}], toolkits=["memory"]) as made:
         await made.hears("Hi")
         before = await presence(made)
@@ -698,7 +698,7 @@ async def test_a_run_that_nobody_in_a_space_began_is_seen_at_work_nowhere() -> N
         assert await presence(made) == before
 
 
-async def test_who_may_no_longer_read_a_space_is_not_seen_at_work_there() -> None:
+async def test_who_may_no_longer_read_a_space_is_not_shown_as_working_there() -> None:
     async with house([{"text": "Noted."}], toolkits=["memory"]) as made:
         await made.rt.spaces.say("tea", made.husam, "Hi")
         await made.rt.spaces.remove_member("tea", (await made.rt.agents.get("host")).entity_id)

@@ -58,7 +58,7 @@ async def test_a_large_event_keeps_its_id_and_says_that_it_is_cut() -> None:
 
 
 @pytest.mark.parametrize("made", [nameless, half])
-async def test_a_faulty_type_of_an_event_is_the_calls_error(made: tw.Tool) -> None:
+async def test_an_invalid_type_of_an_event_is_the_calls_error(made: tw.Tool) -> None:
     model = ScriptedModel([calling(made.name), {"text": "done"}])
     async with running(model, [made]) as rig:
         thread = await rig.rt.threads.create("tester")

@@ -223,7 +223,7 @@ async def test_only_arguments_are_resolved() -> None:
     assert (state, results) == ({None: {"a": "†input.x"}}, ["†input.x", "†input.x"])
 
 
-async def test_references_are_resolved_before_arguments_are_judged() -> None:
+async def test_references_are_resolved_before_arguments_are_validated() -> None:
     registry = tw.Registry()
     values: list[int] = []
     schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}

@@ -164,7 +164,7 @@ async def test_a_child_whose_model_fails_is_an_error_of_the_call() -> None:
         assert (result["error"], result["error_code"]) == ("No.", "subagent_failed")
 
 
-async def test_a_call_that_does_not_block_is_told_in_the_inbox() -> None:
+async def test_a_call_that_does_not_block_is_reported_in_the_inbox() -> None:
     agent = worker([{"text": "Ready."}])
     turns = [{"when": "[Subagent", "text": "Thanks."}, call("worker", message="Do"), DONE]
     async with home(agent, {"blocking": False}, turns) as at:
@@ -297,7 +297,7 @@ async def test_no_more_than_the_most_instances_are_created() -> None:
         ]  # fmt: skip
 
 
-async def test_a_message_to_a_child_that_says_nothing_is_told_so() -> None:
+async def test_an_empty_message_to_a_child_is_an_error() -> None:
     async with home(worker([{"text": "Hi"}]), RESUMABLE, [create(message="Hello"), DONE]) as at:
         thread = await at.thread()
         await at.run(thread.id)
@@ -325,7 +325,7 @@ async def test_another_threads_reference_is_as_if_it_were_not_there() -> None:
 
 @requirement("S0-5-9")
 @pytest.mark.parametrize("communication", ["implicit", "explicit"])
-async def test_the_end_of_every_session_is_told_once_or_not_at_all(communication: str) -> None:
+async def test_the_end_of_every_session_is_reported_once_or_not_at_all(communication: str) -> None:
     config = {
         "blocking": False,
         "resumable": {"receives_messages": "side_a", "parentCommunication": communication},
@@ -346,7 +346,7 @@ async def test_the_end_of_every_session_is_told_once_or_not_at_all(communication
 
 
 @requirement("S0-5-9")
-async def test_nor_is_a_failure_told_of_a_child_that_speaks_for_itself() -> None:
+async def test_nor_is_a_failure_reported_of_a_child_that_speaks_for_itself() -> None:
     config = {
         "blocking": False,
         "resumable": {"receives_messages": "side_a", "parentCommunication": "explicit"},
@@ -791,7 +791,7 @@ async def test_a_thread_ends_itself_and_tells_its_parent() -> None:
 
 
 @requirement("S0-6-5")
-async def test_a_child_that_lacks_scoped_variables_asks_for_them() -> None:
+async def test_a_child_without_required_scoped_variables_asks_for_them() -> None:
     key = tw.Variable("API_KEY", type="secret", scoped=True, description="Whose?")
     async with home(worker([DONE], variables=[key]), {}, [call("worker", message="Do"), DONE]) as at:
         thread = await at.thread(env={"API_KEY": "the-parent's-own-key"})
@@ -809,7 +809,7 @@ async def test_a_child_that_lacks_scoped_variables_asks_for_them() -> None:
         assert (request.kind, await at.children(thread.id)) == ("child", [])
 
 
-async def test_a_child_that_lacks_tenvs_is_not_made() -> None:
+async def test_a_child_without_required_tenvs_is_not_made() -> None:
     class Needs(BaseModel):
         place: str
 
@@ -825,7 +825,7 @@ async def test_a_child_that_lacks_tenvs_is_not_made() -> None:
         assert await at.children(thread.id) == []
 
 
-async def test_followers_are_told_of_children() -> None:
+async def test_followers_are_notified_of_children() -> None:
     async with home(worker([{"text": "Hi"}]), RESUMABLE, [create(message="Hello"), DONE]) as at:
         thread = await at.thread()
         await at.run(thread.id)
@@ -849,7 +849,7 @@ async def test_followers_are_told_of_children() -> None:
         ({"blocking": True}, "Prompt 'boss': a called agent or prompt needs a name."),
     ],
 )
-def test_a_faulty_relationship_is_refused(config: Any, sentence: str) -> None:
+def test_an_invalid_relationship_is_refused(config: Any, sentence: str) -> None:
     boss = tw.Agent("boss", tw.Prompt("boss", tools=[config]))
     with pytest.raises(DefinitionError) as refused:
         tw.App(agents=[boss, worker([DONE])])

@@ -238,7 +238,7 @@ async def test_secrets_are_redacted_in_a_summary() -> None:
         assert secret not in str(row)
 
 
-async def test_another_model_or_the_agents_own_writes_it_or_nobody() -> None:
+async def test_another_model_or_the_agents_own_writes_it_or_none() -> None:
     for summarize_with, count in ((Writer(), 0), (None, 1)):
         model = Narrow(echo, limit=BUDGET)
         async with running(model, prompt_options=policy(summarize_with=summarize_with)) as rig:
@@ -309,7 +309,7 @@ async def test_nothing_is_written_any_more_after_the_end_of_the_runtime() -> Non
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("summary")]
 
 
-async def test_a_summary_that_its_owner_edits_while_it_is_made_anew_is_what_the_model_is_sent() -> None:
+async def test_a_summary_edited_by_its_owner_while_a_new_one_is_written_is_sent_to_the_model() -> None:
     model, writer = Narrow(echo, limit=BUDGET), Writer()
     async with running(model, prompt_options=policy(summarize_with=writer)) as rig:
         long = Long(rig, model)

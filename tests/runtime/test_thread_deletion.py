@@ -68,7 +68,7 @@ async def test_the_bytes_of_files_go_with_the_last_thread_that_has_them() -> Non
         assert files.count == 0
 
 
-async def test_young_bytes_stay_until_they_are_old_for_somebody_may_just_be_naming_them() -> None:
+async def test_young_bytes_stay_until_they_are_old_because_they_might_be_in_use() -> None:
     files = MemoryFiles()
     async with running(ANSWERS, files=files) as rig:
         first = await said(rig, file("young"))
@@ -142,7 +142,7 @@ async def test_a_journal_that_fails_after_the_deletion_does_not_take_it_back() -
             await rig.rt.threads.get(thread)
 
 
-async def test_a_follower_of_a_deleted_thread_is_told_that_it_is_not_there() -> None:
+async def test_a_follower_of_a_deleted_thread_gets_not_found() -> None:
     async with running(ANSWERS) as rig:
         thread = await said(rig)
         await rig.rt.threads.delete(thread)

@@ -284,7 +284,7 @@ async def test_whatever_is_wrong_is_a_result_and_is_recorded() -> None:
         assert list(pairs(await record(rt, toolkit.run_id)).values()) == [BOTH] * (len(wrong) + 2)
 
 
-async def test_calls_are_recorded_in_their_order_also_beside_faulty_ones() -> None:
+async def test_calls_are_recorded_in_their_order_also_beside_invalid_ones() -> None:
     gate = Gate()
     async with working(agent("michael", gate.tool, add)) as rt:
         toolkit = rt.toolkit("michael")
@@ -383,7 +383,7 @@ async def test_skipping_ends_no_run_that_was_over() -> None:
         assert told(await toolkit.handlers["skip"]({})) == {"skipped": True}
 
 
-async def test_a_call_joins_the_run_that_is_at_work_and_the_model_goes_on() -> None:
+async def test_a_call_joins_the_run_in_progress_and_the_model_goes_on() -> None:
     model, gate = ScriptedModel([call("hold"), {"text": "Done."}]), Gate()
     async with working(agent("michael", gate.tool, add, model=model)) as rt:
         thread = await rt.threads.create("michael")
@@ -521,7 +521,7 @@ async def test_a_handler_cannot_wait_for_another_run_of_its_own_thread() -> None
         assert len(results) == 1 and "waits for this handler" in results[0]
 
 
-async def test_while_the_thread_is_at_work_on_another_run_a_call_waits() -> None:
+async def test_while_the_thread_executes_another_run_a_call_waits() -> None:
     gate = Gate()
     model = ScriptedModel([{"when": "hold", **call("hold")}, {"text": "."}])
     async with working(agent("michael", gate.tool, add, model=model)) as rt:
@@ -669,7 +669,7 @@ async def test_a_deleted_agent_calls_nothing_any_more() -> None:
         assert list(await rt.spaces.messages("general")) == []
 
 
-async def test_who_waits_may_go_and_the_call_is_carried_out_all_the_same() -> None:
+async def test_who_waits_may_go_and_the_call_is_executed_all_the_same() -> None:
     gate = Gate()
     async with working(agent("michael", gate.tool)) as rt:
         toolkit = rt.toolkit("michael")
@@ -711,7 +711,7 @@ async def begun(rt: Runtime, toolkit: Toolkit, calls: int = 1) -> str:
     return thread_id
 
 
-async def test_a_message_that_joins_before_the_first_call_is_carried_out_is_answered_too() -> None:
+async def test_a_message_that_joins_before_the_first_call_is_executed_is_answered_too() -> None:
     app = tw.App(agents=[agent("michael", add, model=ScriptedModel([{"text": "Yes?"}]))])
     async with testing.by_hand(app) as (rt, motor):
         toolkit = rt.toolkit("michael")
@@ -724,7 +724,7 @@ async def test_a_message_that_joins_before_the_first_call_is_carried_out_is_answ
         assert (run.status, run.output, run.calls_only) == ("completed", "Yes?", False)
 
 
-async def test_a_late_result_that_a_run_of_calls_reads_is_told_to_the_model() -> None:
+async def test_a_late_result_that_a_run_of_calls_reads_is_shown_to_the_model() -> None:
     app = tw.App(agents=[agent("michael", add, ASK_LATER, model=ScriptedModel([{"text": "Noted."}]))])
     async with testing.by_hand(app) as (rt, motor):
         toolkit = rt.toolkit("michael")
@@ -746,7 +746,7 @@ async def test_a_late_result_that_a_run_of_calls_reads_is_told_to_the_model() ->
         assert run.id != first and (run.status, run.output) == ("completed", "Noted.")
 
 
-async def test_the_parent_is_told_of_a_session_that_is_cancelled_while_its_run_is_open_again() -> None:
+async def test_the_parent_is_notified_of_a_session_that_is_cancelled_while_its_run_is_open_again() -> None:
     gate = Gate()
     agents = worker([{"text": "Done it."}], [gate.tool])
     async with home(agents, RESUMABLE, [create(message="Do it"), {"text": "Well."}]) as at:
@@ -767,7 +767,7 @@ async def test_the_parent_is_told_of_a_session_that_is_cancelled_while_its_run_i
         assert told_of == ["The session was cancelled."]
 
 
-async def test_a_parent_that_waits_for_no_call_is_told_of_each_end_of_a_session() -> None:
+async def test_a_parent_without_a_waiting_call_is_notified_of_each_end_of_a_session() -> None:
     gate = Gate()
     agents = worker([{"text": "Done it."}, {"text": "."}, {"text": "Done more."}], [gate.tool])
     config = {**RESUMABLE, "blocking": False}
@@ -789,7 +789,7 @@ async def test_a_parent_that_waits_for_no_call_is_told_of_each_end_of_a_session(
         assert results == ["Done it.", "Done more."]
 
 
-async def test_calls_are_carried_out_by_the_agent_as_it_is_configured_now() -> None:
+async def test_calls_are_executed_by_the_agent_as_it_is_configured_now() -> None:
     config: JSONObject = {"agent": {"system": "Be."}, "toolkits": ["channels", "memory"], "tools": []}
     async with working(tools=[add]) as rt:
         await rt.agents.save("dwight", config)

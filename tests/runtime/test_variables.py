@@ -276,7 +276,7 @@ async def test_a_value_set_while_the_run_parks_is_not_lost(whose: str, when: str
         assert await rig.rt.requests.list(thread.id) == []
 
 
-async def test_a_parked_run_looks_once_more_when_what_was_at_work_is_over() -> None:
+async def test_a_suspended_run_checks_again_when_the_work_in_progress_has_ended() -> None:
     """On a database with overlapping commits a value can become visible after the run has checked."""
     async with running(searches(), [searching([])]) as rig:
         left = asyncio.Event()

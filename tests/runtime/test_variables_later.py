@@ -65,7 +65,7 @@ async def test_a_request_is_answered_in_another_process(store: OpenStore) -> Non
     assert seen == [REGION]
 
 
-async def test_a_value_that_came_while_nobody_ran_lets_the_run_go_on(store: OpenStore) -> None:
+async def test_a_value_set_while_no_process_ran_resumes_the_run(store: OpenStore) -> None:
     seen: list[Any] = []
     thread_id, run_id, _ = await left_waiting(store, regional(seen))
     journal = await store(MemoryBus())

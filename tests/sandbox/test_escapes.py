@@ -83,7 +83,7 @@ async def test_files_are_not_read_by_any_kind_of_import(box: CodeSandbox, kept: 
             assert SECRET not in str(outcome)
 
 
-async def test_whether_a_file_is_there_cannot_be_told(box: CodeSandbox, kept: Path) -> None:
+async def test_the_existence_of_a_file_is_not_revealed(box: CodeSandbox, kept: Path) -> None:
     said = {
         str((await run(box, f'export default await import("{path.as_uri()}")')).error).replace(str(path), "")
         for path in (kept, kept.with_name("none.json"))
@@ -332,7 +332,7 @@ async def test_fresh_processes_share_no_folder(box: CodeSandbox) -> None:
     assert seen[0] != seen[1] and not folders()
 
 
-async def test_no_path_of_this_machine_is_told(box: CodeSandbox) -> None:
+async def test_no_path_of_this_machine_is_shown(box: CodeSandbox) -> None:
     source = """
         const found = [];
         try { null.x } catch (e) { found.push(e.stack) }

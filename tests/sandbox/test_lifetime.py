@@ -75,7 +75,7 @@ async def test_a_sweep_leaves_the_folders_of_the_living() -> None:
     assert outcome.status == "success" and len(seen[0]) == 1
 
 
-async def test_a_lifeline_that_is_let_go_kills_whoever_holds_the_other_end() -> None:
+async def test_a_closed_lifeline_kills_the_process_at_the_other_end() -> None:
     line = LifeLine()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "while True: pass", pass_fds=(line.end,), start_new_session=True
@@ -86,7 +86,7 @@ async def test_a_lifeline_that_is_let_go_kills_whoever_holds_the_other_end() -> 
         assert await process.wait() == -signal.SIGKILL
 
 
-async def test_a_process_that_is_killed_from_outside_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_process_that_is_killed_from_outside_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     before, killed = children(), False
 
     async def shoot() -> None:
@@ -105,7 +105,7 @@ async def test_a_process_that_is_killed_from_outside_is_told(caplog: pytest.LogC
     assert "status -9" in caplog.text
 
 
-async def test_a_process_that_cannot_be_started_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_process_that_cannot_be_started_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     box = DenoSandbox(deno="/nowhere/deno")
     outcome = await box.start("1", CodeOptions())
     await box.close()

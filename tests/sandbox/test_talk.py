@@ -81,7 +81,7 @@ async def test_what_our_runner_never_writes_is_a_log(said: str) -> None:
     ],
     ids=lambda each: None,
 )
-async def test_results_and_errors_are_judged_here(said: str, message: str) -> None:
+async def test_results_and_errors_are_validated_here(said: str, message: str) -> None:
     async with talking(said) as (talk, _):
         outcome = await talk.outcome()
     assert outcome is not None and outcome.status == "error" and outcome.error is not None

@@ -113,7 +113,7 @@ async def _follow(rig: Rig, thread_id: str, seen: list[Event]) -> None:
 
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("way", ["read", "name", "refer", "data", "raise", "write"])
-async def test_no_message_about_a_tools_fault_holds_a_cut_secret(
+async def test_no_message_about_a_tools_error_holds_a_cut_secret(
     tmp_path: Path, way: str, start: int
 ) -> None:
     arguments = json.dumps({"way": way, "start": start})

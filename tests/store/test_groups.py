@@ -226,7 +226,7 @@ async def test_units_of_one_thread_are_committed_in_their_order():
         await store.close()
 
 
-async def test_a_unit_whose_caller_was_told_that_time_is_up_is_not_committed_behind_its_back():
+async def test_a_unit_whose_caller_has_timed_out_is_not_committed_later():
     async with fresh_database() as url, Proxy(url) as proxy:
         patient = await open_postgres(url, lambda _: None)
         drain = await begun(patient)

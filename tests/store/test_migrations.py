@@ -221,7 +221,7 @@ async def test_a_node_upgrades_no_database_that_older_nodes_may_use(tmp_path: Pa
         assert await database.revision(settings) == "0023"
 
 
-def test_migrations_that_leave_older_code_at_work_only_add_but_for_indexes() -> None:
+def test_migrations_that_leave_older_code_running_only_add_but_for_indexes() -> None:
     versions = Path(migrate.__file__).parent / "migrations" / "versions"
     for each in schema.REVISIONS[schema.REVISIONS.index(schema.LEAST) + 1 :]:
         [written] = versions.glob(f"{each}_*.py")

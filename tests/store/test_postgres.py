@@ -423,7 +423,7 @@ async def test_the_drain_lock_is_lost_when_its_connection_falls_silent():
         await lock.release()
 
 
-async def test_the_drain_lock_is_released_though_nobody_answers():
+async def test_the_drain_lock_is_released_without_an_answer():
     async with fresh_database() as url, Proxy(url) as proxy:
         lock = PostgresLock(proxy.url, beat=0.01, patience=0.2)
         assert await lock.acquire()

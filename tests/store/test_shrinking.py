@@ -51,7 +51,7 @@ async def test_after_a_sweep_the_file_is_as_short_as_what_it_holds(tmp_path: Pat
     assert not await store.shrink()
 
 
-async def test_the_space_is_given_back_in_pieces_between_which_others_write(tmp_path: Path) -> None:
+async def test_the_space_is_released_in_pieces_between_which_others_write(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     store = await open_sqlite(path, lambda _: None)
     await create_thread(store)

@@ -43,7 +43,7 @@ def open_descriptors() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 
 
-async def test_when_the_writer_dies_all_who_wait_and_come_later_are_told(tmp_path: Path):
+async def test_when_the_writer_dies_all_waiting_and_later_callers_get_an_error(tmp_path: Path):
     store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
     drain = await begun(store)
     await drain.answer(call := drain.call("waiting"))

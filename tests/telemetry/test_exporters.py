@@ -53,7 +53,7 @@ def test_an_exporter_that_is_not_installed_is_named(tmp_path: Path, commands: Fo
     assert "No exporter for traces called 'nowhere' here" in done.stderr
 
 
-def test_a_run_goes_on_where_nobody_takes_the_spans(tmp_path: Path, commands: Forks) -> None:
+def test_a_run_continues_if_its_spans_cannot_be_exported(tmp_path: Path, commands: Forks) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     endpoint = f"http://127.0.0.1:{port}"
@@ -152,7 +152,7 @@ def test_an_endpoint_without_the_extra_is_one_warning(caplog: pytest.LogCaptureF
     assert "nothing is exported: pip install 'toolwright-agents[telemetry]'" in warning
 
 
-def test_whoever_closes_a_runtime_waits_for_no_exporter() -> None:
+def test_closing_a_runtime_waits_for_no_exporter() -> None:
     released, handed_over = threading.Event(), threading.Semaphore(0)
 
     def hang() -> None:

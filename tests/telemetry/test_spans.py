@@ -199,7 +199,7 @@ def answer(output: object, *calls: dict[str, object]) -> dict[str, object]:
     return {"text": json.dumps({"output": output, "calls": list(calls)})}
 
 
-async def test_a_delegate_is_below_the_call_that_it_carries_out() -> None:
+async def test_a_delegate_is_below_the_call_that_it_executes() -> None:
     watching, registry = Watching(), tw.Registry()
     registry.tool("sum_up", SUM_UP)
     turns = [answer(None, {"_tool": "sum_up", "text": "long"}), answer({"done": True})]
@@ -430,7 +430,7 @@ class Broken(SpanProcessor):
 
 @pytest.mark.parametrize("moment", ["start", "end"])
 @pytest.mark.parametrize("name", ["invoke", "step", "build", "read", "chat", "execute_tool add", ""])
-async def test_a_run_goes_on_though_nobody_can_watch_it(
+async def test_a_run_continues_though_it_cannot_be_followed(
     moment: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     watching = Watching()

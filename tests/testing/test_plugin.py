@@ -146,7 +146,7 @@ async def test_doubles_of_ours_and_of_pydantic_ai_are_no_providers() -> None:
                 assert (await rt.runs.wait((await rt.threads.send(thread.id, "Hi")).id, 30)).output == "Hi."
 
 
-async def test_an_error_of_the_block_comes_before_the_word_of_the_guard() -> None:
+async def test_an_error_of_the_block_comes_before_the_error_of_the_guard() -> None:
     app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-5")])
     with pytest.raises(LookupError), testing.no_providers():
         async with testing.runtime(app) as rt:

@@ -122,14 +122,14 @@ async def test_the_bound_is_a_setting() -> None:
         {"agentId": "tester", "env": {f"NAME_{n}": 1 for n in range(90_000)}},
     ],
 )
-async def test_no_more_than_fifty_faults_are_told(body: dict[str, object]) -> None:
+async def test_no_more_than_fifty_errors_are_reported(body: dict[str, object]) -> None:
     async with serving() as api:
         shown = read(await api.client.post("/api/threads", json=body), 400)
         assert 1 <= len(shown["details"]) <= MOST_ERRORS
         assert len(shown["error"]) < 5_000
 
 
-async def test_a_configuration_of_many_faults_names_the_first_fifty() -> None:
+async def test_a_configuration_of_many_errors_names_the_first_fifty() -> None:
     faulty = {"name": "a", "config": {"tools": [{"name": 1}] * 9_000}}
     wide = {"name": "a", "config": {f"field{n}": n for n in range(90_000)}}
     schema = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(6_000)}}
@@ -155,7 +155,7 @@ class Judged(Form):
     rest: JsonValue = None
 
 
-async def test_small_bodies_are_judged_at_once_and_large_ones_in_a_thread() -> None:
+async def test_small_bodies_are_validated_at_once_and_large_ones_in_a_thread() -> None:
     app = FastAPI()
     app.state.serving = Serving(options=GatewayOptions(clock=SystemClock()), access=None, tokens=None)  # type: ignore[arg-type]  # neither is needed here
 
@@ -170,7 +170,7 @@ async def test_small_bodies_are_judged_at_once_and_large_ones_in_a_thread() -> N
         assert (await client.post("/", json={"by": "", "rest": "x" * 1_000_000})).json() != here
 
 
-async def test_names_that_nobody_can_mean_are_refused_without_a_guess() -> None:
+async def test_names_without_a_similar_one_are_refused_without_a_guess() -> None:
     async with serving() as api:
         body = {"agentId": "c" * 1_000}
         assert "Did you mean" not in read(await api.client.post("/api/threads", json=body), 404)["error"]

@@ -96,7 +96,7 @@ class City(BaseModel):
     people: int
 
 
-async def test_a_structured_output_is_an_instance_and_a_faulty_one_a_failure() -> None:
+async def test_a_structured_output_is_an_instance_and_an_invalid_one_a_failure() -> None:
     good: list[object] = [{"json": {"name": "Berlin"}}, {"json": {"name": "Berlin", "people": 4}}]
     assert (await tw.run(counter(good, output=City), "Where?")).output == City(name="Berlin", people=4)
     with pytest.raises(RunFailed, match="The model's answer broke its schema 3 times in a row") as failed:
@@ -240,7 +240,7 @@ async def test_values_and_files_come_with_a_new_thread() -> None:
         await tw.run(agent, "Look.", thread=result.thread_id, env={"CITY": "Paris"})
 
 
-async def test_a_call_that_waits_is_told_of_and_answered() -> None:
+async def test_a_call_that_waits_is_reported_and_answered() -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     outside = tw.Tool.from_config(
         {"name": "book", "description": "Book.", "inputSchema": schema, "executionType": "external"}
@@ -325,7 +325,7 @@ def test_run_sync_within_async_code_of_its_own_thread_is_refused() -> None:
     assert "Use `await tw.run(…)` there" in str(call.result.error)
 
 
-async def test_the_journal_of_an_agent_that_nobody_has_any_more_is_gone() -> None:
+async def test_the_journal_of_an_unreferenced_agent_is_gone() -> None:
 
     in_memory = LOOPS[asyncio.get_running_loop()].in_memory if asyncio.get_running_loop() in LOOPS else {}
     agent = counter()
@@ -462,7 +462,7 @@ def test_a_plain_function_may_block(caplog: pytest.LogCaptureFixture) -> None:
     assert tool_warnings(caplog) == []
 
 
-def test_a_name_of_the_env_that_nothing_declares_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_undeclared_name_of_the_env_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     async def look_around(state: tw.ThreadState) -> str:
         """Look."""
         return f"{await state.env('UNDECLARED')} {await state.env('DECLARED')} {await state.env('SET')}"

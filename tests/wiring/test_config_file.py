@@ -80,7 +80,7 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
         (["mind", "memory"], "must be 'spaces' and 'mind', or 'channels' and 'memory'"),
     ],
 )
-def test_a_fault_of_toolkits_reads_on_from_its_path(tmp_path: Path, toolkits: list[str], why: str) -> None:
+def test_an_error_of_toolkits_continues_after_its_path(tmp_path: Path, toolkits: list[str], why: str) -> None:
     path = written(tmp_path, {"agents": [{"name": "scout", "config": {"toolkits": toolkits}}]})
     with pytest.raises(DefinitionError) as caught:
         ConfigApp(path)
@@ -167,7 +167,7 @@ FAULTY: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("given", "said"), FAULTY, ids=lambda given: str(given)[:40])
-async def test_a_faulty_file_is_refused_in_one_line_with_the_path(
+async def test_an_invalid_file_is_refused_in_one_line_with_the_path(
     tmp_path: Path, given: Any, said: str
 ) -> None:
     with pytest.raises(DefinitionError) as caught:

@@ -35,7 +35,7 @@ async def result_of(rt: Runtime, name: str) -> JSON:
     return (calls[0].result or {}).get("result")
 
 
-async def test_a_form_tells_its_faults_at_the_fields_and_sends_what_was_entered(
+async def test_a_form_shows_its_errors_at_the_fields_and_sends_what_was_entered(
     context: BrowserContext,
 ) -> None:
     made = ("bookRoom", {"guest": "Adda", "nights": 2, "address": {"city": "Paris"}})

@@ -49,7 +49,7 @@ async def test_of_two_answers_at_once_one_counts_and_both_see_it(
             await expect(card(page, "confirmAction").locator(".badge").last).to_have_text(word)
 
 
-async def test_what_somebody_else_answers_is_seen_and_a_form_at_work_is_left_alone(
+async def test_what_another_person_answers_is_seen_and_a_form_in_use_is_left_alone(
     context: BrowserContext,
 ) -> None:
     tools = [

@@ -39,7 +39,9 @@ async def test_without_keys_everybody_on_this_machine_is_let_in(context: Browser
         await expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
 
 
-async def test_a_wrong_key_is_told_and_who_signs_out_is_out_in_every_window(context: BrowserContext) -> None:
+async def test_a_wrong_key_is_reported_and_a_sign_out_applies_to_every_window(
+    context: BrowserContext,
+) -> None:
     async with house(tw.App()) as made:
         page = await context.new_page()
         await page.goto(made.url)
@@ -76,7 +78,7 @@ async def test_a_session_that_is_over_leads_back_to_where_one_was(context: Brows
         await expect(page.get_by_role("heading", name="Trip to Tokyo")).to_be_visible()
 
 
-async def test_whatever_is_pressed_once_a_session_is_over_leads_to_the_sign_in(
+async def test_every_button_leads_to_the_sign_in_after_the_session_has_ended(
     context: BrowserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(visit, "POLL_INTERVAL", HOUR)  # only the button's request finds out, not the poll

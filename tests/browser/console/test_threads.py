@@ -269,7 +269,7 @@ async def test_a_call_and_its_answer_are_one_also_where_a_page_ends_between_them
         await expect(page.locator(".fold.running")).to_have_count(0)
 
 
-async def test_people_see_their_own_threads_and_nobody_elses(context: BrowserContext) -> None:
+async def test_people_see_only_their_own_threads(context: BrowserContext) -> None:
     async with talking([{"text": "Yes."}]) as made:
         ada, bob = await made.person("ada"), await made.person("bob")
         theirs = await made.rt.threads.create("guide", user_id=bob)
@@ -334,7 +334,7 @@ async def test_a_person_may_not_set_what_the_agent_does_not_take_from_them(conte
         assert [*await made.rt.threads.env(thread.id)] == ["CITY"]
 
 
-async def test_a_thread_at_work_is_deleted_only_with_what_is_at_work_in_it(context: BrowserContext) -> None:
+async def test_a_running_thread_is_deleted_only_with_its_work_in_progress(context: BrowserContext) -> None:
     async with talking([{"text": "Turn left.", "delay": 1}], Gate()) as made:
         thread = await made.rt.threads.create("guide")
         await made.rt.threads.send(thread.id, "Which way?")
@@ -391,7 +391,7 @@ async def test_a_thread_fits_a_phone(context: BrowserContext) -> None:
         await no_overflow(page)
 
 
-async def test_a_call_that_waits_for_somebody_is_answered_in_the_thread(context: BrowserContext) -> None:
+async def test_a_suspended_call_is_answered_in_the_thread(context: BrowserContext) -> None:
     confirm = tw.Tool.from_config(
         {
             "name": "confirmAction",

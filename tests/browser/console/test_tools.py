@@ -202,7 +202,7 @@ async def test_hostile_names_of_tools_lead_to_their_pages_and_run_nothing(
         assert await page.evaluate("window.hurt") is None
 
 
-async def test_a_tool_that_is_not_there_is_told(context: BrowserContext) -> None:
+async def test_a_missing_tool_is_reported(context: BrowserContext) -> None:
     async with house(app()) as made:
         page = await made.enter(context, "/tools/nothing")
         await expect(page.get_by_text("There is no tool 'nothing'.")).to_be_visible()

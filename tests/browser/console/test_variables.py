@@ -99,7 +99,7 @@ async def test_a_person_gives_what_their_own_run_waits_for_and_no_others(context
         assert (await made.rt.runs.get(other.id)).status == "waiting"
 
 
-async def test_a_form_that_somebody_else_has_answered_goes_away(context: BrowserContext) -> None:
+async def test_a_form_that_another_person_has_answered_disappears(context: BrowserContext) -> None:
     async with house(app(tw.Variable("REGION", "text")), model=looking()) as made:
         run = await asked(made)
         page = await made.enter(context, f"/runs/{run.id}")
@@ -110,7 +110,7 @@ async def test_a_form_that_somebody_else_has_answered_goes_away(context: Browser
         await expect(page.get_by_label("REGION")).to_have_count(0)
 
 
-async def test_a_call_of_a_tool_lacks_values_and_is_made_again_with_them(context: BrowserContext) -> None:
+async def test_a_call_without_required_values_is_made_again_with_them(context: BrowserContext) -> None:
     variables = [tw.Variable("API_KEY", "secret"), tw.Variable("REGION", "text")]
     async with house(app(*variables)) as made:
         page = await made.enter(context, "/tools/lookup")
@@ -127,7 +127,7 @@ async def test_a_call_of_a_tool_lacks_values_and_is_made_again_with_them(context
         assert KEY not in said() + await page.content()
 
 
-async def test_a_call_of_an_agents_tool_waits_for_the_values_that_it_lacks(context: BrowserContext) -> None:
+async def test_a_call_of_an_agents_tool_waits_for_the_missing_values(context: BrowserContext) -> None:
     async with house(app(tw.Variable("REGION", "text"))) as made:
         page = await made.enter(context, f"/tools/{(await made.rt.agents.get('clerk')).id}/lookup")
         await page.get_by_role("button", name="Call").click()

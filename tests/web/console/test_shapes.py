@@ -167,7 +167,7 @@ def test_a_component_is_found_by_a_usual_name(name: str, component: str | None) 
     assert usual_component(name) == component
 
 
-def test_a_large_value_is_cut_to_what_somebody_can_read() -> None:
+def test_a_large_value_is_cut_to_a_readable_length() -> None:
     large: JSON = {"rows": [{"text": "x" * 100} for _ in range(10_000)], "text": "y" * 10_000_000}
     cut, less = cut_json(large)
     assert less

@@ -46,5 +46,5 @@ def test_a_tool_with_values_of_its_own_written_has_these() -> None:
     assert with_values({"tools": [entry]}, AGENT)["tools"] == [entry]
 
 
-def test_what_is_no_list_of_tools_is_left_to_the_judge() -> None:
+def test_an_invalid_list_of_tools_is_left_to_the_validator() -> None:
     assert with_values({"tools": 7}, AGENT)["tools"] == 7
