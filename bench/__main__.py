@@ -1,4 +1,4 @@
-"""`python -m bench [--save] [part …]`: every figure with its floor, from one run, next to the last saved ones."""
+"""`python -m bench [--save] [part …]`: measures every figure and its floor, and compares with the last saved ones."""
 
 import argparse
 import importlib
@@ -36,7 +36,7 @@ PARTS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the parts named, or all of them."""
+    """Measure the named parts, or all of them if none is named."""
     options = _options(arguments)
     rows: list[Row] = []
     for part in options.parts or PARTS:

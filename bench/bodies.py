@@ -1,4 +1,4 @@
-"""Large bodies: the time of `/health` while one is read, and the growth of the process."""
+"""Large bodies: response time of `/health` while one is read, and the memory growth of the process."""
 
 import asyncio
 import base64
@@ -18,7 +18,7 @@ import httpx
 
 from bench.row import Row
 
-PAUSE = 0.005  # seconds between two looks at `/health`
+PAUSE = 0.005  # seconds between two requests to `/health`
 LINE = "http://"
 APP = """
 import toolwright as tw
@@ -83,7 +83,7 @@ async def _measure(pid: int, url: str) -> list[Row]:
 
 
 async def _send(client: httpx.AsyncClient, path: str, body: bytes) -> None:
-    with suppress(httpx.HTTPError):  # refused while it was sent
+    with suppress(httpx.HTTPError):  # the body was rejected during the upload
         await client.post(path, content=body, headers={"content-type": "application/json"})
 
 
@@ -91,7 +91,8 @@ def url_of(server: "subprocess.Popen[str]") -> str:
     assert server.stdout is not None, "it is a pipe"
     for line in server.stdout:
         if LINE in line:
-            threading.Thread(target=server.stdout.read, daemon=True).start()  # so that it never fills
+            # drain stdout so that the pipe never fills
+            threading.Thread(target=server.stdout.read, daemon=True).start()
             return LINE + line.partition(LINE)[2].split()[0].rstrip(".,")
     raise RuntimeError("The server has ended.")
 
@@ -129,7 +130,7 @@ async def _looks(url: str, work: Callable[[], Awaitable[object]]) -> list[float]
 
 
 def settle(pid: int) -> int:
-    """Return the current memory of the process, and reset its peak to it."""
+    """Return the current memory of the process, and reset its recorded peak to that value."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
     return resident(pid, "VmRSS")
 

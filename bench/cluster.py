@@ -1,8 +1,9 @@
 """Nodes of a cluster compared with one process: wake-ups, the time from a commit to its processing, and runs.
 
-On Postgres, which waits for the disk. A drain reads the wake and leaves. All nodes are in this process, so the figures
-are of one core; their floor is the embedded motor on the same database. Runs of two steps are executed by processes of
-their own (`python -m bench.cluster URL FILES` is one of them); their floor is one such process.
+Runs on Postgres with synchronous commits. A drain reads the wake-up and releases the thread. All nodes share this
+process, so the figures are those of one core; their floor is the embedded motor on the same database. Runs of two steps
+are executed by separate processes (`python -m bench.cluster URL FILES` is one of them); their floor is one such
+process.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ from toolwright.testing import FunctionModel
 WAKES, ALONE = 4_000, 100
 RUNS = 1_000
 KILLS = 3
-CONNECTIONS = 10  # of a node: Postgres takes 100
+CONNECTIONS = 10  # per node; Postgres accepts 100
 
 
 def run() -> list[Row]:
@@ -82,7 +83,7 @@ async def _posted() -> list[Row]:
                 _app().runtime(_settings(url, files, bus=bus)) as node,
                 _app().runtime(_settings(url, files, work=False, bus=bus)) as outside,
             ):
-                await asyncio.sleep(3 * REFRESH)  # until they know each other
+                await asyncio.sleep(3 * REFRESH)  # until the nodes have discovered each other
                 here, there = await _answered(node, node), await _answered(outside, outside)
             name = f"a run of two steps, by {by}, posted"
             rows += [
@@ -104,7 +105,7 @@ async def _answered(sending: Runtime, waiting: Runtime) -> float:
 
 
 async def _freed() -> float:
-    """Return the seconds from a SIGKILL of a process until its node has no thread any more."""
+    """Return the seconds from a SIGKILL of a process until its node owns no thread."""
     longest = 0.0
     for _ in range(KILLS):
         async with fresh_database(synced=True) as url, AsyncExitStack() as stack:
@@ -135,9 +136,9 @@ async def _node(url: str, files: str) -> Process:
 
 
 async def _until(connection: Connection, node: str, *, is_working: bool) -> None:
-    """Wait until threads are leased by the node, or until none is."""
+    """Wait until the node leases threads, or until it leases none."""
     leased = "SELECT count(*) FROM wakes WHERE node = $1"
-    while True:  # the database says nothing of it
+    while True:  # the database sends no notification of it
         if bool(await connection.fetchval(leased, node)) == is_working:
             break
         await asyncio.sleep(0.01)
@@ -162,7 +163,7 @@ async def _processes() -> list[Row]:
 
 
 async def _executed(count: int) -> tuple[float, float]:
-    """Return runs a second, and CPU ms of a run, for that number of processes."""
+    """Return runs per second, and CPU ms per run, for that number of processes."""
     async with fresh_database(synced=True) as url:
         with tempfile.TemporaryDirectory() as files:
             async with _app().runtime(_settings(url, files, work=False)) as rt:
@@ -212,7 +213,7 @@ def _settings(url: str, files: str, *, work: bool = True, bus: str = "postgres")
 
 
 async def _be_node(url: str, files: str) -> None:
-    """Execute runs until SIGTERM, then print the seconds of CPU since it was ready."""
+    """Execute runs until SIGTERM, then print the CPU seconds used since the process was ready."""
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     async with _app().runtime(_settings(url, files)):
@@ -231,7 +232,7 @@ async def _between(by: str, floor_way: float) -> list[Row]:
         outside = await stack.enter_async_context(bus_of(url, cluster, works=False))
         bus = await stack.enter_async_context(bus_of(url, cluster, works=True))
         rig = await stack.enter_async_context(leased(url, sweep=0.25, bus=bus))
-        await asyncio.sleep(3 * REFRESH)  # until they know each other
+        await asyncio.sleep(3 * REFRESH)  # until the processes have discovered each other
         way = await _way(rig, outside.wake)
         delta = await _delta(outside, bus)
         least, most = await _sent(url, cluster), 5.0 if by == "NATS" else 50.0
@@ -290,7 +291,7 @@ async def _sent(url: str, cluster: str) -> float:
 
 
 async def _measured(nodes: int) -> tuple[float, float, float]:
-    """Return wake-ups a second and CPU µs of a backlog, and the ms until a single wake-up is processed."""
+    """Return wake-ups per second, the CPU µs of each in a backlog, and the ms until a single wake-up is processed."""
     async with fresh_database(synced=True) as url, AsyncExitStack() as stack:
         opened = [leased(url, sweep=0.25, connections=CONNECTIONS) for _ in range(nodes)] or [_embedded(url)]
         await _fill(url)

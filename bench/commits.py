@@ -1,7 +1,7 @@
 """Durable commits: a `Result` unit as a run makes it, alone and from 50 runs at once, on SQLite and Postgres.
 
-Each figure stands beside a floor measured in the same run: one row committed by the bare driver; of a commit alone on
-SQLite the same statements, and so the same bytes, on a bare connection.
+Each figure is compared with a floor measured in the same run: one row committed by the bare driver. The floor of a
+single commit on SQLite is the same statements, and so the same bytes, on a bare connection.
 """
 
 import asyncio
@@ -113,19 +113,19 @@ async def _work(ready: tuple[Drain, list[str]], count: int) -> list[float]:
 
 
 class Recorder:
-    """A connection that records its statements by commit."""
+    """A connection that records its statements, grouped by commit."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self.commits: list[list[tuple[str, Sequence[Any]]]] = [[]]  # of the types of its parameters
+        self.commits: list[list[tuple[str, Sequence[Any]]]] = [[]]  # any parameter types
 
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:  # as above
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:  # any parameter types
         self.commits[-1].append((sql, values))
         if sql == "COMMIT":
             self.commits.append([])
         return self._connection.execute(sql, values)
 
-    def __getattr__(self, name: str) -> Any:  # whatever else a connection has
+    def __getattr__(self, name: str) -> Any:  # the remaining attributes of a connection
         return getattr(self._connection, name)
 
 
@@ -134,7 +134,7 @@ async def _same_statements(folder: Path) -> float:
     path, copy = folder / "recorded.db", folder / "copy.db"
     recorders: list[Recorder] = []
 
-    def recording(path: Path) -> Any:  # a connection, as far as the driver sees
+    def recording(path: Path) -> Any:  # to the driver, this is a connection
         recorders.append(Recorder(connect_file(path)))
         return recorders[-1]
 

@@ -1,8 +1,8 @@
 """A step in a thread of 2,000 messages: with a context window of 32,000 tokens, and without a window.
 
-On SQLite on disk; a figure is the CPU time of the event loop's thread for a step after the first, the request and the
-commits of its answer and result included. The floor is the same step in a thread that has just begun. The first row is
-what a claim reads of the thread, in messages.
+Runs on SQLite on disk. A figure is the CPU time of the event loop's thread for a step after the first; it includes the
+request and the commits of its answer and result. The floor is the same step in a new thread. The first row is the
+number of messages that a claim reads from the thread.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from toolwright.core.threads.run import Usage
 
 MESSAGES_BEFORE, STEPS, WARM = 2_000, 30, 5
 WINDOW = 32_000  # tokens
-EXTRA = 2.0  # ms more than a step of a thread that has just begun
+EXTRA = 2.0  # ms more than a step of a new thread
 
 
 class Timed:
-    """A model that calls a tool at every step, and records the CPU time of the thread that asks it."""
+    """A model that calls a tool at every step, and records the CPU time of the calling thread."""
 
     def __init__(self, window: int | None) -> None:
         self.name, self.window = "bench:timed", window
@@ -120,7 +120,7 @@ async def _measured(before: int, window: int | None, *, has_sides: bool = False)
 
 
 def _fill(path: Path, thread_id: str, count: int, *, has_sides: bool) -> None:
-    """Add that number of 1 KB messages to the thread, as a conversation with a user, or of two sides."""
+    """Add that number of 1 KB messages to the thread, as a conversation with a user or between two sides."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [
         MESSAGES.params(

@@ -1,7 +1,7 @@
 """Streams: 500 readers, 20 events a second, on the gateway of another process; missing events and latency.
 
-How late is the time from the instant in the event (that of its commit) to the reader. The floor is as many readers
-of bare sockets that another process writes a frame of the same size to, 20 times a second.
+Latency is the time from the timestamp of the event (its commit) until the reader receives it. The floor is the same
+number of readers of bare sockets, to which another process writes a frame of the same size 20 times a second.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from toolwright.wiring.settings import Settings
 READERS, SECONDS, TARGET = 500, 10.0, 1000.0  # ms
 IN_SPACE = -1
 SPEAKERS = 5
-FRAME = 420  # bytes, as a frame of such a run has on average
+FRAME = 420  # bytes, the average frame of such a run
 URL = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
@@ -58,7 +58,7 @@ async def _serve(folder: str) -> None:
 
 
 async def _serve_floor() -> None:
-    """Write a frame with the time to every socket, 20 times a second."""
+    """Write a frame with the current time to every socket, 20 times a second."""
     writers: list[asyncio.StreamWriter] = []
 
     async def joined(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -114,14 +114,14 @@ class Reader:
 async def _measure(port: int, threads: int, process: psutil.Process) -> tuple[list[Reader], float]:
     """Measure readers of that number of threads, each with a run in progress (0: the floor), or of one space (-1).
 
-    And the server's share of a core.
+    Also measures the server's share of a core.
     """
     readers = [Reader() for _ in range(READERS)]
     talking: asyncio.Task[None] | None = None
     if threads == IN_SPACE:
         work = [each.stream(port, "/api/spaces/tea/stream") for each in readers]
         talking = asyncio.create_task(_talk(port))
-        await asyncio.sleep(0.5)  # until the space is there
+        await asyncio.sleep(0.5)  # until the space has been created
     elif threads:
         ids = await _runs(port, threads)
         work = [
@@ -130,7 +130,7 @@ async def _measure(port: int, threads: int, process: psutil.Process) -> tuple[li
     else:
         work = [each.bare(port) for each in readers]
     tasks = [asyncio.create_task(each) for each in work]
-    await asyncio.sleep(2.0)  # until all of them read
+    await asyncio.sleep(2.0)  # until all readers are connected
     for each in readers:
         each.late.clear()
     process.cpu_percent()
@@ -159,7 +159,8 @@ async def _talk(port: int) -> None:
                 due += SPEAKERS * 0.05
                 await asyncio.sleep(max(0.0, due - time.monotonic()))
 
-        await asyncio.gather(*(speak() for _ in range(SPEAKERS)))  # they share a process with the readers
+        # the writers share a process with the readers
+        await asyncio.gather(*(speak() for _ in range(SPEAKERS)))
 
 
 async def _runs(port: int, threads: int) -> list[str]:
@@ -173,7 +174,7 @@ async def _runs(port: int, threads: int) -> list[str]:
 
 
 def _with(role: str, threads: int) -> tuple[float, float, float, int, float]:
-    """Return p50 and p99 in ms, events a second of each reader, gaps, and the server's CPU in percent."""
+    """Return p50 and p99 in ms, events per second of each reader, gaps, and the server's CPU in percent."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "bench.fanout", role, folder]
         with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ) as server:

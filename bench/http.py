@@ -1,6 +1,6 @@
 """Requests over HTTP, one after another on one kept-alive connection, as most programs make them.
 
-The floor is a bare ASGI application in the same server on the same kind of socket, asked in the same way.
+The floor is a bare ASGI application in the same server on the same kind of socket, called in the same way.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from toolwright.web.options import GatewayOptions
 from toolwright.wiring.gateway import Server, listen
 
 TIMES, WARM = 300, 30
-TARGET = 10.0  # ms: an answer whose last part waits for an acknowledgement takes 40 and more
+TARGET = 10.0  # ms; an answer whose last part waits for an acknowledgement takes 40 or more
 HEADERS = {"content-type": "application/json"}
 MESSAGE = json.dumps({"content": "What is it like?"})
 
@@ -60,7 +60,7 @@ def _row(what: str, took: float, floor: float) -> Row:
 
 @contextmanager
 def _started(*command: str) -> Generator[http.client.HTTPConnection]:
-    """Yield a connection to a server in a process of its own, with an empty journal and default settings."""
+    """Yield a connection to a server in a separate process, with an empty journal and default settings."""
     root = str(Path(__file__).resolve().parent.parent)
     kept = {name: each for name, each in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
     with tempfile.TemporaryDirectory() as folder:
@@ -98,7 +98,7 @@ def _took(connection: http.client.HTTPConnection, method: str, path: str, body: 
 
 
 def serve_bare() -> None:
-    """Serve an application that does nothing but read and answer."""
+    """Serve an application that only reads the request and answers."""
     asyncio.run(_serve_bare())
 
 

@@ -1,4 +1,4 @@
-"""The last saved figures, `bench/LAST.md`: read, compared with new ones, written."""
+"""The last saved figures, `bench/LAST.md`: read, compare with new ones, write."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.row import Row
 
 LAST = Path(__file__).with_name("LAST.md")
-WORSE = 1.25  # of the last ratio
+WORSE = 1.25  # times the last ratio
 HEAD = "# The last figures\n\n`make bench-save` writes them, `make bench` compares with them.\n\n"
 COLUMNS = ("figure", "value", "unit", "floor", "ratio")
 
@@ -42,7 +42,7 @@ def read_last(path: Path = LAST) -> dict[str, LastFigure]:
 
 
 def save_last(rows: Sequence[Row], path: Path = LAST) -> None:
-    """Save the figures. Figures that were not measured now are kept."""
+    """Save the figures. Figures that were not measured this time are kept."""
     figures = read_last(path) | {row.name: LastFigure(row.value, row.unit, row.floor) for row in rows}
     lines = [_line(COLUMNS), "|" + "---|" * len(COLUMNS)]
     for name, figure in figures.items():

@@ -1,4 +1,4 @@
-"""A whole run in memory: fake model, no tracer; what a step costs, and whether it stays flat."""
+"""A whole run in memory: fake model, no tracer; the cost of a step, and whether it stays constant."""
 
 import asyncio
 import statistics
@@ -56,7 +56,7 @@ class OneCallAStep:
 
 
 def app_of(steps: int, tool: tw.Tool, arguments: str) -> tw.App:
-    """Return an app whose agent calls that tool once a step, and has the tools of the shop too."""
+    """Return an app whose agent calls that tool once per step and also has the tools of the shop."""
     call = ModelCall(id="c", name=tool.name, arguments=arguments)
     tools = [tool, *(each for each in TOOLS if each.name != tool.name)]
     prompt = tw.Prompt("p", SYSTEM, model=OneCallAStep(steps, call), tools=tools)

@@ -36,9 +36,9 @@ from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 
 THREAD_COUNT, STARTS = 10_000, 5
-RUN_COUNT = 3  # of a thread: a message, an answer and four events each
+RUN_COUNT = 3  # per thread: a message, an answer and four events each
 SECONDS = 2.0
-IDLE = 1.0  # seconds after which a process is idle
+IDLE = 1.0  # seconds after which a process counts as idle
 URL = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
@@ -75,7 +75,7 @@ def _middle(measured: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _start(url: str) -> tuple[float, float]:
-    """Return the seconds until the gateway is healthy, and the resident MiB of the process after that."""
+    """Return the seconds until the gateway is healthy, and the resident MiB of the process afterwards."""
     start = time.perf_counter()
     with serving_of(url) as server:
         with urlopen(f"{address(server)}/health") as answer:
@@ -88,14 +88,14 @@ def _start(url: str) -> tuple[float, float]:
 
 
 def serving_of(url: str) -> "subprocess.Popen[bytes]":
-    """Start a gateway on the journal at that URL, in a process of its own."""
+    """Start a gateway on the journal at that URL, in a separate process."""
     environment = {**os.environ, "TOOLWRIGHT_DATABASE_URL": url}
     command = [sys.executable, "-m", "toolwright.cli", "serve", "--port", "0"]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
 def address(server: "subprocess.Popen[bytes]") -> str:
-    """Return the address of the server once it listens."""
+    """Return the address of the server as soon as it listens."""
     assert server.stdout is not None
     shown = ""
     while (found := URL.search(shown)) is None:

@@ -1,4 +1,4 @@
-"""A call of a tool of an MCP server: validated, executed and read by us, over the official SDK's own `call_tool`.
+"""A call of a tool of an MCP server: our validation, execution and reading, compared with the SDK's own `call_tool`.
 
 Both call the same server in a process of its own, in turn, each on a connection that is kept alive; the arguments are
 nested, the result has some KB. The floor is the SDK's client alone.
@@ -137,7 +137,7 @@ def _server() -> Generator[str]:
 
 
 def serve() -> None:
-    """Serve the tool by the SDK alone."""
+    """Serve the tool with the SDK alone."""
     asyncio.run(_serve())
 
 
@@ -160,7 +160,7 @@ async def _serve() -> None:
     with listen("127.0.0.1", 0) as listener:
         listener.setsockopt(
             socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-        )  # or 40 ms of waiting hide what is measured
+        )  # otherwise 40 ms of waiting hide the measured time
         print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
         config = uvicorn.Config(server.streamable_http_app(), log_level="error")
         await uvicorn.Server(config).serve(sockets=[listener])

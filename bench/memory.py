@@ -1,8 +1,8 @@
-"""Search of an agent's 100,000 passages on SQLite: alone in the journal, and beside as many of another agent's; then
-by meaning, which is `semantics`.
+"""Search of an agent's 100,000 passages on SQLite.
 
-The passages are made of the words of our own documents, as often as these have them. The floor is the index asked by
-hand: a bare FTS query for the places of the newest matches, on an open connection.
+Measured with no other passages in the journal, with as many of another agent, and by meaning (`semantics`). The
+passages consist of the words of our own documents, with the same frequencies. The floor is a direct query of the index:
+a bare FTS query for the places of the newest matches, on an open connection.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The cost of secrets: a step of a run whose thread has some, and the search in one text (D6).
 
-A step stands beside the same step without secrets; a look beside one `in` for each secret as it is, though it is
-looked for in at least four spellings. What a stream may show stands beside the same.
+A step is compared with the same step without secrets. A search is compared with one `in` for each secret as it is,
+although the search covers at least four spellings. The visible part of a stream is compared in the same way.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from toolwright.wiring.gateway import settle_memory
 COUNTS = (1, 10, 50)
 SIZES = {"0.1 KiB": 100, "1 KiB": 1024, "16 KiB": 16 * 1024, "256 KiB": 255 * 1024}  # just within the limit
 LENGTH = 40  # characters of a secret
-LENGTHS = {"40": 40, "4 Ki": 4 * 1024, "64 Ki": 64 * 1024}  # of one that a stream may begin to show
+LENGTHS = {"40": 40, "4 Ki": 4 * 1024, "64 Ki": 64 * 1024}  # of a secret whose beginning a stream can show
 STEPS, RUNS = 20, 7
 
 _dice = random.Random(7)

@@ -1,7 +1,7 @@
 """Search of an agent's passages by meaning on SQLite: 10,000 and 20,000 vectors of 1,536 numbers.
 
-The embedder answers at once. The floor is the same vectors read by hand on an open connection, and `math.dist` of each
-to the query's, without a ranking.
+The embedder answers immediately. The floor is reading the same vectors on an open connection and computing `math.dist`
+of each to the query's vector, without a ranking.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ BARE = "SELECT floats FROM passages ORDER BY place DESC"
 
 
 class Instant:
-    """An embedder that answers at once, with vectors of similar directions."""
+    """An embedder that answers immediately, with vectors of similar directions."""
 
     name = NAME
 

@@ -1,4 +1,4 @@
-"""Messages a second from twenty writers, in one space and in a space each, on SQLite and Postgres.
+"""Messages per second from twenty writers, in one shared space and in one space each, on SQLite and Postgres.
 
 The floor is the same number of synced commits of one row, from as many connections as the journal has (SQLite: one).
 """

@@ -1,6 +1,7 @@
 """Submitted results: the time until the run continues, and the cost of 100,000 pending calls.
 
-The floor of the first is one commit of the same journal; of the others the same process on an empty journal.
+The floor of the first is one commit of the same journal. The floor of the others is the same process on an empty
+journal.
 """
 
 import asyncio
@@ -39,8 +40,8 @@ from toolwright.testing import ScriptedModel
 from toolwright.wiring.gateway import settle_memory
 
 TIMES, CALL_COUNT, STARTS = 100, 100_000, 3
-IDLE = 5.0  # seconds of which the CPU is counted
-EACH = 10  # calls of a run
+IDLE = 5.0  # seconds for which the CPU time is measured
+EACH = 10  # calls per run
 
 
 def run() -> list[Row]:
@@ -131,7 +132,7 @@ def _middle(measured: list[tuple[float, ...]], n: int) -> float:
 
 
 def _start(path: Path) -> tuple[float, ...]:
-    """Return seconds to health, resident MiB, and percent of a core when idle: alone, and with a reader of offers."""
+    """Return seconds to health, resident MiB, and percent of a core when idle: without and with a reader of offers."""
     start = time.perf_counter()
     with serving_of(f"sqlite:///{path}") as server:
         url = address(server)

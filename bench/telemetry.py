@@ -25,11 +25,9 @@ from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
 STEPS, RUNS = 20, 40
-SPANS = 4  # of a step: itself, its prompt, its answer, its call
-CHECKS = (
-    5  # places of a step that ask whether anybody watches: two commits, the answer, the call, its log lines
-)
-OFF_TARGET = 0.05  # of a step
+SPANS = 4  # per step: the step, its prompt, its answer, its call
+CHECKS = 5  # places in a step that check for an observer: two commits, the answer, the call, its log lines
+OFF_TARGET = 0.05  # fraction of a step
 
 
 class Dropping(SpanExporter):
@@ -97,7 +95,7 @@ def _checks(repeat: int = 100_000) -> float:
 
 
 def _spans(repeat: int = 5_000) -> float:
-    """Return the µs of as many spans as a step has, started and ended directly."""
+    """Return the µs to start and end directly as many spans as a step has."""
     tracer = _tracers().get_tracer("bench")
     begin = time.perf_counter()
     for _ in range(repeat):

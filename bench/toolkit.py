@@ -1,6 +1,6 @@
 """Calls of a toolkit's handlers on SQLite: one after another in one run, many at once, and of many toolkits.
 
-The floor of each is one commit of the same journal, which does nothing but be written: a call takes four.
+The floor of each is one empty commit of the same journal; a call takes four.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ async def _all() -> list[Row]:
 
 
 async def _one_after_another(toolkit: Toolkit, count: int) -> float:
-    """Return the median of a call, in milliseconds."""
+    """Return the median time of a call, in milliseconds."""
     took: list[float] = []
     for _ in range(count):
         start = time.perf_counter()

@@ -1,7 +1,7 @@
 """A thousand tools in a request: their cost in the loop and in the providers' clients.
 
-The clients are the real ones, over loopback to a server that speaks their wire in another process; a figure is the CPU
-time of the calling thread alone. The tools have 1.3 MB as JSON. The floor is `json.dumps` of the same tools.
+The clients are the real ones, over loopback to a server in another process that speaks their wire format. A figure is
+the CPU time of the calling thread alone. The tools have 1.3 MB as JSON. The floor is `json.dumps` of the same tools.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ from toolwright.core.threads.message import Message
 COUNT, MANY = 1_000, 5_000
 TARGET = 1.0  # ms
 STEPS = 7
-FIELDS = 5  # of a tool: with its parameters 1.3 KB as JSON
+FIELDS = 5  # per tool: with its parameters 1.3 KB as JSON
 WIRES = {"openai:gpt-4o": 20.0, "openai-chat:gpt-4o": 20.0, "anthropic:claude-sonnet-5": 45.0}
 """Models, and the target of a step in ms of CPU of the calling thread."""
-HELD = 25.0  # ms for which the event loop may be held at once
+HELD = 25.0  # ms for which the event loop can be blocked without a pause
 FIRST = 1_000.0  # ms for the first request of 5,000 tools
 ASKED = (Message(id="m", role="user", content="Hello", created_at=datetime(2026, 1, 1, tzinfo=UTC)),)
 
@@ -81,7 +81,7 @@ def _request_of(tools: tw.Toolset) -> int:
 
 @contextmanager
 def _provider() -> Generator[None]:
-    """Start a provider in a process of its own, and set the environment variables that point to it."""
+    """Start a provider in a separate process, and set the environment variables that point to it."""
     command = [sys.executable, "-m", "bench.tools"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -107,7 +107,7 @@ async def _serve() -> None:
 
 
 async def _longest_pause(stop: asyncio.Event) -> float:
-    """Return the longest pause of the event loop, in ms, seen by a task that is always ready."""
+    """Return the longest pause of the event loop, in ms, as seen by a task that is always ready."""
     longest, last = 0.0, time.perf_counter()
     while not stop.is_set():
         await asyncio.sleep(0)
@@ -136,7 +136,8 @@ async def _steps(name: str, target: float, tools: tuple[ToolDefinition, ...]) ->
     model = PydanticAIModel(name)
     await _asked(model, tools)
     taken = statistics.median([await _asked(model, tools) for _ in range(STEPS)])
-    held = min([await _held(model, tools) for _ in range(STEPS)])  # others of the machine add to it
+    # the minimum, since other processes of the machine add to it
+    held = min([await _held(model, tools) for _ in range(STEPS)])
     first = PydanticAIModel(name)
     begin = time.perf_counter()
     await _asked(first, _definitions(MANY))
@@ -178,7 +179,8 @@ async def _measure() -> list[Row]:
             note=note,
         )
     ]
-    logging.getLogger("toolwright.models").setLevel(logging.ERROR)  # of more tools than OpenAI documents
+    # it warns of more tools than OpenAI documents
+    logging.getLogger("toolwright.models").setLevel(logging.ERROR)
     with _provider():
         for name, target in WIRES.items():
             rows += await _steps(name, target, _definitions(COUNT))

@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Configuration and fixtures of all tests."""
 
 import asyncio
 import gc
@@ -20,7 +20,7 @@ from tests.forks import Forks, forks
 from tests.idle_clock import BACKEND
 from tests.prerequisites import deno_program
 
-# Many tests start processes of their own: those shall find their bytecode, not compile it anew each time.
+# Many tests start processes, which must find cached bytecode instead of compiling it each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A background job (`make test &`) ignores SIGINT, and so would its children, which some tests interrupt.
@@ -29,7 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 ROOT = Path(__file__).parents[1]
 
-# Every new client reads the certificates of all authorities, which takes 30 ms: one that certifies nobody is enough.
+# Every new client reads the certificates of all authorities, which takes 30 ms: one dummy authority is sufficient.
 AUTHORITY = str(ROOT / "tests" / "authority.pem")
 os.environ.setdefault("SSL_CERT_FILE", AUTHORITY)
 
@@ -37,7 +37,7 @@ os.environ.setdefault("SSL_CERT_FILE", AUTHORITY)
 async def accept(
     loop: Any, protocol: Any, connection: Any, extra: Any, tls: Any, server: Any, *rest: Any
 ) -> None:
-    """Make a server's connection, unless the server was closed since it came: asyncio would leave it half made."""
+    """Create a server's connection, unless the server is closed by now; asyncio would leave it incomplete."""
     if server is not None and not server.sockets:
         connection.close()
         return
@@ -45,10 +45,10 @@ async def accept(
 
 
 def close_loop(loop: Any) -> None:
-    """Close an event loop, and first the connections that its servers still hold.
+    """Close an event loop, after the connections that its servers still hold.
 
-    Servers do not end those that came while they stopped. A garbage collection in a later test would find them, and
-    that test would fail for it. Connections that a client forgot still fail their test.
+    Servers do not close connections that arrived during their stop. A garbage collection in a later test would find
+    them, and that test would fail. Connections that a client forgot still fail their test.
     """
     if not loop.is_closed():
         for transport in list(loop._transports.values()):  # asyncio has no public list of them
@@ -64,23 +64,23 @@ LOOP._accept_connection2, LOOP.close = accept, close_loop
 
 settings.register_profile(
     "suite", deadline=None
-)  # how long an example takes depends on the machine's other work
+)  # the duration of an example depends on other work of the machine
 settings.load_profile("suite")
-PATIENCE = 60.0  # seconds for a command, on a machine with other work to do
-REST = ("exhaustive", "outage", "browser", "peers")  # the marks of what `make test` leaves out
+PATIENCE = 60.0  # seconds for a command, on a busy machine
+REST = ("exhaustive", "outage", "browser", "peers")  # the marks that `make test` excludes
 MARKED = re.compile(rf"\bmark\.({'|'.join(REST)}|matrix)\b|\b(sampled|kill_points)\(")
-SAMPLE = 16  # one point of a matrix in so many belongs to `make test`, and one at least
+SAMPLE = 16  # one of that many points of a matrix runs in `make test`, at least one
 
 
 def has_marked_tests(module: Path) -> bool:
-    """Return whether some of a module's tests carry one of the marks of the rest; false if none can."""
+    """Return whether some of a module's tests carry one of the excluded marks. Returns False if none can."""
     is_suite = ROOT in module.parents and module.relative_to(ROOT).as_posix() in journals.MODULES
     return is_suite or bool(MARKED.search(module.read_text(encoding="utf-8")))
 
 
 @pytest.fixture
 def anyio_backend(request: pytest.FixtureRequest) -> object:
-    """Async tests run on asyncio alone; those that are marked `idle_clock` do not wait, where all is in memory."""
+    """Run async tests on asyncio only; tests marked `idle_clock` do not wait, if everything is in memory."""
     node: pytest.Function = request.node
     given = node.callspec.params if hasattr(node, "callspec") else {}
     kind = given.get("store", given.get(journals.FIXTURE, "memory"))
@@ -89,7 +89,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> object:
 
 @pytest.fixture(autouse=True)
 def journal_kind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The kind of journal on which the test of a suite over all stores runs (`tests/journals.py`)."""
+    """Return the kind of journal on which the test of a suite over all stores runs (`tests/journals.py`)."""
     kind: str = getattr(request, "param", "memory")
     if kind != "memory":
         journals.choose(kind, request.getfixturevalue("tmp_path"))
@@ -98,36 +98,36 @@ def journal_kind(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of some suites run over all three stores."""
+    """Run the tests of some suites over all three stores."""
     journals.parametrize(metafunc, ROOT)
 
 
 @pytest.fixture(scope="session")
 def commands() -> Iterator[Forks]:
-    """What begins commands, and runs them to their end."""
+    """The starter of commands, which also runs them to their end."""
     with forks(PATIENCE) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def deno() -> None:
-    """For tests that run code by Deno: without it they would wait for what such code never says."""
+    """Skip tests that run code in Deno if it is missing; they would wait for output that never arrives."""
     deno_program()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Modules without a marked test are not imported where only those are chosen: each worker would import them all."""
+    """Do not import modules without a selected mark, since each worker would import them all."""
     chosen = set(str(config.option.markexpr).split(" or "))
     if collection_path.suffix != ".py" or not chosen <= set(REST):
         return None
     return None if has_marked_tests(collection_path) else True
 
 
-@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the points of matrices that only `make test-rest` has.
+    """Mark the points of matrices that only `make test-rest` runs.
 
-    Keep one half of the exhaustive tests if it is chosen, as `.ci/run` does, which has 30 minutes.
+    If the exhaustive tests are selected, keep one half of them, for `.ci/run`, which has 30 minutes.
     """
     matrices = defaultdict[str, list[pytest.Item]](list)
     for item in items:
@@ -152,12 +152,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection() -> None:
-    """Nothing that collection makes is garbage: it takes a third less time if nobody looks."""
+    """Disable the collector during collection, which produces no garbage; it takes a third less time."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """What is there now stays; the collector looks at what tests make, as often as in a server of ours."""
+    """Freeze the existing objects; the collector checks the objects of tests, as often as in a server of ours."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)

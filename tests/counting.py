@@ -1,4 +1,4 @@
-"""Counts of Python calls: what a way through the code costs, without a clock."""
+"""Counts of Python calls: the cost of a code path, without a clock."""
 
 import sys
 from collections.abc import Generator
@@ -12,7 +12,7 @@ _OURS = toolwright.__path__[0]
 
 @contextmanager
 def calls_of_ours() -> Generator[list[str]]:
-    """The names of Toolwright's functions that this thread enters within the block, in their order."""
+    """Return the names of Toolwright's functions that this thread enters within the block, in order."""
     names: list[str] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:

@@ -1,4 +1,4 @@
-"""Databases to run a test on: each kind that processes share."""
+"""Databases for tests: each kind that processes share."""
 
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -22,7 +22,7 @@ OpenStore: TypeAlias = Callable[[MemoryBus], Awaitable[Store]]
 
 @asynccontextmanager
 async def database(kind: str, folder: Path) -> AsyncGenerator[str]:
-    """The url of an empty database of that kind."""
+    """Yield the URL of an empty database of that kind."""
     if kind == "postgres":
         async with fresh_database() as url:
             yield url
@@ -31,20 +31,20 @@ async def database(kind: str, folder: Path) -> AsyncGenerator[str]:
 
 
 async def opened(url: str, bus: MemoryBus) -> Store:
-    """The journal at that url."""
+    """Open the journal at that URL."""
     if url.startswith("sqlite:///"):
         return await sqlite_journal(Path(url.removeprefix("sqlite:///")), bus.publish)
     return await open_postgres(url, bus.publish)
 
 
 async def sqlite_journal(path: Path, publish: Publish) -> Store:
-    """The journal in that file; where there is none, a copy of an empty one, which takes a twentieth of the time."""
+    """Open the journal in that file. A missing one is a copy of an empty one, which takes a twentieth of the time."""
     _make(path)
     return await open_sqlite(path, publish)
 
 
 def prepare(url: str) -> None:
-    """Make the empty journal at that url, where it is a file."""
+    """Create the empty journal at that URL, if it is a file."""
     if url.startswith("sqlite:///"):
         _make(Path(url.removeprefix("sqlite:///")))
 
@@ -56,7 +56,7 @@ def _make(path: Path) -> None:
 
 @cache
 def _empty_file() -> bytes:
-    """What is in the file of an empty journal on SQLite."""
+    """Return the content of an empty journal's SQLite file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.db"
         upgrade_sqlite(path)
@@ -65,7 +65,7 @@ def _empty_file() -> bytes:
 
 @asynccontextmanager
 async def stores(kind: str, folder: Path) -> AsyncGenerator[OpenStore]:
-    """A way to open a journal of that kind, `memory` among them."""
+    """Yield a function that opens a journal of that kind, including `memory`."""
     if kind == "memory":
 
         async def in_memory(bus: MemoryBus) -> Store:
@@ -78,7 +78,7 @@ async def stores(kind: str, folder: Path) -> AsyncGenerator[OpenStore]:
 
 
 def store_on(*kinds: str) -> Callable[..., AsyncGenerator[OpenStore]]:
-    """A fixture: a way to open a journal of each of these kinds in turn."""
+    """Return a fixture: a function that opens a journal, for each of these kinds in turn."""
 
     @pytest.fixture(params=kinds)
     async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:

@@ -1,9 +1,9 @@
-"""The command as processes that are forked from one which has imported it: as good as new, at a twentieth of the time.
+"""The command in forked processes of a process that has imported it: as good as new, in a twentieth of the time.
 
-`python -m tests.forks` reads orders from the socket that is its standard input: one datagram of JSON each. To begin a
-process comes with the three standard streams that it is to have, and is answered with its number; to wait for one is
-answered with its exit status. A process that is left at work ends as the interpreter ends, which waits for threads and
-frees memory; one that is run to its end spares itself that. What the interpreter reads as it starts is tried with new
+`python -m tests.forks` reads orders from the socket that is its standard input: one datagram of JSON each. An order to
+start a process includes its three standard streams, and is answered with its process id. An order to wait for one is
+answered with its exit status. A background process exits as the interpreter does, which waits for threads and frees
+memory; one that is run to its end skips that. The settings that the interpreter reads at its start are tested with new
 processes: see `Shell.start_anew`.
 """
 
@@ -42,7 +42,7 @@ Order: TypeAlias = dict[str, Any]  # JSON
 
 
 class Fork:
-    """A forked process, with as much of `subprocess.Popen` as tests need."""
+    """A forked process, with the part of `subprocess.Popen` that tests need."""
 
     def __init__(self, orders: socket.socket, pid: int, patience: float) -> None:
         self.pid = pid
@@ -55,12 +55,12 @@ class Fork:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it, and wait until it has ended."""
+        """Kill it, and wait until it has ended."""
         self.send_signal(signal.SIGKILL)
         self.wait()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit status; `TimeoutExpired` after that many seconds, when it is killed."""
+        """Return its exit status. Raises `TimeoutExpired` after that many seconds, and kills it."""
         if self.returncode is None:
             self._orders.send(json.dumps({"wait": self.pid}).encode())
             self._orders.settimeout(self._patience if timeout is None else timeout)
@@ -75,7 +75,7 @@ class Fork:
 
 
 class Forks:
-    """Begins commands, and runs them to their end."""
+    """Starts commands, and runs them to their end."""
 
     def __init__(self, orders: socket.socket, patience: float) -> None:
         self._orders = orders
@@ -88,7 +88,7 @@ class Forks:
         variables: Mapping[str, str],
         streams: Sequence[int],
     ) -> Fork:
-        """A command at work in the folder."""
+        """Start a command in the folder."""
         return self._begin(arguments, folder, variables, streams, whole=True)
 
     def _begin(
@@ -117,7 +117,7 @@ class Forks:
         typed: str = "",
         program: str | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """What a command has done in the folder, or a Python `program` there, whose warnings are errors."""
+        """Run a command in the folder, or a Python `program` there with warnings as errors. Return its output."""
         with (
             tempfile.TemporaryFile() as given,
             tempfile.TemporaryFile() as out,
@@ -134,7 +134,7 @@ class Forks:
 
 @contextmanager
 def forks(patience: float) -> Generator[Forks]:
-    """The server, at work. It and its processes are given `patience` seconds for whatever they are waited for."""
+    """Run the server. Waits for it and its processes time out after `patience` seconds."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, subprocess.Popen([sys.executable, "-m", "tests.forks"], stdin=theirs.fileno()) as server:
         theirs.close()
@@ -144,7 +144,7 @@ def forks(patience: float) -> Generator[Forks]:
 
 
 def serve(orders: socket.socket) -> None:
-    """Carry out orders until there are no more; in a process that is forked, what it was ordered for."""
+    """Execute orders until there are no more. Returns in a forked process after its order."""
     for name in LOADED:
         importlib.import_module(name)
     importlib.import_module("tests.crash.forks").compile_statements()
@@ -169,7 +169,7 @@ def serve(orders: socket.socket) -> None:
 
 
 def become(order: Order, streams: list[int]) -> None:
-    """Be the new process, to its end."""
+    """Run as the new process, to its end."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -180,7 +180,7 @@ def become(order: Order, streams: list[int]) -> None:
         carry_out(order)
         return
     status = 1
-    atexit._clear()  # pyright: ignore[reportPrivateUsage]  # what the server has registered is the server's
+    atexit._clear()  # pyright: ignore[reportPrivateUsage]  # these handlers belong to the server
     try:
         carry_out(order)
         status = 0
@@ -195,7 +195,7 @@ def become(order: Order, streams: list[int]) -> None:
 
 
 def carry_out(order: Order) -> None:
-    """The command itself, as `python -m toolwright.cli` does it, or the program, as `python -W error` does."""
+    """Run the command as `python -m toolwright.cli` does, or the program as `python -W error` does."""
     os.chdir(order["folder"])
     os.environ.clear()
     os.environ.update(order["variables"])

@@ -1,7 +1,7 @@
-"""An event loop whose clock goes on to the next timer when nothing is at work: waits cost no time.
+"""An event loop whose clock jumps to the next timer when nothing is running: waits take no time.
 
-It is for tests whose waits are all on the loop (in memory, no other process): `@pytest.mark.idle_clock`. What a thread
-does is waited for a little; what takes longer than that there would be overtaken by the next timer.
+It is for tests whose waits are all on the loop (in memory, no other process): `@pytest.mark.idle_clock`. The loop waits
+briefly for work in threads; longer work there would be overtaken by the next timer.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from typing import Any
 A_LITTLE = 0.002  # seconds
 
 
-class _Selector(selectors.DefaultSelector):  # type: ignore[valid-type, misc]  # which one depends on the system
-    """Tells nothing later than a little: the seconds that were not waited for are `skipped`."""
+class _Selector(selectors.DefaultSelector):  # type: ignore[valid-type, misc]  # the base class depends on the system
+    """Waits only briefly: the seconds that were not waited for are `skipped`."""
 
     skipped = 0.0
 
@@ -27,14 +27,14 @@ class _Selector(selectors.DefaultSelector):  # type: ignore[valid-type, misc]  #
 
 
 class IdleClockLoop(asyncio.SelectorEventLoop):
-    """The event loop."""
+    """An event loop that uses the selector below its clock."""
 
     def __init__(self) -> None:
         self._idle = _Selector()
         super().__init__(self._idle)
 
     def time(self) -> float:
-        """Seconds, those among them that were not waited for."""
+        """Return seconds, including those that were not waited for."""
         return super().time() + self._idle.skipped
 
 

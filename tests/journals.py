@@ -1,8 +1,8 @@
-"""Journals of suites that run over all three stores: each of their tests in memory, on SQLite and on Postgres.
+"""Journals of suites that run over all three stores: each test in memory, on SQLite and on Postgres.
 
-`make test` has every test of them in memory and a sample on the two databases, `make test-rest` has the rest. Which
-modules these are says `SUITES`; a test whose journal is none of its subject, or must be in memory, says so by the
-marker `one_journal`. Whoever opens a journal here gets one of the kind that the test runs on.
+`make test` runs every test of them in memory and a sample on the two databases; `make test-rest` runs the rest.
+`SUITES` lists these modules. A test that is independent of the journal, or must be in memory, has the marker
+`one_journal`. Every journal opened here has the kind that the test runs on.
 """
 
 import inspect
@@ -44,7 +44,7 @@ _numbers = count(1)
 
 
 def is_in_half(test: str, half: int) -> bool:
-    """Return whether that exhaustive test, by its id, is in that half, an even or an odd number."""
+    """Return whether that exhaustive test, by its id, is in that half (an even or an odd number)."""
     return crc32(test.encode()) % 2 == half % 2
 
 
@@ -55,7 +55,7 @@ def parametrize(metafunc: pytest.Metafunc, root: Path) -> None:
     alone = any(test.get_closest_marker(name) for name in ("one_journal", "idle_clock"))
     own = {"store", "journal", "shared", "durable", "opened", "kind"} & set(
         metafunc.fixturenames
-    )  # a product of its own
+    )  # the test has its own parametrization
     if path not in MODULES or alone or own or not inspect.iscoroutinefunction(metafunc.function):
         return
     first = crc32(f"{path}::{metafunc.function.__name__}".encode())
@@ -68,7 +68,7 @@ def parametrize(metafunc: pytest.Metafunc, root: Path) -> None:
 
 
 def choose(kind: str, folder: Path) -> None:
-    """Journals that are opened from now on are of that kind, those of SQLite in that folder."""
+    """Set the kind of journals opened from now on, and the folder of SQLite's files."""
     _kind[0], _folder[0] = kind, folder
 
 
@@ -79,7 +79,7 @@ def is_in_memory() -> bool:
 
 @asynccontextmanager
 async def opening() -> AsyncGenerator[OpenStore]:
-    """A way to open an empty journal of the test's kind."""
+    """Yield a function that opens an empty journal of the test's kind."""
     async with stores(_kind[0], _new_folder()) as found:
         yield found
 
@@ -96,7 +96,7 @@ async def runtime(
     async with database(_kind[0], _new_folder()) as url:
         prepare(url)
         given = settings or Settings()
-        keys = given.encryption_keys or (KEY,)  # in memory there is one of its own
+        keys = given.encryption_keys or (KEY,)  # in memory a key is created
         kept: dict[str, object] = {"database_url": url, "files_url": "memory://", "encryption_keys": keys}
         if given.max_outage is None:
             kept["max_outage"] = timedelta(0)  # as in memory

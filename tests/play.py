@@ -1,4 +1,4 @@
-"""How the tests of stores move a thread: units as a drain and its neighbours would make them."""
+"""Units for tests of stores, as a drain and its neighbours make them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 
 def later(seconds: float) -> datetime:
-    """That long after the time at which the tests play."""
+    """Return a timestamp that many seconds after the time of the tests."""
     return AT + timedelta(seconds=seconds)
 
 
@@ -53,12 +53,12 @@ def draft(type: str, **payload: Any) -> EventDraft:  # any JSON
     return EventDraft(type=type, payload=payload)
 
 
-def said(text: str, run_id: str | None = None, **fields: Any) -> Message:  # Message's own
+def said(text: str, run_id: str | None = None, **fields: Any) -> Message:  # fields of Message
     return Message(id=new_id("msg"), role="user", content=text, run_id=run_id, created_at=AT, **fields)
 
 
 def post(thread_id: str, event_id: str | None = None, run_id: str | None = None) -> PostMessage:
-    """A message for a thread."""
+    """Return the unit that posts a message to a thread."""
     event = InboxEvent(
         thread_id=thread_id,
         event_id=event_id or new_id("msg"),
@@ -71,7 +71,7 @@ def post(thread_id: str, event_id: str | None = None, run_id: str | None = None)
 
 
 def settle(kind: type[S], thread_id: str, call_id: str, at: datetime = AT) -> S:
-    """The end of an open call from outside."""
+    """Return the unit that ends an open external call."""
     notice = InboxEvent(
         thread_id=thread_id,
         event_id=f"tr:{call_id}",
@@ -108,14 +108,14 @@ def leave(thread_id: str, gen: int, due: datetime | None = None) -> Leave:
 
 
 async def committed(store: Store, unit: Unit) -> Committed:
-    """The unit's answer; the test fails if a guard did."""
+    """Commit the unit and return its answer. Fails if a guard fails."""
     answer = await store.commit(unit)
     assert isinstance(answer, Committed), (type(unit).__name__, answer)
     return answer
 
 
 class Drain:
-    """A drain of one thread: it knows the epoch, the sequence and the run that it holds."""
+    """A drain of one thread: it tracks the epoch, the sequence number and its run."""
 
     def __init__(self, store: Store, thread_id: str, run: Run, epoch: int = 0, seq: int = 0) -> None:
         self.store = store
@@ -124,8 +124,9 @@ class Drain:
         self.epoch = epoch
         self.seq = seq
 
-    def unit(self, kind: type[A], run: dict[str, Any] | None = None, **fields: Any) -> A:  # their own fields
-        """A unit with the drain's fence, and the run as it is but for some changes."""
+    # fields of the unit
+    def unit(self, kind: type[A], run: dict[str, Any] | None = None, **fields: Any) -> A:
+        """Return a unit with the drain's fence, and the current run with these changes."""
         return kind(
             token=token(),
             at=AT,
@@ -138,7 +139,7 @@ class Drain:
         )
 
     async def do(self, unit: Advance) -> Committed:
-        """Commit the unit and go on from there."""
+        """Commit the unit and update the drain."""
         answer = await committed(self.store, unit)
         self.moved_by(unit)
         return answer
@@ -154,7 +155,7 @@ class Drain:
         )
 
     async def answer(self, *calls: Call, text: str = "") -> None:
-        """The model's answer, with these calls."""
+        """Commit the model's answer, with these calls."""
         number = self.run.step_count + 1
         message = Message(
             id=new_id("msg"),
@@ -180,12 +181,12 @@ class Drain:
         )
 
     async def end(self, at: datetime = AT) -> None:
-        """The run is over, and the thread idle."""
+        """End the run, which makes the thread idle."""
         run = {"status": "completed", "stop_reason": "end_turn", "completed_at": at, "held": False}
         await self.do(replace(self.unit(Finish, run), at=at))
 
-    def call(self, status: CallStatus = "created", **fields: Any) -> Call:  # Call's own
-        """A call of the coming step."""
+    def call(self, status: CallStatus = "created", **fields: Any) -> Call:  # fields of Call
+        """Return a call of the next step."""
         given: dict[str, Any] = {
             "id": new_id("call"),
             "thread_id": self.thread_id,
@@ -215,22 +216,23 @@ def step(run_id: str, number: int) -> Step:
     )
 
 
-def change(call_id: str, was: CallStatus, now: CallStatus, **fields: Any) -> CallChange:  # CallChange's own
+# fields of CallChange
+def change(call_id: str, was: CallStatus, now: CallStatus, **fields: Any) -> CallChange:
     return CallChange(id=call_id, was=was, now=now, at=AT, **fields)
 
 
-def create(thread_id: str | None = None, **fields: Any) -> CreateThread:  # Thread's own
-    """The birth of a thread."""
+def create(thread_id: str | None = None, **fields: Any) -> CreateThread:  # fields of Thread
+    """Return the unit that creates a thread."""
     thread = Thread(id=thread_id or new_id("thr"), agent="helper", created_at=AT, **fields)
     return CreateThread(token=token(), at=AT, thread=thread)
 
 
-async def create_thread(store: Store, thread_id: str = "th_1", **fields: Any) -> None:  # Thread's own
+async def create_thread(store: Store, thread_id: str = "th_1", **fields: Any) -> None:  # fields of Thread
     await committed(store, create(thread_id, **fields))
 
 
 async def begun(store: Store, thread_id: str = "th_1") -> Drain:
-    """A new thread with a run that a drain has claimed, its one message read."""
+    """Create a thread with a run that a drain has claimed, whose one message is read."""
     await create_thread(store, thread_id)
     first = post(thread_id)
     await committed(store, first)
@@ -240,7 +242,7 @@ async def begun(store: Store, thread_id: str = "th_1") -> Drain:
 
 
 async def dump(store: Store) -> dict[str, Any]:  # values of all kinds
-    """Everything that can be read of a journal."""
+    """Return everything that can be read from a journal."""
     found: dict[str, Any] = {"calls": list(await store.calls(limit=10_000))}
     for thread in await store.threads(limit=10_000):
         key = thread.id

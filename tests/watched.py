@@ -1,4 +1,4 @@
-"""A model that plays a script and keeps what it is asked."""
+"""A model that plays a script and records its requests."""
 
 from collections.abc import AsyncGenerator, Sequence
 
@@ -7,7 +7,7 @@ from toolwright.testing import ScriptedModel
 
 
 class Watched:
-    """A scripted model that keeps what it is asked."""
+    """A scripted model that records its requests."""
 
     name = "test:watched"
 
@@ -16,7 +16,7 @@ class Watched:
         self.requests: list[ModelRequest] = []
 
     def says(self, turns: Sequence[object]) -> None:
-        """From now on it says that: a script cannot know references beforehand."""
+        """Replace the script, for answers with references that are unknown at the start."""
         self._script = ScriptedModel(turns)
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:

@@ -22,7 +22,7 @@ SERVICE, DUTIES = "toolwright", "toolwright-duties"
 MAX_BATCH = 1_000  # wake-ups that are read and sent in one sweep
 MAX_REMEMBERED = 100_000  # keys of wake-ups that were sent
 RESEND_AFTER = 5.0  # seconds without a drain after which a thread is sent again
-MAX_EXECUTION = timedelta(days=30)  # how long Restate waits for one drain before it sends it elsewhere
+MAX_EXECUTION = timedelta(days=30)  # the time that Restate waits for one drain before it sends it elsewhere
 
 
 class Wake(Protocol):
@@ -73,7 +73,7 @@ class RestateMotor:
 
         @duties.handler("take")
         async def take(ctx: restate.ObjectContext, seconds: float) -> bool:
-            """Reserve the duty for so many seconds. Return False if another process has it."""
+            """Reserve the duty for that many seconds. Return False if another process has it."""
             now = await ctx.run_typed("now", lambda: self._clock.now().timestamp())
             until = await ctx.get("until", type_hint=float)
             if until is not None and until > now:
@@ -168,7 +168,7 @@ class RestateMotor:
     async def _send(
         self, thread_id: str, *, key: str | None = None, alone: bool = False, after: float = 0.0
     ) -> None:
-        """Have Restate drain the thread. Restate executes requests with the same key once."""
+        """Request a drain of the thread from Restate, which executes requests with the same key once."""
         self._requested[thread_id] = self._clock.monotonic()
         headers = {} if key is None else {"idempotency-key": key}
         path = f"/{SERVICE}/{thread_id}/drain/send"

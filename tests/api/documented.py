@@ -1,4 +1,4 @@
-"""Answers held against the OpenAPI document, which is the same for every gateway (see `test_requests`)."""
+"""Checks answers against the OpenAPI document, which is the same for every gateway (see `test_requests`)."""
 
 import re
 from contextlib import nullcontext
@@ -16,7 +16,7 @@ from toolwright.web.options import GatewayOptions
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """What the document says; validators are kept, since making one takes longer than using it."""
+    """The parsed OpenAPI document. Validators are cached, since creating one takes longer than using it."""
 
     whole: dict[str, Any]  # JSON
     _validators: dict[tuple[str, str, str], jsonschema_rs.Validator] = field(
@@ -24,7 +24,7 @@ class Document:
     )
 
     async def check(self, response: httpx.Response) -> None:
-        """Hold a JSON answer of a route against what is said of it; a hook of httpx."""
+        """Check a JSON answer against the document. A response hook of httpx."""
         await response.aread()
         method = response.request.method.lower()
         for path, item in self.whole["paths"].items():
@@ -50,7 +50,7 @@ class Document:
 
 @cache
 def document() -> Document:
-    """That of a gateway without any keys."""
+    """Return the document of a gateway without any keys."""
     options = GatewayOptions(clock=SystemClock())
     return Document(open_gateway(lambda: nullcontext(), options).openapi())  # type: ignore[arg-type, return-value]  # not opened
 

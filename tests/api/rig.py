@@ -1,4 +1,4 @@
-"""A gateway on a real port of loopback, and readers of its answers and streams."""
+"""A gateway on a real loopback port, and readers of its answers and streams."""
 
 import asyncio
 import json
@@ -27,30 +27,30 @@ from toolwright.web.options import GatewayOptions
 from toolwright.wiring.gateway import Server
 from toolwright.wiring.settings import Settings
 
-JSON = dict[str, Any]  # as tests read it: an answer's shape is checked against the OpenAPI document
+JSON = dict[str, Any]  # untyped on purpose: the shape of an answer is checked against the OpenAPI document
 
 outside = tw.Tool(
     name="ask_outside",
     description="Ask somebody outside.",
     kind="external",
     visible=False,
-    timeout=600.0,  # no machine is so busy that a wait ends by itself
+    timeout=600.0,  # long enough that a wait never times out, even on a busy machine
     parameters={"type": "object", "properties": {"user_name": {"type": "string"}}},
 )
 
 
 def calling(name: str, **args: str) -> dict[str, object]:
-    """A turn of a model that calls that tool."""
+    """Return a model turn that calls that tool."""
     return {"calls": [{"name": name, "args": args}]}
 
 
 def asking() -> ScriptedModel:
-    """A model that asks outside once, then thanks."""
+    """Return a model that makes one external call, then thanks."""
     return ScriptedModel([calling("ask_outside", user_name="Ada"), {"text": "Thanks."}])
 
 
 class Ending(Server):
-    """Stops as soon as it is told to, and not when it looks next, a tenth of a second later."""
+    """A server that stops as soon as `end` is called, instead of at its next poll a tenth of a second later."""
 
     def __init__(self, application: FastAPI, options: GatewayOptions, listener: socket.socket) -> None:
         self.ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -62,9 +62,9 @@ class Ending(Server):
         await self._end.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Where nobody is connected any more, without the tenth of a second that uvicorn gives those who are."""
+        """Shut down without uvicorn's grace of a tenth of a second if no client is connected."""
         for _ in range(3):
-            await asyncio.sleep(0)  # connections that their clients have closed are lost now
+            await asyncio.sleep(0)  # connections that their clients have closed are noticed here
         if self.server_state.connections or self.server_state.tasks:
             await super().shutdown(sockets)
             return
@@ -78,7 +78,7 @@ class Ending(Server):
 
 @dataclass
 class Api:
-    """A served runtime."""
+    """A served runtime and its HTTP client."""
 
     client: httpx.AsyncClient
     rig: Rig
@@ -90,7 +90,7 @@ class Api:
 
     async def post(
         self, path: str, body: Any = None, status: int = 200
-    ) -> JSON:  # any JSON, also a faulty one
+    ) -> JSON:  # any JSON, including invalid bodies
         return read(await self.client.post(path, json=body), status)
 
     @property
@@ -103,19 +103,19 @@ class Api:
         return made
 
     async def run(self, thread_id: str, content: str = "Go") -> str:
-        """Send a message; the run that it starts."""
+        """Send a message and return the id of the run that it starts."""
         sent = await self.post(f"/api/threads/{thread_id}/messages", {"content": content}, 202)
         return str(sent["runId"])
 
     async def finished(self) -> tuple[str, str]:
-        """A thread and its run, which is over."""
+        """Return the ids of a thread and its finished run."""
         thread_id = await self.thread()
         run_id = await self.run(thread_id)
         await self.rig.rt.runs.wait(run_id, 10)
         return thread_id, run_id
 
     async def waiting(self) -> tuple[str, str]:
-        """A run that waits for a call's result, and the call."""
+        """Return the ids of a run that waits for a call's result, and of the call."""
         run_id = await self.run(await self.thread())
         await self.until(run_id, "run.waiting")
         [call] = (await self.get("/api/calls", params={"runId": run_id}))["calls"]
@@ -129,7 +129,7 @@ class Api:
 
     @asynccontextmanager
     async def stream(self, path: str, **headers: str) -> AsyncGenerator["Stream"]:
-        """The stream at that path, read off the wire."""
+        """Open the stream at that path and read it from the socket."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         said = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
         writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{said}\r\n".encode())
@@ -151,13 +151,13 @@ class Stream:
     head: str
 
     async def chunk(self) -> bytes:
-        """What the server wrote at once; empty at the end."""
+        """Return one chunk as the server wrote it; empty at the end."""
         async with asyncio.timeout(10):
             size = int((await self.reader.readuntil(b"\r\n")).strip(), 16)
             return (await self.reader.readexactly(size + 2))[:-2]
 
     async def event(self) -> JSON:
-        """The next event."""
+        """Return the next event."""
         while (chunk := await self.chunk()).startswith(b":"):
             pass
         found = re.fullmatch(rb"(?:id: (\d+)\n)?data: (.*)\n\n", chunk)
@@ -167,7 +167,7 @@ class Stream:
         return shown
 
     async def until(self, event_type: str) -> list[JSON]:
-        """The events up to the first of that type."""
+        """Return the events up to the first of that type."""
         events: list[JSON] = []
         while not events or events[-1]["type"] != event_type:
             events.append(await self.event())
@@ -183,9 +183,9 @@ async def serving(
     settings: Settings | None = None,
     agent_options: Mapping[str, Any] | None = None,
     inline_executors: Mapping[Kind, InlineExecutor] = INLINE_EXECUTORS,
-    **options: Any,  # those of the gateway
+    **options: Any,  # options of the gateway
 ) -> AsyncGenerator[Api]:
-    """A runtime like that of `tests.runtime`, served."""
+    """Serve a runtime like the one of `tests.runtime`."""
     async with running(
         model or asking(),
         tools,
@@ -212,7 +212,7 @@ async def serving(
 async def at_work(
     application: FastAPI, options: GatewayOptions, listener: socket.socket
 ) -> AsyncGenerator[tuple[Ending, str]]:
-    """The server, listening, and its URL."""
+    """Yield the listening server and its URL."""
     server = Ending(application, options, listener)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
@@ -223,11 +223,11 @@ async def at_work(
 
 
 def read(response: httpx.Response, status: int) -> JSON:
-    """The answer's JSON, if it has that status."""
+    """Return the answer's JSON. Fails if the answer has another status."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/json"
     shown: JSON = response.json()
     if status >= 400 and "status" not in shown:
         assert isinstance(shown["error"], str)
-        assert isinstance(shown.pop("code"), str)  # `tests.client` compares codes with the tree of errors
+        assert isinstance(shown.pop("code"), str)  # `tests.client` compares codes with the error classes
     return shown

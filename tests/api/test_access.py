@@ -1,4 +1,4 @@
-"""Every route and every kind of caller: who is answered what (API §3, D24)."""
+"""Every route and every kind of caller: which status each receives (API §3, D24)."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -20,24 +20,24 @@ Headers = dict[str, str]
 
 @dataclass(frozen=True)
 class Row:
-    """A route, and what it answers: a service, the person whose the thing is, and another person."""
+    """A route, and its status for a service, for the owner of the resource, and for another person."""
 
     method: str
     path: str
     service: int
     owner: int = 403
     stranger: int = 403
-    body: dict[str, Any] | None = None  # JSON; `{call_id}` and the like are filled in
+    body: dict[str, Any] | None = None  # JSON; placeholders such as `{call_id}` are filled in
     stream: bool = False
-    agent: str = "agent_id"  # which agent of the town: one that the app declares, or `configured_id`
+    agent: str = "agent_id"  # the agent of the town to use: one declared by the app, or `configured_id`
 
     @property
     def reads(self) -> bool:
-        """Whether it changes nothing, so that one town serves all who are let in."""
+        """Whether the route only reads, so that all allowed callers can share one town."""
         return self.method == "GET"
 
     def of(self, ids: dict[str, str]) -> dict[str, str]:
-        """The ids of the town, as the row means them."""
+        """Return the ids of the town with the agent of this row."""
         return {**ids, "agent_id": ids[self.agent]}
 
     @property
@@ -106,7 +106,7 @@ FOR_PEOPLE = [
     Row("GET", "/api/threads", 200, 200, 200),
     Row("GET", "/api/threads/{thread_id}", 200, 200, 404),
     Row("PATCH", "/api/threads/{thread_id}", 200, 200, 404, {"name": "Cake"}),
-    Row("DELETE", "/api/threads/{thread_id}", 409, 409, 404),  # a run waits in it
+    Row("DELETE", "/api/threads/{thread_id}", 409, 409, 404),  # its run is suspended
     Row("POST", "/api/threads/{thread_id}/messages", 202, 202, 404, {"content": "Hello"}),
     Row("GET", "/api/threads/{thread_id}/messages", 200, 200, 404),
     Row("GET", "/api/threads/{thread_id}/stream", 200, 200, 404, stream=True),
@@ -120,13 +120,17 @@ FOR_PEOPLE = [
     Row("GET", "/api/runs/{run_id}/events", 200, 200, 404),
     Row("GET", "/api/runs/{run_id}/prompts", 200, 200, 404),
     Row("GET", "/api/threads/{thread_id}/compactions", 200, 200, 404),
-    Row("PATCH", "/api/threads/{thread_id}/summary", 404, 404, 404, {"text": "Tea."}),  # nothing is left out
-    Row("DELETE", "/api/threads/{thread_id}/summary", 404, 404, 404),  # as above
-    Row("PUT", "/api/threads/{thread_id}/messages/{message_id}/pin", 404, 404, 404),  # it is one of a space
-    Row("DELETE", "/api/threads/{thread_id}/messages/{message_id}/pin", 404, 404, 404),  # as above
+    # nothing has been left out of the prompt
+    Row("PATCH", "/api/threads/{thread_id}/summary", 404, 404, 404, {"text": "Tea."}),
+    # nothing has been left out of the prompt
+    Row("DELETE", "/api/threads/{thread_id}/summary", 404, 404, 404),
+    # the message belongs to a space
+    Row("PUT", "/api/threads/{thread_id}/messages/{message_id}/pin", 404, 404, 404),
+    # the message belongs to a space
+    Row("DELETE", "/api/threads/{thread_id}/messages/{message_id}/pin", 404, 404, 404),
     Row("GET", "/api/runs/{run_id}/stream", 200, 200, 404, stream=True),
     Row("POST", "/api/runs/{run_id}/cancel", 200, 200, 404),
-    Row("POST", "/api/runs/{run_id}/retry", 409, 409, 404),  # it waits, it has not failed
+    Row("POST", "/api/runs/{run_id}/retry", 409, 409, 404),  # the run is suspended, not failed
     Row("POST", "/api/runs/{run_id}/tool-results", 200, 403, 404, {"callId": "{call_id}", "result": 1}),
     Row("GET", "/api/calls", 200, 200, 200),
     Row("GET", "/api/calls/{call_id}", 200, 200, 404),
@@ -153,7 +157,7 @@ OPEN_TO_ALL: dict[str, Any] = {"secret_keys": (), "public_keys": (), "verify_tok
 ROWS = [*SERVICE_ONLY, *FOR_PEOPLE]
 OPEN = {("GET", path) for path in ("/", "/health", "/ready", "/live")}
 DOCS = {("GET", path) for path in ("/openapi.json", "/docs", "/docs/{part}")}
-"""For whoever may call anything; like the open ones they are not in the document."""
+"""Routes for any service. Like the open routes they are not in the document."""
 
 GOOD = signed(claims("user-ada"))
 REFUSED: dict[str, tuple[int, Headers]] = {
@@ -196,7 +200,7 @@ async def ask(
 
 
 async def status(made: Town, row: Row, headers: Headers, token: str | None = None) -> int:
-    """What the route answers; of a stream its head alone."""
+    """Return the status of the route; reads only the head of a stream."""
     if not row.stream:
         return (await ask(made, row, headers, token=token)).status_code
     path = filled(row.path, row.of(made.ids)) + ("" if token is None else f"?token={token}")
@@ -208,7 +212,7 @@ async def status(made: Town, row: Row, headers: Headers, token: str | None = Non
 
 
 def bare(answer: httpx.Response, ids: dict[str, str]) -> tuple[int, list[tuple[str, str]], str]:
-    """All of an answer that could tell one thing from another: without the ids that the caller gave."""
+    """Return the parts of an answer that could reveal something, without the ids that the caller has sent."""
     text = answer.text
     for value in ids.values():
         text = text.replace(value, "ID")
@@ -242,33 +246,33 @@ async def test_the_table_has_every_route() -> None:
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
-    """One event loop for all of them, that of the towns that they share."""
+    """One event loop for all tests of the module, since they share towns."""
     return "asyncio"
 
 
 @pytest.fixture(scope="module")
 async def shared(anyio_backend: str) -> AsyncGenerator[Town]:
-    """A town for all that changes nothing in it."""
+    """A shared town for requests that change nothing."""
     async with town() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 async def without_keys(anyio_backend: str) -> AsyncGenerator[Town]:
-    """The same, where no keys are configured."""
+    """A shared town without any keys."""
     async with town(**OPEN_TO_ALL) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 async def without_secret_keys(anyio_backend: str) -> AsyncGenerator[Town]:
-    """The same, where public keys are configured alone."""
+    """A shared town with public keys only."""
     async with town(secret_keys=()) as made:
         yield made
 
 
 async def let_in(where: Town, row: Row, headers: Headers, expected: int, **options: Any) -> None:
-    """The caller is answered so: in the shared town if that changes nothing there, else in one with these options."""
+    """Check the caller's status: in the shared town if the request changes nothing, otherwise in a new one."""
     if row.reads or expected >= 400:
         before = await where.journal()
         assert await status(where, row, headers) == expected
@@ -302,7 +306,7 @@ READS_BY_POST = "POST /api/stream-tokens"
 
 @pytest.fixture(scope="module")
 async def with_scopes(anyio_backend: str) -> AsyncGenerator[Town]:
-    """The same, with a key of each scope."""
+    """A shared town with one key of each scope."""
     async with town(secret_keys=SCOPED) as made:
         yield made
 
@@ -320,7 +324,7 @@ async def test_a_key_is_good_for_the_routes_of_its_scope(row: Row, with_scopes: 
     assert await with_scopes.journal() == before
 
 
-async def test_a_key_without_the_scope_is_told_so_in_one_sentence(with_scopes: Town) -> None:
+async def test_a_key_without_the_scope_is_refused_in_one_sentence(with_scopes: Town) -> None:
     refused = [
         await with_scopes.get("/api/threads", SCRAPER, 403),
         await with_scopes.post("/api/threads", READER, NEW_THREAD, 403),
@@ -334,7 +338,7 @@ async def test_a_key_without_the_scope_is_told_so_in_one_sentence(with_scopes: T
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.stranger == 404], ids=lambda row: row.name)
-async def test_what_is_somebody_elses_is_answered_as_what_is_not_there(row: Row, shared: Town) -> None:
+async def test_other_peoples_things_are_answered_as_missing(row: Row, shared: Town) -> None:
     before = await shared.journal()
     absent = {name: re.sub("[0-9a-z]{8}$", "00000000", one) for name, one in shared.ids.items()}
     faulty = [{}, {"content": ""}, {"content": 5}, {"callId": "{call_id}"}, {"callId": 5, "result": 1}]
@@ -350,7 +354,7 @@ async def test_what_is_somebody_elses_is_answered_as_what_is_not_there(row: Row,
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-async def test_without_any_keys_this_machine_is_a_service_and_nobody_else_is_let_in(
+async def test_without_any_keys_this_machine_is_a_service_and_no_other_is_let_in(
     row: Row, without_keys: Town
 ) -> None:
     before = await without_keys.journal()
@@ -368,7 +372,7 @@ async def test_without_any_keys_this_machine_is_a_service_and_nobody_else_is_let
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-async def test_with_public_keys_alone_nobody_is_a_service(row: Row, without_secret_keys: Town) -> None:
+async def test_with_public_keys_alone_no_one_is_a_service(row: Row, without_secret_keys: Town) -> None:
     before = await without_secret_keys.journal()
     for headers in ({}, SERVICE, {"x-secret-key": ""}, {"Host": "localhost"}):
         assert await status(without_secret_keys, row, headers) == 401

@@ -1,4 +1,4 @@
-"""Agents configured, triggered and looked at over HTTP (API §3)."""
+"""Agents over HTTP: configured, triggered and read (API §3)."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ CONFIG: dict[str, Any] = {
 
 
 class Shop(BaseModel):
-    """What `buy` needs."""
+    """Values that `buy` requires."""
 
     store_id: str
     currency: str
@@ -81,7 +81,7 @@ async def test_a_visible_tool_of_a_json_agent_runs_unposted_in_a_thread_whose_st
 
 
 @pytest.mark.parametrize("wire_name", ["text", "parts"])
-async def test_a_script_that_is_none_is_refused_in_one_sentence(tmp_path: Path, wire_name: str) -> None:
+async def test_an_invalid_script_is_rejected_with_one_sentence(tmp_path: Path, wire_name: str) -> None:
     (tmp_path / "no_script.yaml").write_text("just text")
     async with serving() as api:
         for path, why in {
@@ -211,7 +211,7 @@ FAULTY: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("body", "path"), FAULTY, ids=lambda given: str(given)[:40])
-async def test_what_is_faulty_is_named_by_its_path(body: dict[str, Any], path: str) -> None:
+async def test_what_is_invalid_is_named_by_its_path(body: dict[str, Any], path: str) -> None:
     async with serving() as api:
         refused = await api.post("/api/agents", body, 400)
         assert path in [detail["path"] for detail in refused["details"]]

@@ -1,4 +1,4 @@
-"""Approvals over HTTP: how a call shows that it waits for one, and whose answer is taken."""
+"""Approvals over HTTP: how a call shows that it waits for one, and whose answer is accepted."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ from toolwright.testing import MemoryBus, MemoryStore, ScriptedModel
 pytestmark = pytest.mark.anyio
 
 
-def guarded(requirement: Requirement = True, **options: Any) -> tw.Tool:  # those of `tool`
+def guarded(requirement: Requirement = True, **options: Any) -> tw.Tool:  # options of `tool`
     @tw.tool(name="ask_outside", requires_approval=requirement, **options)
     async def ask(user_name: str) -> str:
         """Ask."""
@@ -90,7 +90,7 @@ async def test_the_client_reads_and_answers_it() -> None:
 
 
 async def statuses(made: Town, *callers: dict[str, str]) -> list[int]:
-    """What each of them is told who approves the call, one after another."""
+    """Return the status that each caller receives when it approves the call, one after another."""
     place = f"/api/runs/{made.ids['run_id']}/tool-results"
     body: JSON = {"callId": made.ids["call_id"], "result": {"approved": True}}
     answers = [await made.api.client.post(place, headers=each, json=body) for each in callers]
@@ -148,12 +148,12 @@ async def test_who_may_approve_a_visible_call_in_a_space(
         assert await statuses(made, *callers) == told
 
 
-def serving_town(scripted: ScriptedModel, tools: list[tw.Tool]) -> Any:  # as `town` gives it
+def serving_town(scripted: ScriptedModel, tools: list[tw.Tool]) -> Any:  # the same type as `town`
     return town(model=scripted, tools=tools, agent_options={"toolkits": ["spaces"]})
 
 
 class Meanwhile:
-    """A store in which something happens between the reading of a call and what is done with it."""
+    """A store that runs `happens` between the reading of a call and the next statement."""
 
     def __init__(self, inner: Store) -> None:
         self._inner = inner
@@ -166,7 +166,7 @@ class Meanwhile:
             await happens(view.call)
         return view
 
-    def __getattr__(self, name: str) -> object:  # all else, as it is
+    def __getattr__(self, name: str) -> object:  # all other attributes
         return getattr(self._inner, name)
 
 
@@ -176,12 +176,12 @@ class Meanwhile:
 async def test_who_may_approve_a_call_may_not_carry_it_out_when_it_was_approved_meanwhile(
     result: JSON, status: int
 ) -> None:
-    """An invisible call of somebody outside is a service's, but for its approval."""
+    """Only services can execute an invisible external call, although people can approve it."""
     stores = list[Meanwhile]()
 
     async def opened(bus: MemoryBus) -> Store:
         stores.append(Meanwhile(MemoryStore(bus.publish)))
-        return stores[0]  # type: ignore[return-value]  # reads go through
+        return stores[0]  # type: ignore[return-value]  # reads pass through
 
     tool = tw.Tool(
         name="ask_outside",

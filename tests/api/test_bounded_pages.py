@@ -1,4 +1,4 @@
-"""Pages of lists end early where their rows are large, and whoever goes on behind them sees every row."""
+"""Pages of lists end early if their rows are large, and the next pages contain every remaining row."""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -16,9 +16,9 @@ from toolwright.web.answers import ListShape
 
 pytestmark = pytest.mark.anyio
 JSON = dict[str, Any]
-ROWS, LARGE = 5, PAGE_BYTES * 3 // 4  # so that two of them are a page
+ROWS, LARGE = 5, PAGE_BYTES * 3 // 4  # two rows fill a page
 TEXT = "x" * LARGE
-LARGEST = 3 * PAGE_BYTES  # bytes of a page: the bound, with the row that reaches it, each shown once
+LARGEST = 3 * PAGE_BYTES  # bytes of a page: the bound plus the row that exceeds it, each rendered once
 
 
 @tw.tool(description="Take it.")
@@ -27,7 +27,7 @@ async def take(text: str) -> str:
 
 
 class Talkative:
-    """Calls the tool with a large text, then says another."""
+    """A model that calls the tool with a large text, then answers with a large text."""
 
     name = "talkative"
 
@@ -39,7 +39,7 @@ class Talkative:
 
 
 async def runs(api: Api) -> str:
-    """A thread with large messages, runs, calls and events."""
+    """Return the id of a thread with large messages, runs, calls and events."""
     thread_id = await api.thread()
     for n in range(ROWS):
         run_id = await api.run(thread_id, f"{n}{TEXT}")
@@ -132,7 +132,8 @@ async def test_pages_of_large_rows_end_early_and_those_behind_them_have_the_rest
             sizes.append(len(page.content))
             if "more" not in found:
                 break
-        assert len(sizes) > 1 or sum(sizes) < LARGEST  # what a journal in memory holds is there anyway
+        # a journal in memory is not limited, since its rows are in memory already
+        assert len(sizes) > 1 or sum(sizes) < LARGEST
         assert len(seen) == len({*seen})
         whole = await api.client.get(path, params={**query, "offset": len(seen)}, timeout=60)
         assert whole.json()[plural] == []
@@ -174,8 +175,8 @@ async def test_a_run_says_that_not_all_of_its_messages_are_shown() -> None:
         run_id = await api.run(thread_id, f"0{TEXT}")
         await api.rig.rt.runs.wait(run_id, 30)
         shown = await api.get(f"/api/runs/{run_id}")
-        assert shown.get("more", False) is not is_in_memory()  # there all of it is held anyway
-        assert len(await api.rig.rt.runs.messages(run_id)) == 4  # a program that holds them itself has all
+        assert shown.get("more", False) is not is_in_memory()  # a journal in memory is not limited
+        assert len(await api.rig.rt.runs.messages(run_id)) == 4  # the Python API returns all messages
 
 
 async def test_every_list_has_a_limit_that_is_bounded_in_bytes() -> None:

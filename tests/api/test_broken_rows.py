@@ -1,4 +1,4 @@
-"""Rows of the journal that hold what they cannot hold: lists show what they can."""
+"""Rows of the journal with invalid values: lists show the valid rows."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 JUNK = ("no json", "5", '["a"]', '{"status": 7, "tools": 5}')
 SEALED = {"env", "thread_values", "commits", "asked", "wakes", "counters"}
-"""Tables whose rows are no JSON, or are in no list."""
+"""Tables that contain no JSON, or that no list shows."""
 
 
 @tw.tool(description="Draw.")
@@ -56,14 +56,14 @@ TURN: dict[str, object] = {
 
 @dataclass
 class Journal:
-    """A journal with two rows at least in each list, and all the lists there are."""
+    """A journal with at least two rows in each list, and the paths of all lists."""
 
     api: Api
     path: Path
     lists: dict[str, str]
-    """By path: what its items are called."""
+    """The field of a list's items, by path."""
     direct: httpx.AsyncClient
-    """Reads without a socket, which takes half the time, for tests that read all lists a thousand times."""
+    """A client without a socket. Takes half the time, for tests that read all lists a thousand times."""
 
     def execute(self, sql: str, *values: object) -> list[tuple[Any, ...]]:  # rows of any table
         with closing(sqlite3.connect(self.path)) as connection, connection:
@@ -71,7 +71,10 @@ class Journal:
             return connection.execute(sql, values).fetchall()
 
     async def counts(self, broken: str = "none") -> dict[str, int]:
-        """How many items each list has, the broken ones included; but for lists below a row of the table `broken`."""
+        """Return the number of items of each list, broken ones included.
+
+        Skips lists below a row of the table `broken`.
+        """
         found: dict[str, int] = {}
         for path, plural in self.lists.items():
             if path.startswith(f"/api/{broken}/") or (broken == "threads" and "threadId=" in path):
@@ -86,7 +89,7 @@ Filled: TypeAlias = tuple[Path, dict[str, str]]
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
-    """The journal that each test has a copy of, and its lists."""
+    """A prepared journal, copied by each test, and the paths of its lists."""
     path = tmp_path_factory.mktemp("filled") / "journal.db"
 
     async def fill() -> dict[str, str]:
@@ -190,7 +193,7 @@ async def test_whatever_stands_in_a_column_no_list_fails_and_none_loses_a_row(
 
 
 def _may_be_json(text: str | None) -> bool:
-    """Whether such a column holds JSON, and no plain word that rows are found by."""
+    """Return whether such a column holds JSON, as opposed to a plain word by which rows are found."""
     try:
         return text is None or json.loads(text) is not None
     except ValueError:
@@ -200,7 +203,7 @@ def _may_be_json(text: str | None) -> bool:
 _NAMES = frozenset(
     {"thread_id", "run_id", "agent_id", "space_id", "entity_id", "parent_id", "external_id", "within", "message_id"}
 )  # fmt: skip
-"""Columns by which rows are found: another value there is another row, and none is JSON."""
+"""Columns by which rows are found. Another value there makes another row, and none is JSON."""
 
 
 @pytest.mark.parametrize("table", [name for name in all_tables().tables if name not in SEALED])
@@ -217,7 +220,7 @@ async def test_a_word_or_a_number_that_cannot_stand_there_breaks_its_row_alone(
             for junk in junk_of(column):
                 made.execute(f"UPDATE {table} SET {column.name} = {junk} WHERE {where}")
                 found = await made.counts(table)
-                if table == "reactions":  # its message is shown all the same
+                if table == "reactions":  # the message is shown without its reaction
                     found["/api/spaces/s2/messages"] -= 1
                 assert found == {path: before[path] for path in found}, (table, column.name, junk)
             made.execute(f"UPDATE {table} SET {column.name} = ? WHERE {where}", was)
@@ -225,7 +228,7 @@ async def test_a_word_or_a_number_that_cannot_stand_there_breaks_its_row_alone(
 
 
 _FILTERED = frozenset({("calls", "status"), ("events", "n")})
-"""By what a list finds its rows: one that is no such word, or no place among the events, it does not find."""
+"""Columns by which a list filters. A row with an invalid value there is not found."""
 
 
 async def test_junk_in_a_plain_column_is_named_as_junk_in_json_is(tmp_path: Path, filled: Filled) -> None:
@@ -286,11 +289,11 @@ async def test_a_broken_row_is_shown_with_its_id_and_what_is_wrong(tmp_path: Pat
 async def test_bytes_that_are_no_text_break_their_row_alone(
     tmp_path: Path, filled: Filled, path: str, table: str, column: str, damage: str
 ) -> None:
-    """As a disk damages them: they are not even UTF-8."""
+    """A damaged disk can leave bytes that are not even UTF-8."""
     async with journal(tmp_path, filled) as made:
         name = made.lists[path]
         before = await made.api.get(path)
-        row_id = before[name][-1]["id"]  # the first entity is the agent's, and no row
+        row_id = before[name][-1]["id"]  # the first entity is the agent's, which has no row
         made.execute(f"UPDATE {table} SET {column} = {damage} WHERE id = ?", row_id)
         shown = await made.api.get(path)
         assert [each["id"] for each in shown[name]] == [each["id"] for each in before[name][:-1]]

@@ -1,4 +1,4 @@
-"""Floods of connections: a server stays reachable, whoever opens as many as the system allows."""
+"""Floods of connections: the server stays reachable, even if one client opens as many as the system allows."""
 
 import asyncio
 import re
@@ -23,13 +23,13 @@ from toolwright.wiring.gateway import Server, connections, listen, raise_file_li
 
 pytestmark = pytest.mark.anyio
 MOST, SHARE = 20, 10
-LARGE = 20_000_000  # bytes, beyond what sockets buffer
+LARGE = 20_000_000  # bytes; more than sockets buffer
 HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers at once, or with a stream that never ends."""
+    """An application that answers immediately, or with a stream that never ends."""
 
     async def endless() -> AsyncGenerator[bytes]:
         yield b"begun"
@@ -45,7 +45,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def served(write_grace: float = WRITE_GRACE, head_grace: float = HEAD_GRACE) -> AsyncGenerator[int]:
-    """The port of a server with these bounds."""
+    """Return the port of a server with these bounds."""
     with listen("127.0.0.1", 0) as listener:
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         options = GatewayOptions(clock=SystemClock())
@@ -68,7 +68,7 @@ async def served(write_grace: float = WRITE_GRACE, head_grace: float = HEAD_GRAC
 
 
 async def opened(stack: AsyncExitStack, port: int, source: str = "127.0.0.1") -> Opened:
-    """A connection from that address of this machine."""
+    """Open a connection from that address of this machine."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
     stack.callback(writer.close)
     return reader, writer
@@ -80,7 +80,7 @@ async def health(port: int) -> int:
 
 
 async def streaming(stack: AsyncExitStack, port: int, source: str = "127.0.0.1") -> Opened:
-    """A connection with a request in progress."""
+    """Open a connection with a request in progress."""
     reader, writer = await opened(stack, port, source)
     writer.write(HEALTH.replace(b"/health", b"/stream"))
     await reader.readuntil(b"begun")
@@ -94,7 +94,7 @@ async def test_idle_connections_give_way_to_new_ones_the_oldest_first() -> None:
         for reader, _ in idle[: 2 * SHARE]:
             with pytest.raises(ConnectionResetError):
                 assert await reader.read() == b""
-                raise ConnectionResetError  # closed in order: the same for a client
+                raise ConnectionResetError  # the server closed it in order: the same for a client
         reader, writer = idle[-1]
         writer.write(HEALTH)
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")
@@ -125,7 +125,7 @@ async def test_requests_in_progress_are_never_closed_for_new_connections() -> No
         streams = [await streaming(stack, port) for _ in range(SHARE)]
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await streaming(stack, port)
-        await streaming(stack, port, "127.0.0.2")  # another address has its own share
+        await streaming(stack, port, "127.0.0.2")  # another address has its own share of connections
         assert not any(reader.at_eof() for reader, _ in streams)
         streams[0][1].close()
         await streams[0][1].wait_closed()
@@ -136,7 +136,7 @@ async def test_a_reader_that_does_not_read_is_cut_off() -> None:
         with socket.create_connection(("127.0.0.1", port)) as reader:
             reader.sendall(HEALTH.replace(b"/health", b"/large"))
             poll = select.poll()
-            poll.register(reader, 0)  # of what is to be read it says nothing
+            poll.register(reader, 0)  # reports only errors, not readable data
             [(_, event)] = await asyncio.to_thread(poll.poll, 60_000)
             assert event & (select.POLLERR | select.POLLHUP)
         assert await health(port) == 200

@@ -1,4 +1,4 @@
-"""The page at /docs and the OpenAPI document: served from here alone, under the rules of all routes."""
+"""The page at /docs and the OpenAPI document: served without external resources, under the rules of all routes."""
 
 import asyncio
 import re
@@ -42,7 +42,7 @@ async def test_the_page_takes_everything_from_this_server() -> None:
             assert (again.status_code, again.content) == (304, b"")
 
 
-async def test_the_page_may_run_no_script_but_its_own_and_be_framed_by_nobody() -> None:
+async def test_the_page_can_run_no_script_but_its_own_and_cannot_be_framed() -> None:
     async with serving() as api:
         for path in ("/docs", *PARTS):
             headers = (await api.client.get(path)).headers
@@ -140,7 +140,7 @@ async def test_behind_a_proxy_the_document_says_below_which_path_the_routes_are(
 async def test_the_document_is_made_once_and_not_on_the_event_loop() -> None:
     app, threads = FastAPI(), list[int]()
 
-    def generate() -> dict[str, Any]:  # as FastAPI does, which keeps the document before it is corrected
+    def generate() -> dict[str, Any]:  # as FastAPI does it, which caches the document before it is corrected
         if app.openapi_schema is None:
             threads.append(threading.get_ident())
             app.openapi_schema = {"paths": {}, "components": {"schemas": {}}}

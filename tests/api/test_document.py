@@ -1,4 +1,4 @@
-"""The OpenAPI document: it holds together, and programs are made from it."""
+"""The OpenAPI document: it is consistent, and client code can be generated from it."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from toolwright.wire.message import Message
 pytestmark = pytest.mark.anyio
 
 CLIENT = Path(__file__).with_name("typescript")
-PATIENCE = 300  # seconds, for a machine with other work to do
+PATIENCE = 300  # seconds, for a busy machine
 
 
 def test_the_document_is_valid_openapi() -> None:
@@ -83,7 +83,7 @@ LONG_TEXTS = {
     "NewFile.data": "a file in base64: bounded by MAX_ATTACHMENT",
     "Submission.error": "the text of a failure: a model is shown MAX_RESULT_TEXT of it",
 }
-"""Texts of bodies that have no `maxLength`, and why."""
+"""Text fields of bodies without `maxLength`, each with the reason."""
 
 
 def test_every_text_of_a_body_says_how_long_it_may_be() -> None:
@@ -166,7 +166,7 @@ def _run(folder: Path, *command: str) -> None:
 
 
 def _texts(where: str, part: dict[str, Any], whole: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The texts within a schema that are open, each by its form and its field."""
+    """Yield the unrestricted texts within a schema, each by its form and field."""
     if "$ref" in part:
         name = part["$ref"].rpartition("/")[2]
         if name != "JsonValue":
@@ -195,6 +195,6 @@ def _references(part: JsonValue) -> Iterator[str]:
             yield from _references(each)
 
 
-def _leads_somewhere(reference: str, whole: dict[str, Any]) -> bool:  # a document
+def _leads_somewhere(reference: str, whole: dict[str, Any]) -> bool:  # the whole document
     place, _, name = reference.rpartition("/")
     return place == "#/components/schemas" and name in whole["components"]["schemas"]

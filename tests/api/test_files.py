@@ -1,4 +1,4 @@
-"""Files and values of threads over HTTP."""
+"""Files and environment values of threads over HTTP."""
 
 import base64
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ PNG = {
 
 
 async def sent(api: Api, *files: dict[str, Any]) -> str:
-    """A thread with a message that brought these files; its id."""
+    """Return the id of a thread with a message that has these files."""
     thread_id = await api.thread()
     body = {"content": "See", "attachments": list(files)}
     run_id = (await api.post(f"/api/threads/{thread_id}/messages", body, 202))["runId"]
@@ -145,7 +145,7 @@ async def test_a_file_that_is_not_there_is_not_found_however_it_is_named(path: s
         ([PNG, {**PNG, "data": base64.b64encode(b"x" * 2_000).decode()}], 413),
     ],
 )  # fmt: skip
-async def test_a_message_with_a_faulty_file_is_refused_whole(files: Any, status: int) -> None:
+async def test_a_message_with_an_invalid_file_is_refused_whole(files: Any, status: int) -> None:
     async with serving(model=script(), settings=Settings(max_attachment=1_000)) as api:
         thread_id = await api.thread()
         await api.post(f"/api/threads/{thread_id}/messages", {"content": "x", "attachments": files}, status)
@@ -163,7 +163,7 @@ async def test_a_message_with_a_faulty_file_is_refused_whole(files: Any, status:
         ([PNG] * 101, "attachments", "must be at most 100 files, not 101"),
     ],
 )
-async def test_a_fault_of_an_upload_names_its_place(files: Any, path: str, said: str) -> None:
+async def test_an_error_of_an_upload_names_its_place(files: Any, path: str, said: str) -> None:
     async with serving(model=script()) as api:
         place = f"/api/threads/{await api.thread()}/messages"
         answer = await api.client.post(place, json={"content": "x", "attachments": files})
@@ -201,7 +201,7 @@ async def search(state: tw.ThreadState) -> str:
 
 
 @requirement("S2-9.3-3")
-async def test_a_thread_that_would_lack_tenvs_is_refused_with_every_name() -> None:
+async def test_a_thread_without_required_tenvs_is_refused_with_every_name() -> None:
     async with serving(model=script(), tools=[search]) as api:
         body = {"agentId": "tester", "tenvs": {"size": "hunter2", "key": 5}}
         refused = await api.post("/api/threads", body, 400)
@@ -249,7 +249,7 @@ async def test_values_are_given_with_a_thread_and_changed_later_and_never_shown(
         {"A": "\x00"},
     ],
 )
-async def test_faulty_values_are_refused_and_not_repeated(env: Any) -> None:
+async def test_invalid_values_are_refused_and_not_repeated(env: Any) -> None:
     async with serving(model=script()) as api:
         thread_id = await api.thread()
         read(await api.client.patch(f"/api/threads/{thread_id}/env", json={"env": env}), 400)

@@ -1,6 +1,6 @@
-"""People, agents and home tools: in a person's thread an agent reaches what is theirs, and nothing of others (D27).
+"""People, agents and home tools: in a person's thread an agent reaches that person's data, and no one else's (D27).
 
-Every built-in tool and every section of the prompt is in a table here: one that is new and in no table fails.
+Every built-in tool and every section of the prompt is in a table here. A new one that is in no table fails.
 """
 
 import json
@@ -20,12 +20,12 @@ from toolwright.core.tools.toolkits import TOOLKITS
 
 pytestmark = pytest.mark.anyio
 
-MARK = "sesame"  # in everything that is Bob's or the agent's own: Ada's thread never shows it
+MARK = "sesame"  # in all data of Bob and of the agent itself: Ada's thread never shows it
 
 
 @dataclass
 class Puppet:
-    """A model that makes the call that the newest message asks for as JSON, then says that it is done."""
+    """A model that makes the call that the newest message requests as JSON, then says that it is done."""
 
     name: str = "puppet"
     told: list[str] = field(default_factory=list[str])
@@ -45,7 +45,7 @@ class Puppet:
 
 @dataclass
 class House:
-    """An app with one agent of each choice of toolkits; Ada and Bob have threads, and a room each with the agents."""
+    """An app with one agent for each choice of toolkits. Ada and Bob have threads, and a room each with the agents."""
 
     crowd: Crowd
     puppet: Puppet
@@ -54,7 +54,7 @@ class House:
     threads: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
 
     async def thread(self, who: str, agent: str) -> str:
-        """The person's thread with the agent; the agent's home thread for `home`, one of nobody for `service`."""
+        """Return the thread of the person (or agent: `home`, or without a user: `service`) with the agent."""
         if who == "home":
             return (await self.crowd.rt.agents.get(agent)).home_thread_id
         if (who, agent) not in self.threads:
@@ -63,7 +63,7 @@ class House:
         return self.threads[who, agent]
 
     async def use(self, who: str, agent: str, name: str, /, **args: Any) -> Any:
-        """Call a tool in that thread; what its model reads."""
+        """Call a tool in that thread and return the result as its model reads it."""
         return await self.use_in(await self.thread(who, agent), name, **args)
 
     async def use_in(self, thread_id: str, name: str, /, **args: Any) -> Any:
@@ -77,13 +77,13 @@ class House:
         return json.loads(results[-1].content)
 
     async def system(self, who: str, agent: str) -> str:
-        """The system text of that thread now."""
+        """Return the current system text of that thread."""
         run = await self.crowd.rt.threads.send(await self.thread(who, agent), "Hello")
         assert (await self.crowd.rt.runs.wait(run.id, 20)).status == "completed"
         return self.puppet.told[-1]
 
     async def shown(self, who: str, agent: str) -> list[Any]:
-        """All that the agent is shown in that thread: its system text, and what tools that read give."""
+        """Return all that the agent sees in that thread: its system text, and the results of the reading tools."""
         reads: dict[str, tuple[str, dict[str, str]]] = {
             "spaces": ("get_plans", {}),
             "channels": ("search_memory", {"query": MARK}),
@@ -120,7 +120,7 @@ async def lived_in(**options: Any) -> AsyncGenerator[House]:
             (f"bob's {MARK}", "private", [ids["bob"]]),
             ("board", "public", []),
         ):
-            space = await rt.spaces.create(name, kind, members=[*members, "helper", "scribe"])  # type: ignore[arg-type]  # as written above
+            space = await rt.spaces.create(name, kind, members=[*members, "helper", "scribe"])  # type: ignore[arg-type]  # written out above
             rooms[name.split()[0]] = space.id
         alone = await rt.spaces.create(f"agents' {MARK}", members=["helper", "scribe"])
         elsewhere = await rt.spaces.create("ada's alone", members=[ids["ada"]])
@@ -136,7 +136,7 @@ async def lived_in(**options: Any) -> AsyncGenerator[House]:
 
 
 async def _furnish(made: House) -> None:
-    """Goals, memories, plans, blocks and passages of the agents' own, and of Bob."""
+    """Create goals, memories, plans, blocks and passages of the agents' own, and of Bob."""
     rt = made.crowd.rt
     await rt.minds.set_goals("helper", [GoalChange(id="g", description=f"{MARK} goal")])
     await rt.minds.set_memories("helper", [MemoryChange(key="k", value=f"{MARK} value")])
@@ -148,7 +148,7 @@ async def _furnish(made: House) -> None:
 
 
 def agent_of(name: str) -> str:
-    """The agent that has the tool."""
+    """Return the name of the agent that has the tool."""
     kit = next(kit for kit, names in TOOLKITS.items() if name in names)
     return "helper" if kit in ("spaces", "mind") else "scribe"
 
@@ -160,33 +160,35 @@ SETS: dict[str, Callable[[str], dict[str, Any]]] = {
     "update_memory": lambda text: {"label": "persona", "content": f"{text} block of a person"},
     "store_memory": lambda text: {"content": f"{text} passage of a person"},
 }  # fmt: skip
-"""Tools that keep something: their arguments, with a text to find it by."""
+"""Tools that store something: their arguments, with a text to find it by."""
 
 DROPS: dict[str, dict[str, list[str]]] = {
     "delete_goals": {"ids": ["g"]},
     "delete_memories": {"keys": ["k"]},
     "delete_plans": {"ids": ["p"]},
 }
-"""Tools that give something up."""
+"""Tools that delete something."""
 
 READS: dict[str, dict[str, Any]] = {"get_plans": {}, "search_memory": {"query": MARK}}
-"""Tools that read what is kept."""
+"""Tools that read stored data."""
 
 ROOMS: dict[str, Callable[[House, str], dict[str, Any]]] = {
     "enter_space": lambda made, room: {"spaceId": made.rooms.get(room, room)},
     "read_messages": lambda made, room: {"spaceId": made.rooms.get(room, room)},
 }
 SPEAKS = {"send_message", "react_to_message", "leave_space"}
-"""Tools of rooms: those that name one, and those that speak."""
+"""Tools of rooms: those that take a space id, and those that post."""
 
 ENDS: dict[str, dict[str, Any]] = {"skip": {}, "do_nothing": {}}
-"""Tools that do nothing."""
+"""Tools without an effect."""
 
 SECTIONS = {
     "system", "identity", "spaces", "goals", "memories", "plans", "rules", "block", "channels", "conversation",
 }  # fmt: skip
-"""Sections of a prompt. `system`, `identity` and `rules` hold what is declared; all others are looked at below.
-`conversation` is there where a run was woken in a channel, which no person's thread is."""
+"""Sections of a prompt. `system`, `identity` and `rules` hold declared text; all others are checked below.
+
+`conversation` exists only if a run was started by a message in a channel, which does not happen in a person's thread.
+"""
 
 
 def test_every_built_in_tool_is_in_a_table() -> None:
@@ -195,7 +197,7 @@ def test_every_built_in_tool_is_in_a_table() -> None:
 
 
 async def test_every_section_of_a_prompt_is_in_a_table() -> None:
-    """The agents' own prompts have all sections, `conversation` too: they are asked as if they stood in a room."""
+    """The agents' own prompts have all sections, including `conversation`, because they are rendered for a room."""
     async with lived_in() as made:
         names: set[str] = set()
         for agent in ("helper", "scribe"):
@@ -217,7 +219,7 @@ async def test_a_new_thread_of_a_person_shows_nothing_of_the_agents_own_or_of_ot
         assert made.crowd.ids["bob"] not in system
         assert made.rooms["ada's"] in system
         assert made.rooms["board"] in system
-        assert made.rooms["alone"] not in system  # the agent is not in it
+        assert made.rooms["alone"] not in system  # the agent is not a member
         theirs, *of_bob = await made.shown("bob", agent)
         assert MARK in theirs
         assert MARK in json.dumps(of_bob)
@@ -238,12 +240,10 @@ async def test_a_tool_in_a_persons_thread_changes_nothing_that_others_are_shown(
         args = SETS[name]("mine") if name in SETS else {**DROPS, **READS, **ENDS}[name]
         answer = await made.use("ada", agent, name, **args)
         assert MARK not in json.dumps(answer)
-        assert ("error" in answer) == (
-            name in DROPS
-        )  # what is given up is nobody's but Bob's and the agent's
+        assert ("error" in answer) == (name in DROPS)  # only Bob's and the agent's own data are deleted
         assert {who: await made.shown(who, agent) for who in others} == before
         if name in SETS:
-            theirs = await made.crowd.open("ada", agent)  # in another thread of hers it is there
+            theirs = await made.crowd.open("ada", agent)  # another thread of hers has it
             made.threads["ada", agent] = theirs["threadId"]
             found = await made.shown("ada", agent)
             if name == "store_memory":
@@ -322,7 +322,7 @@ async def test_who_leaves_a_room_is_in_it_no_longer_through_the_agent() -> None:
         assert room not in await made.system("ada", "helper")
 
 
-# ── what an agent may declare otherwise ─────────────────────────────────────────────────────────────────────
+# ── agents with other declarations ──────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("agent", ["helper", "scribe"])
@@ -337,11 +337,11 @@ async def test_an_agent_without_home_tools_for_people_has_none_of_them_in_their_
 
 @asynccontextmanager
 async def _bare(**options: Any) -> AsyncGenerator[House]:
-    """The house, with things of the agents' own and none of people."""
+    """An app with data of the agents' own and none of people."""
     app, puppet = house(**options)
     async with crowd(app) as made:
         tea = await made.rt.spaces.create("tea", members=[*made.ids.values(), "helper", "scribe"])
-        said = await made.rt.spaces.say(tea.id, made.ids["ada"], "Hello")  # they have home threads then
+        said = await made.rt.spaces.say(tea.id, made.ids["ada"], "Hello")  # this creates their home threads
         for run_id in said.runs.values():
             await made.rt.runs.wait(run_id, 20)
         told = House(made, puppet, {})
@@ -373,7 +373,7 @@ async def test_a_shared_memory_is_everybodys_and_rooms_and_plans_are_each_person
         assert "of a person" not in json.dumps(await made.use("home", "helper", "get_plans"))
 
 
-# ── whatever acts for a person ──────────────────────────────────────────────────────────────────────────────
+# ── everything that acts on behalf of a person ──────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("way", ["handoff", "child", "child of a child", "prompt of a child"])
@@ -416,7 +416,7 @@ async def test_what_acts_for_a_person_reaches_no_more_than_they_do(way: str) -> 
 
 @dataclass
 class _Caller:
-    """A model that passes the newest message on to the first tool that it has."""
+    """A model that passes the newest message on to its first tool."""
 
     name: str = "caller"
 
@@ -439,7 +439,7 @@ async def test_a_loop_of_ones_own_reaches_what_the_person_of_its_run_may() -> No
             answer = await toolkit.handlers["read_messages"]({"spaceId": made.rooms[room]})
             assert ("is_error" not in answer) == is_open
         assert MARK not in json.dumps(await toolkit.handlers["set_goals"](SETS["set_goals"]("mine")))
-        own = await rt.toolkit("helper")  # a run of its own is nobody's
+        own = await rt.toolkit("helper")  # a run without a user
         assert MARK in json.dumps(await own.handlers["get_plans"]({}))
 
 
@@ -458,13 +458,14 @@ async def test_a_thread_that_a_service_opens_for_a_user_is_that_persons_by_eithe
             thread = await made.crowd.open(SERVICE, "helper", userId=user_id)
             answer = await made.use_in(thread["threadId"], "get_plans")
             assert [each["name"] for each in answer["plans"]] == [f"{MARK} plan of a person"]
-        unknown = await made.crowd.open(SERVICE, "helper", userId="tenant:7")  # no entity, and so in no room
+        # no entity, and therefore a member of no room
+        unknown = await made.crowd.open(SERVICE, "helper", userId="tenant:7")
         assert await made.use_in(unknown["threadId"], "get_plans") == {"plans": []}
         refused = await made.use_in(unknown["threadId"], "read_messages", spaceId=made.rooms["ada's"])
         assert "error" in refused
 
 
-# ── what services read and set ──────────────────────────────────────────────────────────────────────────────
+# ── reads and writes of services ────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_service_reads_and_sets_the_agents_own_unless_it_names_a_person() -> None:
@@ -521,7 +522,7 @@ async def test_what_a_service_sets_for_a_person_is_theirs_alone() -> None:
         refused = await made.crowd.client.post(
             "/api/agents/helper/plans?userId=user-ada", headers=headers, json=body
         )
-        assert refused.status_code == 400  # a person's plans are made in their threads
+        assert refused.status_code == 400  # a person's plans are made in their threads only
         await agents.drop_goal("helper", goal.id, user_id=ada)
         await agents.drop_memory("helper", "mine", user_id=ada)
         await blocks.drop("scribe", "mine", user_id=ada)

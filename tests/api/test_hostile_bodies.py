@@ -1,4 +1,4 @@
-"""Bodies, paths and queries that mean harm: each is answered in the 4xx with words, and nothing has changed."""
+"""Hostile bodies, paths and queries: each is answered with a 4xx and a message, and nothing is changed."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 def nested(levels: int) -> bytes:
-    """A body with so many objects and lists within each other."""
+    """Return a body with that number of nested objects and lists."""
     inner = levels - 2
     return b'{"agentId":"tester","arguments":{"a":' + b"[" * inner + b"]" * inner + b"}}"
 
@@ -80,7 +80,7 @@ async def nothing_changed(api: Api) -> None:
     assert (await api.get("/api/runs"))["runs"] == []
 
 
-async def test_faulty_bodies_change_nothing() -> None:
+async def test_invalid_bodies_change_nothing() -> None:
     async with serving() as api:
         for name, body in {**NO_JSON, **FAULTY}.items():
             response = await api.client.post("/api/threads", content=body)
@@ -114,7 +114,7 @@ def _of(body: JSON, length: int) -> str:
         ("spaces", {"name": "LONG"}, "name", 200),
     ],
 )
-async def test_names_and_ids_have_a_length_that_a_fault_names(
+async def test_names_and_ids_have_a_length_that_an_error_names(
     route: str, body: JSON, path: str, most: int
 ) -> None:
     async with serving() as api:
@@ -134,7 +134,7 @@ async def test_keys_of_metadata_have_a_length(route: str) -> None:
         assert shown["error"].startswith("metadata must have keys of at most 200 characters")
 
 
-async def test_whoever_creates_a_thread_in_python_is_held_to_the_same_lengths() -> None:
+async def test_threads_created_in_python_have_the_same_length_limits() -> None:
     async with running(ScriptedModel([])) as rig:
         for path, faulty in {"user_id": {"user_id": "x" * 1_001}, "tags": {"tags": ["x" * 201]}}.items():
             with pytest.raises(InvalidRequest, match=f"{path} must have at most") as refused:
@@ -143,7 +143,7 @@ async def test_whoever_creates_a_thread_in_python_is_held_to_the_same_lengths() 
 
 
 @pytest.mark.parametrize("body", [*NO_JSON.values(), b'{"content": 1}', b'{"content": null}', b"{}"])
-async def test_faulty_messages_and_results_change_nothing(body: bytes) -> None:
+async def test_invalid_messages_and_results_change_nothing(body: bytes) -> None:
     async with serving() as api:
         thread_id = await api.thread()
         read(await api.client.post(f"/api/threads/{thread_id}/messages", content=body), 400)
@@ -241,7 +241,7 @@ async def test_hostile_paths_and_queries_are_refused() -> None:
 
 
 async def raw(api: Api, request: bytes, *, end: bool = False) -> bytes:
-    """What a server answers to these bytes, until it closes the connection."""
+    """Return the server's answer to these bytes, until it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
     writer.write(request)
     if end:

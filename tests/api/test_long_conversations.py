@@ -1,4 +1,4 @@
-"""Long conversations over HTTP: what was sent, summaries and pins, for services and the owners of threads."""
+"""Long conversations over HTTP: the prompt as sent, summaries and pins, for services and the owners of threads."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ WORDS = "word " * 100
 
 
 def answer(request: ModelRequest) -> ModelResponse:
-    """Ask outside when told to go, else talk."""
+    """A model that makes an external call if asked to, and otherwise talks."""
     if request.messages[-1].content == "Go":
         return ModelResponse(calls=(ModelCall(id="a", name="ask_outside", arguments="{}"),))
     return echo(request)
@@ -30,7 +30,7 @@ def talker() -> Narrow:
 
 
 async def talk(rt: Runtime, thread_id: str) -> str:
-    """Talk until something is left out; the last run."""
+    """Talk until something is left out of the prompt. Return the last run."""
     run_id = ""
     for number in range(30):
         run = await rt.runs.wait((await rt.threads.send(thread_id, f"{number}: {WORDS}")).id, 20)
@@ -44,7 +44,7 @@ async def talk(rt: Runtime, thread_id: str) -> str:
 
 @asynccontextmanager
 async def long_talk() -> AsyncGenerator[tuple[Town, str, str]]:
-    """Ada's thread, of which something is left out, and its last run."""
+    """Ada's thread, from whose prompt something is left out, and its last run."""
     async with town(model=talker(), tools=[outside]) as made:
         thread = await made.api.rig.rt.threads.create("tester", made.ids["ada"])
         yield made, thread.id, await talk(made.api.rig.rt, thread.id)
@@ -67,7 +67,7 @@ async def test_a_person_sees_what_was_said_and_a_service_the_system_text_and_the
         await made.get(f"/api/runs/{run_id}/prompts", BOB, 404)
 
 
-async def test_the_owner_edits_and_removes_the_summary_and_nobody_else() -> None:
+async def test_the_owner_edits_and_removes_the_summary_and_no_one_else() -> None:
     async with long_talk() as (made, thread_id, _):
         path, client = f"/api/threads/{thread_id}/summary", made.api.client
         read(await client.patch(path, json={"text": "Mine."}, headers=BOB), 404)
@@ -90,7 +90,7 @@ async def test_the_owner_edits_and_removes_the_summary_and_nobody_else() -> None
         await made.get(f"/api/threads/{thread_id}/compactions", BOB, 404)
 
 
-async def test_the_owner_pins_messages_and_nobody_else() -> None:
+async def test_the_owner_pins_messages_and_no_one_else() -> None:
     async with long_talk() as (made, thread_id, _):
         first = (await made.get(f"/api/threads/{thread_id}/messages", ADA))["messages"][0]
         path, client = f"/api/threads/{thread_id}/messages/{first['id']}/pin", made.api.client

@@ -1,4 +1,4 @@
-"""MCP servers of agents over the API: how they are, what is wrong with them, what is held back; by the client too."""
+"""MCP servers of agents over the API and by the client: their status, their errors, their held-back tools."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence
@@ -30,7 +30,7 @@ async def house(**servers: Any) -> AsyncGenerator[tuple[Client, Runtime]]:  # co
         yield client, rt
 
 
-async def test_each_server_is_shown_with_its_tools_and_its_faults() -> None:
+async def test_each_server_is_shown_with_its_tools_and_its_errors() -> None:
     with served("builtin_names") as fine, down() as nowhere, served("hangs_at_list") as silent:
         servers = {
             "fine": {"url": fine.url, "allowedTools": ["skip", "plain", "gone"]},

@@ -18,7 +18,7 @@ AGENT = "/api/agents/tester"
 
 
 class Shop(BaseModel):
-    """What `buy` needs."""
+    """Values that `buy` requires."""
 
     store_id: str
 
@@ -35,7 +35,7 @@ async def send(api: Api, method: str, path: str, body: Any = None, status: int =
 
 
 def paths(refused: Any) -> list[str]:
-    """The paths that a refusal names."""
+    """Return the paths that a rejection names."""
     return [each["path"] for each in refused["details"]]
 
 
@@ -253,7 +253,7 @@ async def test_plans_of_an_agent_that_can_have_no_home_are_refused() -> None:
         ("passages", {"content": "x", "tags": "a"}, ["tags"]),
     ],
 )
-async def test_a_faulty_body_is_told_by_its_paths_and_changes_nothing(
+async def test_an_invalid_body_is_reported_by_its_paths_and_changes_nothing(
     path: str, body: Any, at: list[str]
 ) -> None:
     async with serving() as api:

@@ -1,4 +1,4 @@
-"""Names that are not one line are refused over HTTP, and nothing is changed."""
+"""Names that are not one line are rejected over HTTP, and nothing is changed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The stream of calls for outside workers: what is open, then what comes, each once on a connection."""
+"""The stream of calls for outside workers: open calls first, then new ones, each once per connection."""
 
 import asyncio
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ STREAM = "/api/tools/stream"
 
 
 def at_once(prepared: PreparedCall) -> Outcome:
-    """Somebody outside has it, and the run goes on."""
+    """An outside worker has the call, and the run continues."""
     return Pending()
 
 
@@ -33,13 +33,13 @@ PENDING: Mapping[Kind, InlineExecutor] = {"external": at_once}
 
 
 def both(times: int = 1) -> ScriptedModel:
-    """A model that calls both tools, so many times in one answer."""
+    """A model that calls both tools, that number of times in one answer."""
     turn: list[dict[str, object]] = [{"name": name, "args": {}} for name in ("ask_outside", "other")]
     return ScriptedModel([{"calls": turn * times}, {"text": "Done."}])
 
 
 async def offered(stream: Stream, count: int) -> list[str]:
-    """The ids of the next offers."""
+    """Return the ids of the next offers."""
     return [(await stream.event())["data"]["toolCallId"] for _ in range(count)]
 
 
@@ -152,7 +152,7 @@ async def test_many_readers_take_turns_at_the_journal() -> None:
         inner = api.rig.store.inner.offers
 
         class Counted:
-            """Sees how many read at once."""
+            """Counts the concurrent reads."""
 
             most = 0
             pause = 0.0
@@ -163,10 +163,10 @@ async def test_many_readers_take_turns_at_the_journal() -> None:
                 self.most = max(self.most, reading)
                 await asyncio.sleep(0)
                 reading -= 1
-                return await inner.claimable(*args, **options)  # type: ignore[arg-type]  # as they were given
+                return await inner.claimable(*args, **options)  # type: ignore[arg-type]  # passed on unchanged
 
         counted = Counted()
-        api.rig.store.inner.offers = counted  # type: ignore[misc,assignment]  # a double
+        api.rig.store.inner.offers = counted  # type: ignore[misc,assignment]  # a test double
 
         async def read_all() -> set[str]:
             async with api.rig.rt.offers.following(["other"]) as following:
@@ -175,7 +175,7 @@ async def test_many_readers_take_turns_at_the_journal() -> None:
         async with asyncio.timeout(20):
             found = await asyncio.gather(*(read_all() for _ in range(20)))
         assert {len(each) for each in found} == {150}
-        assert counted.most <= 2  # a reader at its turn, and the watcher
+        assert counted.most <= 2  # one reader at a time, and the watcher
         assert offers.PAGE < 150
 
 

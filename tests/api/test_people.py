@@ -1,4 +1,4 @@
-"""What a person has: their threads, runs and calls; and entities over HTTP."""
+"""Resources of a person (their threads, runs and calls), and entities over HTTP."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ async def test_a_persons_thread_is_theirs_whatever_they_say() -> None:
         assert await made.journal() == before
 
 
-async def test_a_person_is_not_told_which_agents_there_are() -> None:
+async def test_a_person_does_not_see_which_agents_there_are() -> None:
     async with town() as made:
         for name in ("teste", "nobody"):
             shown = await made.post("/api/threads", ADA, {"agentId": name}, 404)
@@ -167,7 +167,7 @@ async def test_a_stream_token_acts_for_the_person_who_asked_for_it() -> None:
 
 
 async def test_a_stream_ends_when_its_persons_token_does() -> None:
-    """One that was opened by a stream token goes on: that was good for the moment of opening."""
+    """A stream that was opened with a stream token continues: the token is checked only when the stream is opened."""
     clock = ManualClock(datetime.now(UTC))
     verify = SharedSecret(SECRET, ExpectedClaims(claim="sub"), clock)
     async with town(clock=clock, verify_token=verify, keep_alive=0.05) as made:
@@ -215,7 +215,7 @@ async def test_all_streams_of_a_person_end_soon_after_their_entity_is_deleted() 
 
 
 async def end_of(stream: Stream) -> None:
-    """Nothing comes but comments, then the answer is over."""
+    """Only comments arrive, then the answer ends."""
     while chunk := await stream.chunk():
         assert chunk.startswith(b":")
 
@@ -320,7 +320,7 @@ async def test_an_agent_is_an_entity_that_cannot_be_changed() -> None:
         ({"type": "human", "id": "ent_1"}, "id"),
     ],
 )
-async def test_a_faulty_entity_is_refused_with_its_path(body: dict[str, Any], path: str) -> None:
+async def test_an_invalid_entity_is_refused_with_its_path(body: dict[str, Any], path: str) -> None:
     async with serving() as api:
         response = await api.client.post("/api/entities", content=json.dumps(body).encode())
         assert read(response, 400)["details"][0]["path"] == path
@@ -399,7 +399,7 @@ async def test_a_gateway_with_public_keys_needs_a_way_to_verify_tokens() -> None
 
 
 async def test_a_thread_of_a_deleted_person_is_there_for_who_has_its_id() -> None:
-    """A thread that names the external id is theirs again when they come back; one of the old entity is not."""
+    """When the person returns, a thread with the external id is theirs again; a thread of the old entity is not."""
     async with town() as made:
         kept = await made.api.rig.rt.threads.create("tester", "user-ada")
         await made.api.rig.rt.entities.delete(made.ids["ada"])

@@ -1,4 +1,4 @@
-"""People and agents: what a person may bring to an agent's threads, and what they reach through it (D27)."""
+"""People and agents: which values a person can set in an agent's threads, and what they reach through it (D27)."""
 
 import socket
 from collections.abc import AsyncGenerator, Sequence
@@ -36,7 +36,7 @@ SERVICE = {"x-secret-key": "sk"}
 
 @dataclass
 class Crowd:
-    """A served app and its people by name."""
+    """A served app and its people, by name."""
 
     rt: Runtime
     client: httpx.AsyncClient
@@ -60,7 +60,7 @@ class Crowd:
 async def crowd(
     app: tw.App, model: Model | None = None, people: Sequence[str] = ("ada", "bob")
 ) -> AsyncGenerator[Crowd]:
-    """The app served, with people who sign in with tokens."""
+    """Serve the app with people who sign in with tokens."""
     options = GatewayOptions(
         clock=SystemClock(),
         secret_keys=("sk",),
@@ -83,14 +83,14 @@ async def crowd(
                         await end_parts(application.state.serving)
 
 
-# ── what the app sets ───────────────────────────────────────────────────────────────────────────────────────
+# ── values that the app sets ────────────────────────────────────────────────────────────────────────────────
 
 EXPOSED: dict[str, Any] = {"expose_as_tool": True, "tool_description": "It answers."}
 SETS: dict[str, Any] = {"tenvs": {"tenant": "acme"}}
 
 
 def reaching(way: str) -> tw.App:
-    """An app whose agent `front` reaches a prompt or an agent that sets the tenv `tenant`, in that way."""
+    """An app whose agent `front` reaches, in that way, a prompt or an agent that sets the tenv `tenant`."""
     below, target = tw.Prompt("below", **EXPOSED, **SETS), tw.Prompt("target", **SETS)
     plain = tw.Prompt("plain")
     agents: dict[str, list[tw.Agent]] = {
@@ -171,7 +171,7 @@ async def test_a_person_sets_no_env_that_an_agent_behind_has_set_and_does_not_op
             assert answer.status_code == status
 
 
-# ── who may open threads ────────────────────────────────────────────────────────────────────────────────────
+# ── opening threads ─────────────────────────────────────────────────────────────────────────────────────────
 
 KITS = ("spaces", "mind", "channels", "memory")
 
@@ -196,7 +196,7 @@ def test_an_agent_with_a_toolkit_is_open_to_members_and_any_other_to_everyone(ki
         ({"shared_memory": 1}, "shared_memory must be true or false, not 1."),
     ],
 )  # fmt: skip
-def test_a_faulty_declaration_is_refused_by_name(options: dict[str, Any], words: str) -> None:
+def test_an_invalid_declaration_is_refused_by_name(options: dict[str, Any], words: str) -> None:
     with pytest.raises(tw.errors.DefinitionError) as refused:
         tw.Agent("a", "p", **options)
     assert refused.value.message == f"Agent 'a': {words}"
@@ -213,7 +213,7 @@ TOWN = [
     agent("nobody", open_to="nobody"),
     agent("admins", open_to=["role=admin", "staff"]),
 ]
-OPEN = {  # to Ada, who shares a space with two of them; to Bob, who shares none; to Eve, who has the claims
+OPEN = {  # Ada shares a space with two of them; Bob shares none; Eve has the claims
     "ada": {"everyone", "members", "remembers"},
     "bob": {"everyone"},
     "eve": {"everyone", "admins"},
@@ -268,7 +268,7 @@ async def test_leaving_the_last_shared_space_closes_the_agent() -> None:
         await made.open("ada", "members", 404)
 
 
-async def test_whoever_joins_a_public_space_by_themselves_is_no_member_of_its_agents() -> None:
+async def test_a_person_who_joins_a_public_space_gets_no_access_to_its_agents() -> None:
     async with small_town() as made:
         [board] = [each for each in await made.rt.spaces.list() if each.name == "Board"]
         await made.ask("bob", f"/api/spaces/{board.id}/messages", {"content": "Hello"}, 201)
@@ -346,11 +346,11 @@ def test_a_claim_is_wanted_by_its_name_or_with_a_value(claims: Any, wanted: str,
     assert has_claim(claims, wanted) is has
 
 
-# ── the same behind the other doors ─────────────────────────────────────────────────────────────────────────
+# ── the same rules on other interfaces ──────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("who", ["ada", "bob", "eve"])
-async def test_a_host_is_told_of_agents_that_are_open_to_its_user_and_calls_no_other(who: str) -> None:
+async def test_a_host_sees_and_calls_only_agents_that_are_open_to_its_user(who: str) -> None:
     """A call of an agent over `/mcp` opens a child thread with it."""
     async with small_town() as made:
         host = Host(made.rt, str(made.client.base_url), made.application)
@@ -375,7 +375,7 @@ DELEGATES: dict[str, Any] = {
 
 
 def sums_up(delegate: Any) -> tw.Registry:
-    """A registry with one tool whose calls have that delegate."""
+    """Return a registry with one tool whose calls have that delegate."""
     properties = {"text": {"type": "string"}, "_delegate": delegate, "_output": {"type": "object"}}
     registry = tw.Registry()
     registry.tool("sum_up", {"type": "object", "description": "Sum up.", "properties": properties})
@@ -405,7 +405,7 @@ def shortened(text: str) -> dict[str, str]:
 async def test_a_host_delegates_to_agents_that_are_open_to_its_user_alone(delegate: Any) -> None:
     registry, is_fixed = sums_up(delegate), "const" in delegate
     if not is_fixed:
-        registry.handler("sum_up", shortened)  # which makes it a tool that hosts are offered
+        registry.handler("sum_up", shortened)  # the handler makes it a tool that is offered to hosts
     inner = agent("inner", open_to="nobody")
     async with crowd(tw.App(agents=[inner], registry=registry), ScriptedModel([{"text": "{}"}])) as made:
         host = Host(made.rt, str(made.client.base_url), made.application)

@@ -1,4 +1,4 @@
-"""The gateway over a journal on Postgres: the way of a run, its lists and its stream."""
+"""The gateway on a Postgres journal: a run, its lists and its stream."""
 
 from collections.abc import AsyncGenerator
 

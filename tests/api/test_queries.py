@@ -1,4 +1,4 @@
-"""A query parameter that a route does not know is refused by its name, on every route that has callers."""
+"""An unknown query parameter is rejected by its name, on every route."""
 
 from typing import Any
 

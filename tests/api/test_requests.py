@@ -1,4 +1,4 @@
-"""Who may call, and what a faulty request is answered."""
+"""Who is allowed to call, and the answers to invalid requests."""
 
 import json
 import re
@@ -35,7 +35,7 @@ async def test_every_route_asks_for_a_key_before_it_looks_at_anything() -> None:
 
 
 async def test_the_document_is_the_same_for_every_gateway() -> None:
-    """All answers in these tests are held against one that is made once."""
+    """All answers in these tests are checked against one document that is created once."""
     async with town(cors_origins=("https://ok.example",), max_body=1_000) as made:
         assert made.api.application.openapi() == document().whole
 
@@ -98,7 +98,7 @@ async def test_pages_of_configured_origins_get_cors_headers_and_no_others() -> N
         ([1], "", "must be an object"),
     ],
 )
-async def test_a_faulty_body_is_answered_with_its_paths(body: object, path: str, message: str) -> None:
+async def test_an_invalid_body_is_answered_with_its_paths(body: object, path: str, message: str) -> None:
     async with serving() as api:
         shown = await api.post("/api/threads", body, 400)
         assert shown["details"][0]["path"] == path
@@ -126,7 +126,7 @@ async def test_a_faulty_body_is_answered_with_its_paths(body: object, path: str,
         ("GET", "/api/threads?limit=x", None, "limit must be a whole number"),
     ],
 )
-async def test_faults_are_told_in_plain_words(method: str, path: str, body: object, said: str) -> None:
+async def test_errors_are_reported_in_plain_words(method: str, path: str, body: object, said: str) -> None:
     async with serving() as api:
         shown = read(await api.client.request(method, path, json=body), 400)
         assert shown["error"].endswith(said)
@@ -188,7 +188,7 @@ async def test_text_that_no_journal_keeps_is_never_a_server_error() -> None:
 
 
 async def test_half_a_character_is_refused_by_its_field_on_every_route_that_takes_a_body() -> None:
-    """Whatever the field is, also one in which any JSON may stand."""
+    """Applies to every field, including fields of any JSON."""
     async with town() as made:
         before, tried = await made.journal(), 0
         for row in ROWS:
@@ -233,7 +233,7 @@ async def test_half_a_character_in_a_large_body_is_refused_by_its_field_too() ->
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=1001", "limit=x", "offset=-1", "offset=99999999999999999999"]
 )
-async def test_faulty_pages_are_refused(query: str) -> None:
+async def test_invalid_pages_are_refused(query: str) -> None:
     async with serving() as api:
         for path in ("/api/agents", "/api/threads", "/api/runs", "/api/calls"):
             shown = read(await api.client.get(f"{path}?{query}"), 400)
@@ -249,7 +249,7 @@ async def test_unknown_routes_and_methods_are_answered_in_json() -> None:
         assert "GET" in response.headers["allow"] or "POST" in response.headers["allow"]
 
 
-async def test_what_nobody_foresaw_is_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unexpected_errors_are_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:
     async def broken(_: int, __: Unit) -> None:
         raise RuntimeError("a secret detail")
 

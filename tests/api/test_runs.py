@@ -135,7 +135,7 @@ async def test_a_failure_is_an_error_to_the_model() -> None:
 
 
 @requirement("S3-7.4-1", "S3-7.5-2")
-async def test_a_faulty_submission_changes_nothing() -> None:
+async def test_an_invalid_submission_changes_nothing() -> None:
     async with serving() as api:
         run_id, call_id = await api.waiting()
         path = f"/api/runs/{run_id}/tool-results"
@@ -240,7 +240,7 @@ async def test_a_call_is_claimed_by_one_worker_who_may_renew() -> None:
         ({"worker": "w"}, "leaseMs"),
     ],
 )
-async def test_a_faulty_claim_is_refused(body: dict[str, Any], path: str) -> None:
+async def test_an_invalid_claim_is_refused(body: dict[str, Any], path: str) -> None:
     async with serving() as api:
         _, call_id = await api.waiting()
         error = await api.post(f"/api/calls/{call_id}/claim", body, 400)

@@ -1,4 +1,4 @@
-"""What our OpenAPI document promises, tried with thousands of requests of all kinds: it finds nothing."""
+"""The promises of our OpenAPI document, tested with thousands of requests of all kinds: no violation is found."""
 
 # schemathesis leaves the type of its cases open:
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUntypedFunctionDecorator=false
@@ -34,11 +34,11 @@ CHECKS = [
     response_schema_conformance,
     negative_data_rejection,
 ]
-EXAMPLES = 12  # of each operation and phase
+EXAMPLES = 12  # per operation and phase
 
 
 class Served:
-    """A gateway at work in a thread of its own."""
+    """Run a gateway in a separate thread."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -70,8 +70,8 @@ def served() -> Iterator[Served]:
         yield at_work
 
 
-def _document() -> dict[str, Any]:  # an OpenAPI document
-    """Our document, but for streams, which never end, and for keys, which a gateway on loopback does without."""
+def _document() -> dict[str, Any]:  # the OpenAPI document
+    """Return our document without streams, which never end, and without keys, which loopback does not need."""
     options = GatewayOptions(clock=SystemClock())
     document = open_gateway(lambda: nullcontext(), options).openapi()  # type: ignore[arg-type, return-value]  # not opened
     document["components"].pop("securitySchemes")

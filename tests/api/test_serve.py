@@ -1,4 +1,4 @@
-"""Serving an app: where it may listen, and how it stops."""
+"""Serving an app: the allowed addresses, and how it stops."""
 
 import asyncio
 import os
@@ -85,7 +85,7 @@ async def test_an_accepted_connection_sends_each_answer_at_once(host: str, own: 
 async def test_an_idle_connection_stays_open_longer_than_clients_keep_theirs() -> None:
     with socket.socket() as listener:
         server = Server(gateway(app, settings), GatewayOptions(clock=SystemClock()), listener)
-    usual = [httpx.Limits().keepalive_expiry, 60.0]  # that of httpx, and of the usual proxies
+    usual = [httpx.Limits().keepalive_expiry, 60.0]  # the timeouts of httpx and of common proxies
     assert server.config.timeout_keep_alive > max(each for each in usual if each is not None)
 
 
@@ -104,17 +104,17 @@ async def test_a_server_on_a_unix_socket_answers(tmp_path: Path) -> None:
 
 
 def _accepted_from(caller: tuple[str, int]) -> socket.socket:
-    """This process's end of a connection that `caller` has opened: one of its descriptors."""
+    """Return this process's end of a connection that `caller` has opened: one of its descriptors."""
     for name in Path("/proc/self/fd").iterdir():
         try:
             held = socket.socket(fileno=os.dup(int(name.name)))
         except OSError:
-            continue  # closed meanwhile, or no socket
+            continue  # closed in the meantime, or no socket
         try:
             if held.getpeername()[:2] == caller:
                 return held
         except OSError:
-            pass  # a listener, or one end of a pair
+            pass  # a listener, or one end of a socket pair
         held.close()
     raise AssertionError(f"no connection from {caller}")
 
@@ -137,7 +137,7 @@ async def test_the_application_for_other_servers_runs_its_app() -> None:
         assert (await client.get("/api/agents")).status_code == 503
 
 
-async def test_a_server_is_at_work_within_the_lifespan_of_its_app() -> None:
+async def test_a_server_runs_within_the_lifespan_of_its_app() -> None:
     said: list[str] = []
 
     @asynccontextmanager
@@ -175,7 +175,7 @@ print("stopped", flush=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_gateway_in_somebody_elses_server_stops_with_an_open_stream(number: signal.Signals) -> None:
+async def test_a_gateway_in_a_foreign_server_stops_with_an_open_stream(number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = await asyncio.create_subprocess_exec(
@@ -198,7 +198,7 @@ async def test_a_gateway_in_somebody_elses_server_stops_with_an_open_stream(numb
                 assert b"connected" in await anext(chunks)
                 process.send_signal(number)
                 assert [chunk async for chunk in chunks] == []
-                await process.communicate()  # until it has ended, while the reader is still there
+                await process.communicate()  # wait for its end while the reader is still connected
     finally:
         if process.returncode is None:
             process.kill()

@@ -1,4 +1,4 @@
-"""Spaces over HTTP: what is answered, what is streamed, and to whom (API §3, §4)."""
+"""Spaces over HTTP: answers, streams, and who receives them (API §3, §4)."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 async def change(
     made: Town, method: str, path: str, headers: dict[str, str], body: Any, status: int = 200
 ) -> Any:
-    """JSON of another method than GET and POST."""
+    """Return the JSON answer to a method other than GET and POST."""
     return read(await made.api.client.request(method, path, headers=headers, json=body), status)
 
 
@@ -319,7 +319,7 @@ async def test_a_person_follows_all_of_their_spaces_as_long_as_they_are_theirs()
         assert said == ["For Bob", "Now for Bob", "The end"]
 
 
-async def test_the_stream_of_a_space_ends_for_whoever_is_put_out() -> None:
+async def test_the_stream_of_a_space_ends_for_a_removed_member() -> None:
     async with town() as made:
         space_id = made.ids["space_id"]
         token = await made.stream_token(ADA)
@@ -343,7 +343,7 @@ CONFIRM = tw.Tool.from_config(
 
 
 def talking(name: str) -> ScriptedModel:
-    """Calls that tool when it is spoken to in a space."""
+    """A model that calls that tool when it is addressed in a space."""
     return ScriptedModel(
         [
             {"when": "[Tool Result", "text": "Thanks."},

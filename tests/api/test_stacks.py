@@ -1,4 +1,4 @@
-"""Stacks of what a tool has raised: services read them, people never do."""
+"""Stack traces of exceptions in tools: services can read them, people never can."""
 
 import json
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ outside = tw.Tool(name="ask_outside", description="Ask.", kind="external", visib
 
 
 async def streamed(made: Town, path: str, headers: dict[str, str]) -> Sequence[JSON]:
-    """The recorded events of a thread or a run, as its stream shows them."""
+    """Return the recorded events of a thread or a run, as its stream shows them."""
     async with made.api.stream(f"{path}?after=0", **headers) as stream:
         return await stream.until("run.waiting")
 

@@ -155,7 +155,7 @@ async def test_two_readers_see_the_same_bytes() -> None:
         assert readers[0].result() == readers[1].result() != []
 
 
-async def test_deltas_arrive_while_the_run_is_at_work() -> None:
+async def test_deltas_arrive_while_the_run_is_in_progress() -> None:
     release = asyncio.Event()
 
     @tw.tool(description="Wait.")

@@ -1,4 +1,4 @@
-"""Readers that never read, or read slowly, beside healthy ones: nobody else notices, and memory stays bounded."""
+"""Readers that never read, or read slowly: healthy readers are not affected, and memory stays bounded."""
 
 import asyncio
 import json
@@ -21,7 +21,8 @@ from toolwright.testing import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
-STEPS, EMITTED = 45, 25  # of 7 KiB each: some 8 MiB in all, beyond what sockets buffer and what may wait
+# of 7 KiB each: some 8 MiB in total, more than sockets buffer and more than can be queued
+STEPS, EMITTED = 45, 25
 READERS = 20
 
 
@@ -34,7 +35,7 @@ async def shout(state: tw.ThreadState) -> str:
 
 
 class Loud:
-    """Calls the tool again and again, once it may."""
+    """A model that calls the tool repeatedly once `may` is set."""
 
     name = "loud"
 
@@ -44,14 +45,14 @@ class Loud:
         self.moved = asyncio.Condition()
 
     async def has_read(self, step: int) -> None:
-        """A healthy reader has read that step."""
+        """Record that a healthy reader has read that step."""
         self.read[step] += 1
         async with self.moved:
             self.moved.notify_all()
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         await self.may.wait()
-        async with self.moved:  # so that nobody falls behind who reads at all
+        async with self.moved:  # no active reader can fall behind
             await self.moved.wait_for(lambda: request.step == 1 or self.read[request.step - 1] == READERS)
         if request.step > STEPS:
             yield ModelResponse(text="Done.")
@@ -60,7 +61,7 @@ class Loud:
 
 
 class Telling(MemoryStore):
-    """A journal that tells when a reader of a stream has come."""
+    """A journal that notifies when a reader of a stream has connected."""
 
     def __init__(self, publish: Publish, came: asyncio.Event) -> None:
         super().__init__(publish)
@@ -72,7 +73,7 @@ class Telling(MemoryStore):
 
 
 async def stuck(api: Api, path: str) -> socket.socket:
-    """A reader with a small window that has asked, and reads nothing."""
+    """Open a reader with a small window that sends its request and reads nothing."""
     reader = socket.socket()
     reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     reader.setblocking(False)
@@ -83,7 +84,7 @@ async def stuck(api: Api, path: str) -> socket.socket:
 
 
 async def healthy_numbers(api: Api, path: str, ready: asyncio.Semaphore, model: Loud) -> list[int]:
-    """The same over one connection alone."""
+    """Return the numbers of the recorded events up to the run's end, read over one connection."""
     seen: list[int] = []
     async with api.stream(f"{path}?after=0") as stream:
         await stream.event()
@@ -99,7 +100,7 @@ async def healthy_numbers(api: Api, path: str, ready: asyncio.Semaphore, model: 
 
 
 async def numbers(api: Api, path: str, ready: asyncio.Semaphore, pause: float) -> list[int]:
-    """The numbers of the recorded events up to the run's end; resumed where the stream broke off."""
+    """Return the numbers of the recorded events up to the run's end, resuming where the stream broke off."""
     seen: list[int] = []
     while True:
         try:
@@ -117,7 +118,7 @@ async def numbers(api: Api, path: str, ready: asyncio.Semaphore, pause: float) -
             continue
 
 
-async def test_a_stuck_reader_is_cut_off_and_nobody_else_notices() -> None:
+async def test_a_stuck_reader_is_cut_off_and_no_other_is_affected() -> None:
     came = asyncio.Event()
 
     async def memory(bus: MemoryBus) -> Store:
@@ -140,7 +141,7 @@ async def test_a_stuck_reader_is_cut_off_and_nobody_else_notices() -> None:
             await came.wait()
             [lost] = {*api.server.server_state.tasks} - before
             model.may.set()
-            await asyncio.wait([lost])  # the stuck one's request is over while the others still read
+            await asyncio.wait([lost])  # the stuck request ends while the others still read
             assert (await api.rig.rt.runs.wait(run_id, 30)).status == "completed"
         last = (await api.rig.rt.threads.get(thread_id)).ev
         for reader in [*healthy, slow]:
@@ -151,7 +152,7 @@ async def test_a_stuck_reader_is_cut_off_and_nobody_else_notices() -> None:
 
 
 async def drained(reader: socket.socket) -> None:
-    """Read all that the kernel still holds; a connection that was cut off ends with a reset."""
+    """Read everything that the kernel still buffers; a connection that was cut off ends with a reset."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(10):
         while await loop.sock_recv(reader, 65_536):
@@ -165,7 +166,7 @@ def event(n: int | None, text: str, stream: str = "s") -> Event:
         agent="a",
         type="x",
         payload={"streamId": stream, "delta": text, "n": n},
-        at=None,  # type: ignore[arg-type]  # nobody looks at it
+        at=None,  # type: ignore[arg-type]  # not read by the test
         n=n,
     )
 
@@ -200,7 +201,8 @@ async def test_live_events_count_too() -> None:
 async def test_deltas_that_were_joined_do_not_cut_a_reader_off() -> None:
     bus = MemoryBus()
     with bus.subscribe(Topic(kind="thread", id="t")) as follower:
-        for n in range(50):  # each shows the whole so far, which alone is more than half of what may wait
+        # each draft contains the whole text so far, which alone is more than half of the queue limit
+        for n in range(50):
             payload: JSONObject = {"streamId": "s", "delta": str(n % 10), "text": "x" * (MOST_BYTES * 2 // 3)}
             bus.publish([replace(event(None, ""), payload=payload)])
         assert follower.took_all()
@@ -223,4 +225,4 @@ async def test_a_follower_of_some_types_hears_of_nothing_else() -> None:
     with bus.subscribe(Topic(kind="thread", id="t"), {"y"}) as follower:
         bus.publish([event(1, "a"), replace(event(2, "b"), type="y"), replace(event(None, "c"), type="y")])
         assert [each.n for each in await follower.next(0)] == [2]
-        assert not bus.wanted("t", "r")  # nobody looks at live events
+        assert not bus.wanted("t", "r")  # live events have no reader

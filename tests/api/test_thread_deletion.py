@@ -1,4 +1,4 @@
-"""Threads are deleted over HTTP: by those who may, only where nothing is at work, with all that they had."""
+"""Threads are deleted over HTTP: by allowed callers, only if nothing is in progress, with all their data."""
 
 import pytest
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def asked(api: Api) -> tuple[str, str]:
-    """A thread whose run waits for somebody outside, and that run."""
+    """Return a thread whose run waits for an external result, and that run."""
     thread = read(await api.client.post("/api/threads", json={"agentId": "tester"}), 201)["threadId"]
     sent = await api.client.post(f"/api/threads/{thread}/messages", json={"content": "Go"})
     return thread, read(sent, 202)["runId"]
@@ -34,7 +34,7 @@ async def test_a_deleted_thread_is_not_there_any_more() -> None:
         assert (await api.get("/api/threads"))["threads"] == []
 
 
-async def test_a_thread_at_work_is_deleted_only_with_cancel() -> None:
+async def test_a_running_thread_is_deleted_only_with_cancel() -> None:
     async with serving(asking()) as api:
         thread, run = await asked(api)
         refused = read(await api.client.delete(f"/api/threads/{thread}"), 409)

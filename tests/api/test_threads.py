@@ -60,7 +60,7 @@ async def test_agents_are_listed_and_found_by_name_and_id() -> None:
         assert read(await api.client.get("/api/agents/nobody"), 404)["error"].startswith("There is no agent")
 
 
-async def test_a_thread_that_was_ended_for_good_says_so() -> None:
+async def test_a_permanently_terminated_thread_says_so() -> None:
     @tw.tool(description="Ends.")
     async def end(state: tw.ThreadState) -> str:
         await state.terminate()

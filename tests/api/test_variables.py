@@ -40,7 +40,7 @@ def model() -> ScriptedModel:
 
 @asynccontextmanager
 async def asking(owner: str | None = None, **options: Any) -> AsyncGenerator[tuple[Api, str, str, str]]:
-    """A thread, its run that waits, and the request."""
+    """Return a thread, its suspended run, and the request."""
     async with serving(model(), [search], **options) as api:
         user = None if owner is None else (await api.rig.rt.entities.create(external_id=owner)).id
         thread = await api.rig.rt.threads.create("tester", user)
@@ -87,7 +87,7 @@ async def test_a_request_is_read_and_answered(prefix: str) -> None:
 @pytest.mark.parametrize(
     "body", [{}, {"env": []}, {"env": {"OTHER": "x"}}, {"env": {"API_KEY": 1}}, {"ENV": {}}]
 )
-async def test_a_faulty_answer_is_a_400_and_keeps_nothing(body: dict[str, Any]) -> None:
+async def test_an_invalid_answer_is_a_400_and_keeps_nothing(body: dict[str, Any]) -> None:
     async with asking() as (api, thread_id, _, request_id):
         said = await api.post(f"/threads/{thread_id}/variables/{request_id}", body, 400)
         assert said["details"]
@@ -142,7 +142,7 @@ async def test_a_person_answers_in_their_own_threads_what_was_asked_for() -> Non
         assert shown["run"]["waiting"]["requestId"] == request_id
         await asked("POST", path, ADA, {"env": {"API_KEY": KEY}}, 200)
         assert (await api.rig.rt.runs.wait(run_id, 10)).status == "completed"
-        await asked("PATCH", env, ADA, {"env": {"REGION": "us"}}, 403)  # asked for no more
+        await asked("PATCH", env, ADA, {"env": {"REGION": "us"}}, 403)  # no longer requested
         await asked("PATCH", env, SERVICE, {"env": {"OTHER": "x"}}, 200)
 
 

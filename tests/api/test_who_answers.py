@@ -1,4 +1,4 @@
-"""Who may answer what waits: people by the kinds of open calls, their terms and where they are made (D24)."""
+"""Who is allowed to answer pending calls: people by the kinds of calls, their terms and where they are made (D24)."""
 
 import asyncio
 from typing import Any, Literal, TypeAlias
@@ -21,7 +21,8 @@ TERMS: dict[str, Any] = {
     "ada": ["user-ada"],
     "bob": ["user-bob"],
 }
-OTHERS = "This tool call belongs to another run."  # is said to whoever may answer the call in its own run
+# the answer to a caller who is allowed to answer the call in its own run
+OTHERS = "This tool call belongs to another run."
 
 
 def asked_on(terms: str, *, visible: bool) -> tw.Tool:
@@ -69,7 +70,10 @@ _NAMED: dict[str, set[str]] = {
 
 
 def allowed(kind: str, where: Where) -> set[str]:
-    """Who may answer a call of that kind: in Ada's own thread, or of an agent in a space of hers; Bob sees neither."""
+    """Return who can answer a call of that kind: in Ada's own thread, or of an agent in a space of hers.
+
+    Bob sees neither.
+    """
     shown = kind.startswith("visible") or (kind == "question" and where == "a space")
     sees = {"service", "ada"} if where == "own thread" or shown else {"service"}
     if named := _NAMED.get(kind.rpartition(", ")[2]):
@@ -80,7 +84,7 @@ def allowed(kind: str, where: Where) -> set[str]:
 
 
 async def open_call(made: Crowd, where: Where) -> JSON:
-    """The call that waits, as a service reads it."""
+    """Return the pending call, as a service reads it."""
     if where == "own thread":
         thread = (await made.open("ada", "clerk"))["thread"]["id"]
         sent = await made.ask("ada", f"/api/threads/{thread}/messages", {"content": "Go"}, 202)

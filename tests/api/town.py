@@ -1,4 +1,4 @@
-"""A served runtime with two people, of whom one has a thread with a run that waits, and a space to herself."""
+"""A served runtime with two people. One of them has a thread with a suspended run, and a space of her own."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ SERVICE = {"x-secret-key": "sk"}
 
 
 def person(name: Any, **more: Any) -> dict[str, str]:  # claims, any JSON
-    """The headers of a person whose token has that claim."""
+    """Return the headers of a person whose token has that claim."""
     return {"x-public-key": "pk", "authorization": f"Bearer {signed(claims(name, **more))}"}
 
 
@@ -30,17 +30,17 @@ ADA, BOB, UNKNOWN = (person(name) for name in ("user-ada", "user-bob", "user-nob
 
 @dataclass
 class Town:
-    """Ada and Bob are known; the thread, the run and the call are Ada's."""
+    """A served runtime that knows Ada and Bob; the thread, the run and the call are Ada's."""
 
     api: Api
     ids: dict[str, str]
 
     async def journal(self) -> dict[str, Any]:  # values of all kinds
-        store: Any = self.api.rig.store  # the port's reads go through
+        store: Any = self.api.rig.store  # reads pass through to the store
         rows = await dump(store)
         for thread in await store.threads(limit=1_000):
             wake = rows[thread.id]["wake"]
-            rows[thread.id]["wake"] = wake and wake.gen  # a drain may reckon its time once more
+            rows[thread.id]["wake"] = wake and wake.gen  # a drain can recompute its due time
         return {**rows, "entities": list(await store.entities(limit=1_000))}
 
     async def get(self, path: str, headers: dict[str, str], status: int = 200, **params: Any) -> JSON:
@@ -54,7 +54,7 @@ class Town:
 
 
 def asked_for_child(thread_id: str, agent_id: str) -> VariablesRequest:
-    """A request of the thread, for a child of it that begins when somebody answers."""
+    """Return a request of the thread for a child that starts when the request is answered."""
     birth = NewChildRows(
         thread_id="thr_child",
         parent_id=thread_id,
@@ -74,7 +74,7 @@ def asked_for_child(thread_id: str, agent_id: str) -> VariablesRequest:
 
 @asynccontextmanager
 async def town(**options: Any) -> AsyncGenerator[Town]:
-    """With a secret key `sk`, a public key `pk` and tokens signed with `SECRET`, unless said otherwise."""
+    """Serve a town with a secret key `sk`, a public key `pk` and tokens signed with `SECRET`, by default."""
     keys: dict[str, Any] = {
         "secret_keys": ("sk",),
         "public_keys": ("pk", "zweiter-ü"),

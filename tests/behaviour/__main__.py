@@ -1,4 +1,4 @@
-"""`python -m tests.behaviour`: every statement with its source and its tests; exit 1 where one has none."""
+"""`python -m tests.behaviour`: prints every statement with its source and tests; exits with 1 if one has no test."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from tests.behaviour.proofs import Proofs, collect
 
 
 def table(chosen: Sequence[Document], proofs: Proofs) -> Iterator[str]:
-    """The report as lines of Markdown."""
+    """Return the report as lines of Markdown."""
     for document in chosen:
         yield f"## {document.document}, {document.title}"
         yield ""

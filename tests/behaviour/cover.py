@@ -1,4 +1,4 @@
-"""Holds manifests and tests against each other, both ways."""
+"""Compares manifests and tests in both directions."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from tests.behaviour.proofs import Proofs
 
 
 def gaps(documents: Sequence[Document], proofs: Proofs) -> list[str]:
-    """What is missing on either side, a sentence each; empty if every statement is proven."""
+    """Return what is missing on either side, one sentence each; empty if every statement is proven."""
     found = list(proofs.faults)
     known: dict[str, str | None] = {}
     names = [document.document for document in documents]

@@ -1,4 +1,4 @@
-"""The doors that the tests of this folder go through: an agent at work, its model watched, also over HTTP."""
+"""Entry points for the tests of this folder: an agent whose model is recorded, also over HTTP."""
 
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -25,7 +25,7 @@ Arguments = Mapping[str, JSON] | str
 
 @dataclass
 class Seen:
-    """What a run left behind."""
+    """The records of a finished run."""
 
     rt: Runtime
     run: Run
@@ -34,12 +34,12 @@ class Seen:
 
     @property
     def results(self) -> list[Message]:
-        """The messages that answer calls, in order."""
+        """Return the messages that answer calls, in order."""
         return [message for message in self.messages if message.role == "tool"]
 
 
 def turns(*calls: tuple[str, Arguments]) -> list[object]:
-    """A script of one call a step, and a last word."""
+    """Return a script of one call per step, and a final answer."""
     made: list[object] = [{"calls": [{"name": name, "args": args}]} for name, args in calls]
     return [*made, {"text": "Done."}]
 
@@ -47,16 +47,16 @@ def turns(*calls: tuple[str, Arguments]) -> list[object]:
 def app_of(
     model: object,
     tools: Sequence[tw.Tool],
-    prompt: Mapping[str, Any] | None = None,  # further fields of the prompt
-    agent: Mapping[str, Any] | None = None,  # and of the agent
+    prompt: Mapping[str, Any] | None = None,  # additional fields of the prompt
+    agent: Mapping[str, Any] | None = None,  # additional fields of the agent
 ) -> tw.App:
-    """An app of one agent `tester`."""
+    """Return an app of one agent `tester`."""
     spoken = tw.Prompt("tester", "You test.", model=model, tools=tools, **(prompt or {}))
     return tw.App(agents=[tw.Agent("tester", spoken, **(agent or {}))])
 
 
 async def ended(rt: Runtime, thread_id: str, content: str = "Go") -> Run:
-    """Send a message and wait until its run is over."""
+    """Send a message and wait until its run has finished."""
     return await rt.runs.wait((await rt.threads.send(thread_id, content)).id, 10)
 
 
@@ -67,7 +67,7 @@ async def carried_out(
     settings: tw.Settings | None = None,
     **thread: Any,  # the thread's tenvs, env, …
 ) -> AsyncGenerator[Seen]:
-    """A run in which a model makes these calls, one a step."""
+    """Execute a run in which a model makes these calls, one per step."""
     model = Watched(turns(*calls))
     async with journals.runtime(app_of(model, tools), settings) as rt:
         made = await rt.threads.create("tester", **thread)
@@ -77,13 +77,13 @@ async def carried_out(
 
 
 async def results(tools: Sequence[tw.Tool], *calls: tuple[str, Arguments], **thread: Any) -> list[Message]:
-    """The results of these calls."""
+    """Return the results of these calls."""
     async with carried_out(tools, *calls, **thread) as seen:
         return seen.results
 
 
 def error_of(message: Message) -> dict[str, Any]:
-    """What the model reads of a call that failed."""
+    """Return the text of a failed call as the model reads it."""
     assert message.status == "error", message.content
     read: dict[str, Any] = json.loads(message.content)
     return read
@@ -91,7 +91,7 @@ def error_of(message: Message) -> dict[str, Any]:
 
 @asynccontextmanager
 async def over_http(rt: Runtime) -> AsyncGenerator[httpx.AsyncClient]:
-    """A client of the gateway over a runtime, on this machine."""
+    """Yield a client of the gateway over a runtime on this machine."""
     served = create_gateway(rt, GatewayOptions(clock=SystemClock()))
     transport = httpx.ASGITransport(served, client=("127.0.0.1", 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

@@ -1,4 +1,4 @@
-"""The door that the tests of S3 go through: a served app, whose agent `host` shares a space with Husam."""
+"""Entry point for the tests of S3: a served app whose agent `host` shares a space with Husam."""
 
 import asyncio
 import json
@@ -19,14 +19,14 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualMotor, ScriptedModel
 from toolwright.web.auth.person_tokens import ExpectedClaims, SharedSecret
 
-JSON = dict[str, Any]  # as tests read it
-Config = Mapping[str, Any]  # a tool's, as the document prints it
+JSON = dict[str, Any]  # untyped on purpose
+Config = Mapping[str, Any]  # a tool configuration, as printed in the document
 HUSAM = person("husam")
 ENTER: JSON = {"name": "enter_space", "args": {"spaceId": "tea"}}
 
 
 def calls(*asked: JSON, text: str = "") -> JSON:
-    """A turn of a model that makes these calls."""
+    """Return a model turn that makes these calls."""
     return {"calls": list(asked), **({"text": text} if text else {})}
 
 
@@ -34,20 +34,20 @@ def call(name: str, **args: Any) -> JSON:  # any JSON
     return {"name": name, "args": args}
 
 
-def tool(config: Config, schema: Config | None = None, **fields: Any) -> tw.Tool:  # of a configuration
-    """The tool of that configuration, with the required fields that it leaves out."""
+def tool(config: Config, schema: Config | None = None, **fields: Any) -> tw.Tool:  # of that configuration
+    """Return the tool of that configuration, with the required fields that the configuration omits."""
     required = {"description": "A tool of the document.", "inputSchema": schema or {"type": "object"}}
     return tw.Tool.from_config({**required, **config, **fields})
 
 
 @dataclass
 class House:
-    """The service, Husam, and the space `tea`, in which he and the agents are."""
+    """The service, Husam, and the space `tea` of which he and the agents are members."""
 
     rt: Runtime
     url: str
     http: httpx.AsyncClient
-    entity_id: str  # Husam's
+    entity_id: str  # Husam's entity id
 
     async def get(self, path: str, headers: Mapping[str, str] = SERVICE, **query: str) -> Any:  # any JSON
         answered = await self.http.get(path, headers=headers, params=query)
@@ -60,39 +60,39 @@ class House:
         return answered.json()
 
     async def says(self, text: str) -> list[str]:
-        """Husam says something; the runs that read it."""
+        """Post a message as Husam. Return the runs that read it."""
         said = await self.post("/api/spaces/tea/messages", {"content": text}, 201, HUSAM)
         return [each["runId"] for each in said["runs"]]
 
     async def said(self) -> list[JSON]:
-        """The messages of the space, as Husam reads them."""
+        """Return the messages of the space, as Husam reads them."""
         return list((await self.get("/api/spaces/tea/messages", HUSAM))["messages"])
 
     async def shown(self) -> JSON:
-        """What the last message tells of a call."""
+        """Return the call data in the last message."""
         return dict((await self.said())[-1]["metadata"])
 
     async def calls(self, status: str = "waiting,pending,resolved") -> list[JSON]:
         return list((await self.get("/api/calls", status=status))["calls"])
 
     async def submit(self, made: JSON, result: object, headers: Mapping[str, str] = SERVICE) -> None:
-        """Hand in a call's result."""
+        """Submit a call's result."""
         body = {"callId": made["callId"], "result": result}
         taken = await self.post(f"/api/runs/{made['runId']}/tool-results", body, 200, headers)
         assert taken == {"success": True, "agentEntityId": made["agentEntityId"]}
 
     async def mind(self, name: str = "host") -> list[str]:
-        """What is in the agent's home thread: each message's content."""
+        """Return the content of each message in the agent's home thread."""
         home = (await self.rt.agents.get(name)).home_thread_id
         return [each["content"] for each in (await self.get(f"/api/threads/{home}/messages"))["messages"]]
 
     async def inbox(self, type_: str) -> list[JSON]:
-        """The events of that type in the agent's inbox."""
+        """Return the events of that type in the agent's inbox."""
         events = (await self.get("/api/agents/host/inbox"))["events"]
         return [event for event in events if event["type"] == type_]
 
     async def events(self, last: str) -> list[JSON]:
-        """What Husam's browser is told of the space from its beginning, up to the first such event."""
+        """Return the events of the space that Husam's browser receives, up to the first such event."""
         token = (await self.post("/api/stream-tokens", {}, 200, HUSAM))["token"]
         query = {"token": token, "after": "0"}
         found: list[JSON] = []
@@ -109,7 +109,7 @@ class House:
 
 
 def app(turns: Any, tools: Sequence[tw.Tool], others: Sequence[str] = ()) -> tw.App:  # a script
-    """An app of the agent `host`, and of others that are like it."""
+    """Return an app of the agent `host`, and of others like it."""
     model = ScriptedModel(turns)
     agents = [
         tw.Agent(name, tw.Prompt(name, "You host.", model=model, tools=tools), toolkits=["spaces", "mind"])
@@ -120,7 +120,7 @@ def app(turns: Any, tools: Sequence[tw.Tool], others: Sequence[str] = ()) -> tw.
 
 @asynccontextmanager
 async def opened(rt: Runtime, agents: Sequence[str] = ("host",)) -> AsyncGenerator[House]:
-    """The runtime on a port of loopback, with keys, Husam and the space."""
+    """Run the runtime on a loopback port, with keys, Husam and the space."""
     judge = SharedSecret(SECRET, ExpectedClaims(claim="sub"), SystemClock())
     keys: JSON = {"secret_keys": ("sk",), "public_keys": ("pk",), "verify_token": judge}
     async with served(rt, **keys) as port, httpx.AsyncClient(timeout=30) as http:
@@ -138,7 +138,7 @@ async def opened(rt: Runtime, agents: Sequence[str] = ("host",)) -> AsyncGenerat
 async def by_hand(
     turns: Any, tools: Sequence[tw.Tool], others: Sequence[str] = ()
 ) -> AsyncGenerator[tuple[House, ManualMotor]]:
-    """A house whose agents move only when the motor is turned, on a clock that stands until then."""
+    """A house whose agents run only when the motor is turned, on a clock that stands still until then."""
     async with (
         journals.by_hand(app(turns, tools, others)) as (rt, motor),
         opened(rt, ("host", *others)) as house,
@@ -148,6 +148,6 @@ async def by_hand(
 
 @asynccontextmanager
 async def at_work(turns: Any, tools: Sequence[tw.Tool]) -> AsyncGenerator[House]:
-    """A house whose agent works by itself."""
+    """A house whose agent runs on its own."""
     async with journals.runtime(app(turns, tools)) as rt, opened(rt) as house:
         yield house

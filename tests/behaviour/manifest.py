@@ -13,7 +13,7 @@ Level = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "table", "typ
 
 
 class Requirement(BaseModel):
-    """One statement. `elsewhere` says why no test of ours proves it."""
+    """One statement. `elsewhere` gives the reason why no test of ours proves it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -24,7 +24,7 @@ class Requirement(BaseModel):
 
 
 class Section(BaseModel):
-    """A numbered section; one that only introduces others has no statement of its own."""
+    """A numbered section. A section that only introduces others has no statement of its own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,7 +33,7 @@ class Section(BaseModel):
 
 
 class Document(BaseModel):
-    """All sections of a document, by number."""
+    """Return all sections of a document, by number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,7 +44,7 @@ class Document(BaseModel):
 
 @dataclass(frozen=True)
 class Statement:
-    """A requirement with its source, such as `S2 §3.4 Argument validation`."""
+    """Return a requirement with its source, such as `S2 §3.4 Argument validation`."""
 
     requirement: Requirement
     source: str
@@ -55,17 +55,17 @@ class Statement:
 
 
 def read_document(path: Path) -> Document:
-    """The document that a manifest describes; a faulty one raises `ValidationError`."""
+    """Return the document that a manifest describes. Raises `ValidationError` if the manifest is invalid."""
     return Document.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
 def documents() -> Sequence[Document]:
-    """All documents that have a manifest."""
+    """Return all documents that have a manifest."""
     return [read_document(path) for path in sorted(FOLDER.glob("*.yaml"))]
 
 
 def statements(document: Document) -> Sequence[Statement]:
-    """All statements of a document, in its order."""
+    """Return all statements of a document, in its order."""
     return [
         Statement(requirement, f"{document.document} §{number} {section.title}")
         for number, section in document.sections.items()
@@ -74,7 +74,7 @@ def statements(document: Document) -> Sequence[Statement]:
 
 
 def faults(document: Document) -> list[str]:
-    """What is wrong within a manifest: ids that do not fit their place or come twice, sections without any."""
+    """Return the errors within a manifest: ids in the wrong place, duplicate ids, sections without statements."""
     found: list[str] = []
     seen: set[str] = set()
     for number, section in document.sections.items():

@@ -1,4 +1,4 @@
-"""Finds the tests that carry a requirement, by reading them: nothing is imported, nothing runs."""
+"""Finds the tests that carry a requirement by parsing their source: nothing is imported or executed."""
 
 import ast
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ MARK = "requirement"
 
 @dataclass
 class Proofs:
-    """The tests of each id, and marks that prove nothing where they stand."""
+    """The tests of each id, and marks in places where they prove nothing."""
 
     tests: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     faults: list[str] = field(default_factory=list[str])
 
 
 def collect(folder: Path = ROOT / "tests", root: Path = ROOT) -> Proofs:
-    """Everything below a folder that carries a mark."""
+    """Yield everything below a folder that carries a mark."""
     proofs = Proofs()
     for path in sorted(folder.rglob("*.py")):
         text = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The manifests and the tests agree, both ways."""
+"""The manifests and the tests agree, in both directions."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ PARTS = {
     "s3": {"1": 0, "2": 2, "3": 0, "4": 5, "5": 1, "6": 0, "7": 5, "8": 1, "9": 1, "10": 0},
     "s4": {"1": 0, "2": 6, "3": 0, "4": 0},
 }
-"""How many subsections each section of a document has."""
+"""The number of subsections of each section of a document."""
 
 
 def document(*ids: str, elsewhere: str | None = None) -> Document:
@@ -74,7 +74,7 @@ def test_an_id_that_is_out_of_place_and_a_section_without_statements_are_gaps() 
 @pytest.mark.parametrize(
     "fault", [{"id": "S9.1"}, {"level": "WILL"}, {"says": ""}, {"elsewhere": ""}, {"x": 1}]
 )
-def test_a_faulty_statement_cannot_be_read(fault: dict[str, object]) -> None:
+def test_an_invalid_statement_cannot_be_read(fault: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Requirement.model_validate({"id": "S9-1-1", "level": "MUST", "says": "It works"} | fault)
 

@@ -1,4 +1,4 @@
-"""S0 §1, §2 and §8: function tools, in their place among all calls. §4 and handoffs are in `tests/runtime`."""
+"""S0 §1, §2 and §8: function tools and their order among all calls. §4 and handoffs are in `tests/runtime`."""
 
 from typing import Annotated
 
@@ -39,7 +39,7 @@ async def test_the_definition_that_is_printed_works() -> None:
 
 @tw.tool(description="Note.")
 async def note(state: tw.ThreadState, n: int) -> int:
-    """What the thread's messages say when a call is at work: all results before it are there."""
+    """Return the thread's messages while a call is in progress: all earlier results are included."""
     done = [message.content for message in await state.get_messages() if message.role == "tool"]
     assert done == [str(before) for before in range(n)]
     return n

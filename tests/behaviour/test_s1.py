@@ -1,4 +1,4 @@
-"""S1: its examples over the wires of real providers with structured output, and each of its statements."""
+"""S1: its examples over the wire formats of real providers with structured output, and each of its statements."""
 
 import json
 from collections.abc import AsyncGenerator, Mapping
@@ -33,20 +33,20 @@ SUMMED_UP = {"summary": "All is well."}
 
 @dataclass
 class Provider:
-    """A provider on loopback, and the name of a model that talks to it."""
+    """A provider on loopback, and the name of a model that uses it."""
 
     server: WireServer
     model: str
 
     def answers(self, *answers: Any) -> None:  # any JSON
-        """What it says, one answer after another."""
+        """Set the answers of the provider, one after another."""
         for answer in answers:
             text = json.dumps(answer)
             half = len(text) // 2
             self.server.answer(text=(text[:half], text[half:]))
 
     def asked(self, number: int) -> dict[str, Any]:
-        """The schema that it was asked to keep to."""
+        """Return the schema that the provider was asked to follow."""
         match self.server.requests[number].body:
             case {"text": {"format": {"schema": dict(schema)}}}:  # OpenAI, Responses
                 return schema
@@ -58,7 +58,7 @@ class Provider:
                 raise AssertionError(f"no structured output was asked for: {body}")
 
     def told(self, number: int) -> str:
-        """All texts of a request."""
+        """Return all texts of a request."""
         return json.dumps(self.server.requests[number].body, ensure_ascii=False)
 
 
@@ -66,7 +66,7 @@ class Provider:
 async def provider(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[Provider]:
-    """Each of the three wires; the client libraries are the providers' own."""
+    """Each of the three wire formats; the client libraries are the providers' own."""
     async with WireServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.base_url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
@@ -75,7 +75,7 @@ async def provider(
         yield Provider(server, request.param)
 
 
-def greet(userName: str) -> str:  # noqa: N803 - as the document names it
+def greet(userName: str) -> str:  # noqa: N803 - as the document spells it
     return f"Hello {userName}!"
 
 
@@ -115,7 +115,7 @@ def results(solution: tw.Solution) -> list[JSON]:
 
 
 @requirement("S1-1-1", "S1-1-2", "S1-1-3", "S1-3-8", "S1-3-9", "S1-4-1", "S1-7-1")
-async def test_the_printed_tool_is_carried_out_by_the_model_itself(provider: Provider) -> None:
+async def test_the_printed_tool_is_executed_by_the_model_itself(provider: Provider) -> None:
     registry = tw.Registry()
     registry.tool("sentimentAnalysis", SENTIMENT)
     provider.answers({"output": None, "calls": [PRINTED_CALL]}, {"output": SUMMED_UP, "calls": []})
@@ -135,7 +135,7 @@ async def test_the_printed_tool_is_carried_out_by_the_model_itself(provider: Pro
 
 
 @requirement("S1-1-2", "S1-2-2", "S1-3-3", "S1-7-2", "S1-7-3")
-async def test_the_same_tool_with_a_function_is_carried_out_by_that(provider: Provider) -> None:
+async def test_the_same_tool_with_a_function_is_executed_by_that(provider: Provider) -> None:
     registry = tw.Registry()
     registry.tool("sentimentAnalysis", SENTIMENT)
     registry.handler("sentimentAnalysis", sentiment)
@@ -192,7 +192,7 @@ async def test_an_output_without_calls_is_enough(provider: Provider) -> None:
 
 
 @requirement("S1-1-3", "S1-1-4")
-async def test_what_breaks_the_schema_is_sent_back_with_its_faults(provider: Provider) -> None:
+async def test_what_breaks_the_schema_is_sent_back_with_its_errors(provider: Provider) -> None:
     registry = tw.Registry()
     registry.tool("greetUser", GREET)
     registry.handler("greetUser", greet)

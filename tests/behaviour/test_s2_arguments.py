@@ -1,4 +1,4 @@
-"""S2 §3: the types of arguments row by row, depth, validation, no arguments."""
+"""S2 §3: the types of arguments row by row, nesting depth, validation, no arguments."""
 
 import json
 from datetime import datetime
@@ -25,14 +25,14 @@ class Point(BaseModel):
 
 
 def args_of(annotation: object, default: object = ...) -> type[BaseModel]:
-    """A model of one field `value`."""
+    """Return a model of one field `value`."""
     fields: Any = {"value": (annotation, default)}  # pydantic types this by overloads for literal calls
     made: type[BaseModel] = create_model("Args", **fields)
     return made
 
 
 def echoing(args: type[BaseModel]) -> tw.Tool:
-    """A tool that answers with what it was given, as JSON."""
+    """Return a tool that answers with its arguments, as JSON."""
 
     async def echo(args: BaseModel) -> object:
         return args.model_dump(mode="json")["value"]
@@ -64,7 +64,7 @@ def echoing(args: type[BaseModel]) -> tw.Tool:
 async def test_a_type_is_taken_as_it_is_and_nothing_else_for_it(
     args: type[BaseModel],
     good: list[Any],
-    bad: list[Any],  # any JSON; `...` is an absent value
+    bad: list[Any],  # any JSON; `...` stands for an absent value
 ) -> None:
     given = [{} if value is ... else {"value": value} for value in [*good, *bad]]
     answers = await results([echoing(args)], *[("echo", each) for each in given])
@@ -100,7 +100,7 @@ def test_any_other_type_is_refused_where_the_tool_is_defined(annotation: object)
 
 
 def nested(levels: int) -> tuple[object, Any, Any]:
-    """An annotation of so many levels of objects and lists, a value of it, and one that is wrong at the bottom."""
+    """Return an annotation with that nesting depth, a valid value, and values that are invalid at the bottom."""
     annotation: Any = int
     good: Any = 1
     bad: Any = "1"
@@ -116,8 +116,8 @@ def nested(levels: int) -> tuple[object, Any, Any]:
 
 @requirement("S2-3.3-1")
 @pytest.mark.parametrize("levels", [1, 6, 7, 12])
-async def test_seven_levels_and_more_are_taken_and_judged_to_the_bottom(levels: int) -> None:
-    annotation, good, bad = nested(levels - 1)  # the object of all arguments is a level too
+async def test_seven_levels_and_more_are_taken_and_validated_to_the_bottom(levels: int) -> None:
+    annotation, good, bad = nested(levels - 1)  # the object of all arguments counts as a level
     taken, refused = await results(
         [echoing(args_of(annotation))], ("echo", {"value": good}), ("echo", {"value": bad})
     )

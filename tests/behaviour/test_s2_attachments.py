@@ -1,4 +1,4 @@
-"""S2 §5: files that tools make and refer to, stored, linked and downloaded."""
+"""S2 §5: files that tools create and refer to, stored, linked and downloaded."""
 
 import base64
 import random
@@ -21,12 +21,12 @@ def encoded(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def attached(name: Any = "chart.png", **more: Any) -> tw.Attachment:  # further or other fields
+def attached(name: Any = "chart.png", **more: Any) -> tw.Attachment:  # additional or other fields
     fields: dict[str, Any] = {"mime_type": "image/png", "data": encoded(b"\x89PNG"), **more}
     return tw.Attachment(name=name, **fields)
 
 
-def referring(path: str, **more: Any) -> tw.AttachmentRef:  # the same
+def referring(path: str, **more: Any) -> tw.AttachmentRef:  # additional or other fields
     fields: dict[str, Any] = {"id": "mine", "name": "mine.txt", "mime_type": "text/x-mine", "size": 1, **more}
     return tw.AttachmentRef(path=path, **fields)
 
@@ -36,7 +36,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def handing(name: str, *files: tw.Attachment | tw.AttachmentRef) -> tw.Tool:
-    """A tool of that name that hands these files over."""
+    """Return a tool of that name that returns these files."""
 
     async def hand() -> tw.ToolResult:
         return tw.ToolResult.ok("Here.", files)
@@ -82,7 +82,7 @@ async def test_new_files_are_stored_linked_and_downloaded(tmp_path: Path) -> Non
         for file, content in zip(linked, (b"\x89PNG", b"hello"), strict=True):
             answer = await http.get(f"/api/threads/{thread.id}/files{file['path']}")
             assert (answer.status_code, answer.content) == (200, content)
-    async with app_of(ScriptedModel(turns()), []).runtime(settings) as rt:  # they outlive the process
+    async with app_of(ScriptedModel(turns()), []).runtime(settings) as rt:  # the files outlive the process
         assert await rt.files.read(thread.id, "/attachments/notes.txt") == b"hello"
 
 
@@ -94,7 +94,7 @@ async def test_new_files_are_stored_linked_and_downloaded(tmp_path: Path) -> Non
         {"width": -1}, {"height": 1.5}, {"path": "/x", "size": "1"}, {"path": "/x", "description": 7},
     ],
 )  # fmt: skip
-async def test_a_file_with_a_faulty_field_is_an_error_and_none_is_stored(wrong: dict[str, Any]) -> None:
+async def test_a_file_with_an_invalid_field_is_an_error_and_none_is_stored(wrong: dict[str, Any]) -> None:
     @tw.tool(description="Draw.")
     async def draw() -> tw.ToolResult:
         made = referring(**wrong) if "path" in wrong else attached(**wrong)

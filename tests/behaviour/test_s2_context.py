@@ -1,4 +1,4 @@
-"""S2 §7: what a function is given of the run that calls it."""
+"""S2 §7: the context that a function receives from its run."""
 
 import asyncio
 

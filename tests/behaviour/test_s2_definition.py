@@ -1,4 +1,4 @@
-"""S2 §1, §2, §8 and §10: what a tool is, what a model is told of it, and what it may be called."""
+"""S2 §1, §2, §8 and §10: the definition of a tool, what a model reads of it, and its allowed names."""
 
 import asyncio
 import dataclasses
@@ -107,7 +107,7 @@ def test_a_tool_without_words_is_refused(description: object) -> None:
         return title
 
     with pytest.raises(DefinitionError, match="'find' needs a description"):
-        tw.tool(description=description)(find)  # type: ignore[call-overload]  # on purpose of any type
+        tw.tool(description=description)(find)  # type: ignore[call-overload]  # of any type on purpose
 
 
 @requirement("S2-8.1-1")
@@ -125,7 +125,7 @@ async def test_two_tools_of_one_name_are_refused_wherever_they_meet() -> None:
         _ = tw.Toolset([one]) | tw.Toolset([other])
     for nameless in ("", "  ", 7):
         with pytest.raises(DefinitionError, match="needs a name"):
-            tw.tool(name=nameless, description="Find.")(lambda: 1)  # type: ignore[call-overload]  # any type
+            tw.tool(name=nameless, description="Find.")(lambda: 1)  # type: ignore[call-overload]  # of any type on purpose
 
 
 @requirement("S2-8.2-1", "S2-8.1-2", "S2-8.1-4")

@@ -66,7 +66,7 @@ async def test_11_2_a_tool_without_arguments() -> None:
 
 @dataclass
 class Service:
-    """An HTTP service of this machine: `/good`, `/bad`, `/html`, and `/slow`, which never answers."""
+    """Run an HTTP service on this machine: `/good`, `/bad`, `/html`, and `/slow`, which never answers."""
 
     url: str = ""
     asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -76,7 +76,7 @@ class Service:
         path = (await reader.readuntil(b"\r\n\r\n")).split()[1]
         if path == b"/slow":
             self.asked.set()
-            await reader.read()  # until the caller goes away
+            await reader.read()  # until the caller disconnects
             self.left.set()
         else:
             status, body = {
@@ -101,7 +101,7 @@ async def serving() -> AsyncGenerator[Service]:
 async def unless_aborted(
     signal: AbortSignal, request: Coroutine[object, object, httpx.Response]
 ) -> httpx.Response:
-    """What `fetch(url, {signal})` does: the answer, or an error as soon as the run is cancelled."""
+    """Return the answer as `fetch(url, {signal})` does, or raise an error as soon as the run is cancelled."""
     fetching, aborted = asyncio.ensure_future(request), asyncio.ensure_future(signal.wait())
     try:
         await asyncio.wait([fetching, aborted], return_when=asyncio.FIRST_COMPLETED)
@@ -167,7 +167,7 @@ async def test_11_3_a_request_that_hangs_ends_when_the_run_is_cancelled() -> Non
 
 
 def drawn(prompt: str, width: int, height: int) -> bytes:
-    """An image of one colour that has these words in it."""
+    """Return an image of one colour that contains these words."""
     image = Image.new("RGB", (width, height), "navy")
     ImageDraw.Draw(image).text((4, 4), prompt)
     kept = io.BytesIO()

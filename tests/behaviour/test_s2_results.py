@@ -1,4 +1,4 @@
-"""S2 §4 and §6: what a tool returns, and what a model reads of it."""
+"""S2 §4 and §6: the return value of a tool, and how a model reads it."""
 
 import json
 
@@ -124,7 +124,7 @@ async def test_what_a_person_cannot_see_does_not_reach_the_model() -> None:
     ):
         async with carried_out([giving(value)], ("give", {})) as seen:
             assert seen.requests[1].messages[-1].content == shown
-            assert seen.requests[1].messages[-1].role == "tool"  # and it is nowhere else
+            assert seen.requests[1].messages[-1].role == "tool"  # it is in no other message
             assert sum("really" in message.content for message in seen.requests[1].messages) == 1
             assert "really" not in seen.requests[1].system
 
@@ -159,6 +159,6 @@ async def test_image_content_is_a_file_that_the_model_is_told_of() -> None:
     "content",
     [tw.TextContent(text=7), tw.ImageContent(data="?", mime_type="image/png")],  # type: ignore[arg-type]  # on purpose
 )
-async def test_faulty_content_is_an_error_result(content: tw.ToolContent) -> None:
+async def test_invalid_content_is_an_error_result(content: tw.ToolContent) -> None:
     [result] = await results([giving([content])], ("give", {}))
     assert "invalid content" in error_of(result)["error"]

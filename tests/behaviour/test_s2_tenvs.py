@@ -1,4 +1,4 @@
-"""S2 §9: what a tool needs of its thread, over HTTP and over restarts."""
+"""S2 §9: the values that a tool requires of its thread, over HTTP and across restarts."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ async def count(state: tw.ThreadState) -> str:
 
 
 def searching(prompt: dict[str, Any] | None = None, agent: dict[str, Any] | None = None) -> tw.App:
-    """An agent that searches once."""
+    """Return an agent that searches once."""
     model = ScriptedModel(turns(("search", {"query": "q"})))
     return app_of(model, [search], {"tenvs": prompt or {}}, {"tenvs": agent or {}})
 
@@ -62,7 +62,7 @@ async def test_each_thread_has_the_values_of_prompt_agent_and_its_own_the_later_
         for tenvs, _ in given:
             made = await http.post("/api/threads", json={"agentId": "tester", "tenvs": tenvs})
             threads.append(made.json()["threadId"])
-    async with app.runtime(settings) as rt:  # the values are the threads', not the process's
+    async with app.runtime(settings) as rt:  # the values belong to the threads, not to the process
         for thread, (_, (store, location)) in zip(threads, given, strict=True):
             await ended(rt, thread)
             shown = json.loads((await rt.threads.messages(thread))[2].content)
@@ -70,7 +70,7 @@ async def test_each_thread_has_the_values_of_prompt_agent_and_its_own_the_later_
 
 
 @requirement("S2-9.3-2")
-async def test_an_optional_value_that_nobody_gives_is_none() -> None:
+async def test_a_missing_optional_value_is_none() -> None:
     async with searching({"vectorStoreId": "vs"}).runtime(tw.Settings(database_url="memory://")) as rt:
         thread = await rt.threads.create("tester")
         await ended(rt, thread.id)
@@ -99,19 +99,19 @@ async def test_no_thread_is_created_without_what_all_its_tools_need(tmp_path: Pa
 
 
 @requirement("S2-9.2-1", "S2-9.5-1")
-def test_the_model_of_tenvs_is_judged_as_that_of_arguments_is() -> None:
+def test_the_model_of_tenvs_is_validated_as_that_of_arguments_is() -> None:
     class Wrong(BaseModel):
         when: bytes
 
     for model, words in ((Wrong, "'when'"), (dict, "pydantic model")):
         with pytest.raises(DefinitionError, match=words):
-            tw.tool(name="find", description="Find.", tenvs=model)(lambda: "x")  # type: ignore[arg-type]  # no model on purpose
+            tw.tool(name="find", description="Find.", tenvs=model)(lambda: "x")  # type: ignore[arg-type]  # no pydantic model, on purpose
     assert search.tenvs is SearchTenvs
-    assert "vectorStoreId" not in str(search.parameters)  # a model is never told of them
+    assert "vectorStoreId" not in str(search.parameters)  # a model never sees the tenvs
 
 
 @requirement("S2-9.1-3", "S2-9.6-1")
-async def test_a_credential_is_read_by_the_function_and_seen_by_nobody(tmp_path: Path) -> None:
+async def test_a_credential_is_read_by_the_function_and_never_shown(tmp_path: Path) -> None:
     app = app_of(ScriptedModel(turns(("count", {}))), [count])
     async with app.runtime(tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")) as rt:
         thread = await rt.threads.create("tester", tenvs={"api_key": "sk-very-secret-1", "limit": 3})

@@ -37,7 +37,7 @@ CONFIRM_ACTION: dict[str, Any] = {
     "visible": True,
     "isAsync": True,
 }
-BOOK_HOTEL: dict[str, Any] = {"name": "bookHotel", "executionType": "internal"}  # not of the document
+BOOK_HOTEL: dict[str, Any] = {"name": "bookHotel", "executionType": "internal"}  # not in the document
 DISPLAY_CHART: dict[str, Any] = {"name": "displayChart", "executionType": "internal", "visible": True}
 
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
@@ -73,7 +73,7 @@ async def test_the_weather_is_fetched_inline_and_shown() -> None:
 
 @asynccontextmanager
 async def worker(url: str) -> AsyncGenerator[None]:
-    """The worker of `examples/`, in a process of its own, once it reads the calls on offer."""
+    """Start the worker of `examples/` in a separate process. Returns when it reads the offered calls."""
     environ = {**os.environ, "TOOLWRIGHT_URL": url, "TOOLWRIGHT_SECRET_KEY": "sk"}
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(WORKER), env=environ, stderr=asyncio.subprocess.PIPE

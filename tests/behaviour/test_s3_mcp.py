@@ -1,4 +1,4 @@
-"""S3: tools of MCP servers, of agents that are configured as JSON, in their home threads."""
+"""S3: tools of MCP servers, for agents that are configured as JSON, in their home threads."""
 
 import json
 from collections.abc import Sequence
@@ -21,21 +21,21 @@ pytestmark = pytest.mark.anyio
 
 
 def configured(url: str, **server: Any) -> JSONObject:  # any JSON
-    """An agent with the configuration of the document, but for the place of the server."""
+    """Return an agent with the configuration of the document, except for the address of the server."""
     github: JSONObject = {"name": "github-tools", "url": url, "transport": "http", **server}
     return {"agent": {"system": "You review."}, "mcp": {"servers": [github]}}
 
 
 def settings(folder: Path, *calls: JSONObject) -> tw.Settings:
-    """Settings whose model makes these calls one after another; this machine may be called."""
+    """Return settings whose model makes these calls one after another; calls to this machine are allowed."""
     turns = [{"calls": [call]} for call in calls] + [{"text": "done"}]
     script = folder / "script.yaml"
-    script.write_text(json.dumps(turns))  # YAML too
+    script.write_text(json.dumps(turns))  # JSON is valid YAML
     return tw.Settings(model=f"scripted:{script}", http_allow=("127.0.0.1",))
 
 
 async def home(rt: Runtime, config: JSONObject) -> Sequence[Message]:
-    """Everything that was said in the home thread of an agent so configured, once it was woken and is done."""
+    """Return all messages in the home thread of an agent with that configuration, after it has been triggered."""
     saved = await rt.agents.save("reviewer", config)
     await rt.inboxes.trigger("reviewer", "ci", {"go": True})
     thread_id = saved.agent.home_thread_id
@@ -46,7 +46,7 @@ async def home(rt: Runtime, config: JSONObject) -> Sequence[Message]:
 
 
 def told(messages: Sequence[Message]) -> list[str]:
-    """The results that the model has read."""
+    """Return the results that the model has read."""
     return [message.content for message in messages if message.role == "tool"]
 
 

@@ -1,4 +1,4 @@
-"""S3: what holds for every tool, what built-in tools are, and whom a visible call does not wake."""
+"""S3: rules for every tool, built-in tools, and which agents a visible call does not trigger."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -28,12 +28,12 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 BUILT_IN = [*TOOLKITS["spaces"], *TOOLKITS["mind"]]
 
 
-def configured(**fields: Any) -> dict[str, Any]:  # of an agent, any JSON
+def configured(**fields: Any) -> dict[str, Any]:  # fields of an agent, any JSON
     return {"agent": {"system": "You host."}, "model": "test:none", **fields}
 
 
 class Listening(ScriptedModel):
-    """Keeps what it is asked."""
+    """A model that records its requests."""
 
     requests: list[ModelRequest]
 
@@ -49,7 +49,7 @@ class Listening(ScriptedModel):
 
 @requirement("S3-1-1", "S3-1-2", "S3-2.1-2", "S3-2.1-3", "S3-10-2")
 async def test_tools_of_every_type_are_offered_called_and_recorded_alike() -> None:
-    url = {"url": "http://127.0.0.1:9/"}  # nobody listens there: its call is an error
+    url = {"url": "http://127.0.0.1:9/"}  # nothing listens at this port: the call is an error
     types = {
         "gateway": {"execution": url},
         "external": {"isAsync": True},
@@ -90,7 +90,7 @@ async def test_tools_of_every_type_are_offered_called_and_recorded_alike() -> No
 
 @requirement("S3-1-3", "S3-5-2", "S3-5-3")
 @pytest.mark.parametrize("visible", [True, False])
-async def test_a_call_is_told_in_the_space_only_if_it_is_visible(visible: bool) -> None:
+async def test_a_call_is_shown_in_the_space_only_if_it_is_visible(visible: bool) -> None:
     chart = {"name": "displayChart", "executionType": "internal", "visible": visible}
     turns = [calls(ENTER, call("displayChart", bars=[1])), {"text": "Done."}]
     async with by_hand(turns, [tool(chart)]) as (house, motor):

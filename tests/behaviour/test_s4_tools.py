@@ -1,4 +1,4 @@
-"""S4: the six tools as a model is offered them, what is recorded of each, and the channels that they reach."""
+"""S4: the six tools as offered to a model, the records of each, and the channels that they reach."""
 
 import json
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def app_of(model: Watched) -> tw.App:
 async def spoken_to(
     model: Watched, spaces: Mapping[str, SpaceKind] = MappingProxyType({})
 ) -> tuple[list[tuple[str, Any]], list[str]]:  # any JSON
-    """The calls of the run that Pam's message causes with what they return, and what was said then, by channel."""
+    """Return the calls of the run that Pam's message starts, with their results, and the messages by channel."""
     async with journals.by_hand(app_of(model)) as (rt, motor):
         pam = await rt.entities.create(external_id="pam", display_name="Pam")
         kinds: dict[str, SpaceKind] = {"general": "public", **spaces}
@@ -59,7 +59,7 @@ async def spoken_to(
 
 
 def types_of(parameters: JSONObject) -> Mapping[str, object]:
-    """The type of each parameter; a null that may stand for an optional one is left out."""
+    """Return the type of each parameter, without the null that can stand for an optional one."""
     properties: Any = parameters["properties"]  # JSON Schemas by name
     return {
         name: (schema if "type" in schema else schema["anyOf"][0])["type"]
@@ -76,7 +76,7 @@ async def test_an_agent_is_offered_the_six_tools_with_the_printed_signatures_at_
         assert {each.name: types_of(each.parameters) for each in request.tools} == SIGNATURES
         required = [each.parameters.get("required", []) for each in request.tools]
         assert required.count([*SIGNATURES["send_message"]]) == 1
-        assert ["content"] in required  # of store_memory: tags may be left out
+        assert ["content"] in required  # of store_memory: tags are optional
 
 
 @requirement("S4-2.1-2", "S4-2.1-3")

@@ -1,4 +1,4 @@
-"""The benchmark's figures beside the last ones: saved, read, compared, and its command line."""
+"""The benchmark's figures compared with the last ones: saved, read, compared, and its command line."""
 
 from io import StringIO
 from pathlib import Path

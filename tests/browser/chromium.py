@@ -13,7 +13,7 @@ FLAGS = [
 
 
 def found(path: Path, environ: Mapping[str, str]) -> str:
-    """Where it is; without it the test is skipped, but under `CI=true` it has failed."""
+    """Return the path of Chromium. Without it the test is skipped, or fails under `CI=true`."""
     if not path.exists():
         missing(f"There is no Chromium at {str(path)!r}: `apt-get install chromium` brings it.", environ)
     return str(path)

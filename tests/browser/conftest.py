@@ -1,4 +1,4 @@
-"""One Chromium for all tests of this folder, and pages of their own for each."""
+"""One Chromium for all tests of this folder, and separate pages for each test."""
 
 import gc
 import os
@@ -9,12 +9,12 @@ from playwright.async_api import Browser, BrowserContext, async_playwright, expe
 
 from tests.browser.chromium import CHROMIUM, FLAGS, found
 
-PATIENCE = 60_000  # milliseconds, for a machine with other work to do: half of what a test may take
+PATIENCE = 60_000  # milliseconds, for a busy machine: half of the timeout of a test
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """One event loop for all of them, that of the browser's connection."""
+    """One event loop for all tests, since they share the browser's connection."""
     return "asyncio"
 
 
@@ -29,9 +29,9 @@ async def browser(anyio_backend: str) -> AsyncGenerator[Browser]:
 
 @pytest.fixture
 async def context(browser: Browser) -> AsyncGenerator[BrowserContext]:
-    """A browser that remembers nothing of other tests, and does not wait for ever."""
+    """A browser context without data of other tests, and with a bounded timeout."""
     gc.collect()
-    gc.freeze()  # a console that starts looks at all objects, for a second, but for those that are frozen
+    gc.freeze()  # a starting console scans all objects that are not frozen, which takes a second
     async with await browser.new_context(viewport={"width": 800, "height": 700}) as opened:
         opened.set_default_timeout(PATIENCE)
         yield opened

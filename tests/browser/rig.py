@@ -1,4 +1,4 @@
-"""A served space with an agent that asks people, and the example page at an origin of its own."""
+"""A served space with an agent that asks people, and the example page on a separate origin."""
 
 import threading
 from collections.abc import AsyncGenerator, Generator, Sequence
@@ -23,7 +23,7 @@ HOUR = 3_600
 
 
 def confirm(*, pending: bool) -> tw.Tool:
-    """The tool of the guide; a `pending` one lets its agent go on meanwhile."""
+    """Return the tool of the guide. A `pending` one lets its agent continue in the meantime."""
     return tw.Tool.from_config(
         {
             "name": "confirmAction",
@@ -36,13 +36,13 @@ def confirm(*, pending: bool) -> tw.Tool:
 
 
 def asks(*questions: str) -> dict[str, Any]:  # a turn of a script
-    """Enters the space and asks those questions there."""
+    """Return a turn that enters the space and asks those questions there."""
     enter = {"name": "enter_space", "args": {"spaceId": "trip"}}
     asked = [{"name": "confirmAction", "args": {"question": question}} for question in questions]
     return {"when": "Book", "calls": [enter, *asked]}
 
 
-def says(when: str, text: str) -> dict[str, Any]:  # as above
+def says(when: str, text: str) -> dict[str, Any]:  # a turn of a script
     return {"when": when, "calls": [{"name": "send_message", "args": {"text": text}}]}
 
 
@@ -55,7 +55,7 @@ class Room:
     clock: ManualClock = field(default_factory=ManualClock)
 
     def token(self, name: str) -> str:
-        """A token of theirs, good for an hour."""
+        """Return an access token of that person, valid for an hour."""
         return signed({"sub": name, "exp": int(self.clock.now().timestamp()) + HOUR})
 
     @asynccontextmanager
@@ -66,13 +66,13 @@ class Room:
             yield opened
 
     async def visit(self, context: BrowserContext) -> "Shown":
-        """The page, as it is loaded."""
+        """Load the page."""
         page = await context.new_page()
         await page.goto(f"{self.origin}/confirm.html")
         return Shown(page)
 
     async def open(self, context: BrowserContext, port: int, name: str = "ada") -> "Shown":
-        """The page, connected as that person."""
+        """Load the page and connect as that person."""
         shown = await self.visit(context)
         await shown.connect(server=f"http://127.0.0.1:{port}", key="pk", token=self.token(name))
         await shown.says("connected")
@@ -81,7 +81,7 @@ class Room:
 
 @dataclass
 class Shown:
-    """What somebody sees of the page, and does there."""
+    """The page as a user sees it, and the user's actions."""
 
     page: Page
 
@@ -95,29 +95,29 @@ class Shown:
         await self.page.click("text=Send")
 
     async def says(self, state: str) -> None:
-        """The page tells that of its connection."""
+        """Wait until the page shows that connection status."""
         await expect(self.page.locator("#state")).to_have_text(state)
 
     def message(self, text: str) -> Locator:
-        """The message that holds the text."""
+        """Return the message that contains the text."""
         return self.page.locator("#messages li", has_text=text)
 
     def open(self, question: str) -> Locator:
-        """The message of a question that is still to be answered."""
+        """Return the message of a question that is still open."""
         return self.message(question).filter(has=self.page.get_by_role("button"))
 
     async def answer(self, question: str, word: str) -> None:
         await self.open(question).get_by_role("button", name=word, exact=True).click()
 
     async def answered(self, question: str, result: str) -> None:
-        """The question shows its result, and cannot be answered any more."""
+        """Check that the question shows its result, and cannot be answered any more."""
         await expect(self.message(question).locator(".outcome")).to_have_text(f"complete {result}")
         await expect(self.open(question)).to_have_count(0)
 
 
 @asynccontextmanager
 async def room(turns: Sequence[object], *, pending: bool = True) -> AsyncGenerator[Room]:
-    """An agent that answers by those turns, at work in the space."""
+    """Run an agent that answers with those turns in the space."""
     tools = [confirm(pending=pending)]
     model = ScriptedModel([*turns, {"text": "Nothing more to do."}])
     with pages() as origin:
@@ -134,15 +134,15 @@ async def room(turns: Sequence[object], *, pending: bool = True) -> AsyncGenerat
 
 
 class Silent(SimpleHTTPRequestHandler):
-    """Serves files without a word."""
+    """Serves files without logging."""
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def pages() -> Generator[str]:
-    """The examples, as `python -m http.server` serves them; the origin."""
+    """Serve the examples as `python -m http.server` does. Yields the origin."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(EXAMPLES))) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()

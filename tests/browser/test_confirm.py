@@ -1,4 +1,4 @@
-"""`examples/confirm.html`: a person confirms in a browser what an agent asks."""
+"""`examples/confirm.html`: a person confirms an agent's request in a browser."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ async def test_a_confirmation_that_is_open_is_answered_after_a_reload(context: B
         await expect(ada.message(BOOK)).to_have_count(1)
 
 
-async def test_what_somebody_answers_is_answered_for_all(context: BrowserContext) -> None:
+async def test_what_one_person_answers_is_answered_for_all(context: BrowserContext) -> None:
     async with room([BOOKED, asks("Confirm booking?")]) as made, made.served() as port:
         ada, bob = [await made.open(context, port, name) for name in ("ada", "bob")]
         await ada.say(BOOK)
@@ -74,7 +74,9 @@ async def test_what_somebody_answers_is_answered_for_all(context: BrowserContext
             await either.answered("Confirm booking?", NO)
 
 
-async def test_a_click_that_comes_too_late_is_told_and_the_answer_stands(context: BrowserContext) -> None:
+async def test_a_click_that_comes_too_late_is_reported_and_the_answer_is_kept(
+    context: BrowserContext,
+) -> None:
     async with room([BOOKED, asks("Confirm booking?")]) as made, made.served() as port:
         ada = await made.open(context, port)
         await ada.say(BOOK)
@@ -106,7 +108,7 @@ async def test_the_page_goes_on_when_the_server_is_back(context: BrowserContext)
             await expect(ada.message("It is booked.")).to_have_count(1)
 
 
-async def test_an_expired_token_is_told_and_a_new_one_goes_on(context: BrowserContext) -> None:
+async def test_an_expired_token_is_reported_and_a_new_one_goes_on(context: BrowserContext) -> None:
     async with room([BOOKED, asks("Confirm booking?")]) as made:
         async with made.served() as port:
             ada = await made.open(context, port)
@@ -135,7 +137,7 @@ async def test_a_click_with_an_expired_token_asks_for_a_new_one(context: Browser
         await ada.answered("Confirm booking?", YES)
 
 
-async def test_a_space_that_is_not_there_is_told_at_once(context: BrowserContext) -> None:
+async def test_a_missing_space_is_reported_at_once(context: BrowserContext) -> None:
     async with room([BOOKED]) as made, made.served() as port:
         ada = await made.visit(context)
         await ada.connect(server=f"http://127.0.0.1:{port}", key="pk", token=made.token("ada"), space="tea")

@@ -1,4 +1,4 @@
-"""The page at /docs, in a browser that reaches nothing but the server."""
+"""The page at /docs, in a browser that can reach only the server."""
 
 import pytest
 from playwright.async_api import BrowserContext, Request, expect
@@ -10,7 +10,7 @@ from toolwright.testing import ScriptedModel
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 
-async def test_the_page_shows_every_route_and_a_body_without_a_fault(context: BrowserContext) -> None:
+async def test_the_page_shows_every_route_and_a_body_without_an_error(context: BrowserContext) -> None:
     async with running(ScriptedModel([{"text": "Hi."}])) as rig, served(rig.rt) as port:
         page = await context.new_page()
         asked: list[str] = []

@@ -1,1 +1,1 @@
-"""The command line, run as a user runs it: in a process of its own."""
+"""The command line, run as a user runs it: in a separate process."""

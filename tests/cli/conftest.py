@@ -93,7 +93,7 @@ def shell(empty: Shell) -> Shell:
 
 @pytest.fixture(autouse=True)
 def _levels_of_logs() -> Iterator[None]:
-    """Commands that run in the tests' own process choose what is logged: other tests shall not notice."""
+    """Restore the logging configuration after commands that run in the tests' own process."""
     before: dict[str, int] = {}
     handlers = [*logging.root.handlers]
     for name, each in logging.root.manager.loggerDict.items():

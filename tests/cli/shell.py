@@ -1,4 +1,4 @@
-"""Runs the real command in a folder of its own."""
+"""Runs the real command in a temporary folder."""
 
 import os
 import select
@@ -14,11 +14,11 @@ from typing import IO
 from tests.forks import Fork, Forks
 
 COMMAND = (sys.executable, "-m", "toolwright.cli")
-PATIENCE = 60.0  # seconds, for a machine with other work to do
+PATIENCE = 60.0  # seconds, for a busy machine
 
 
 class Running:
-    """A command that is still at work; `shown` is what it has printed so far."""
+    """A running command; `shown` is its output so far."""
 
     def __init__(self, process: Fork | subprocess.Popen[bytes], typed: IO[bytes], printed: IO[bytes]) -> None:
         self.process = process
@@ -27,7 +27,7 @@ class Running:
         self._printed = printed
 
     def until(self, text: str) -> str:
-        """Read until the text has been printed; all that was printed."""
+        """Read until the text has been printed. Return all output so far."""
         deadline = time.monotonic() + PATIENCE
         while text not in self.shown:
             assert self._read(deadline), f"the command ended before {text!r}: {self.shown!r}"
@@ -43,7 +43,7 @@ class Running:
         self.process.send_signal(signal.SIGINT)
 
     def end(self) -> int:
-        """Wait for the end; the exit code."""
+        """Wait for the end. Return the exit code."""
         self._typed.close()
         deadline = time.monotonic() + PATIENCE
         while self._read(deadline):
@@ -51,7 +51,7 @@ class Running:
         return self.process.wait(PATIENCE)
 
     def _read(self, deadline: float) -> bool:
-        """Wait for what is printed next; false at the end."""
+        """Wait for more output. Return False at the end."""
         ready, _, _ = select.select([self._printed], [], [], max(deadline - time.monotonic(), 0.0))
         assert ready, f"nothing more was printed than {self.shown!r}"
         chunk = os.read(self._printed.fileno(), 65_536)
@@ -60,7 +60,7 @@ class Running:
 
 
 class Shell:
-    """A folder to run commands in; `env` are its variables beside the usual ones."""
+    """A folder to run commands in; `env` holds variables in addition to the usual ones."""
 
     def __init__(self, folder: Path, forks: Forks) -> None:
         self.folder = folder
@@ -68,7 +68,7 @@ class Shell:
         self.env: dict[str, str] = {}
 
     def at(self, folder: Path) -> "Shell":
-        """A shell in another folder."""
+        """Return a shell in another folder."""
         return Shell(folder, self._forks)
 
     def write(self, name: str, text: str) -> None:
@@ -79,7 +79,7 @@ class Shell:
         return self._forks.run(arguments, self.folder, self._variables(), typed)
 
     def refused(self, *arguments: str, typed: str = "") -> tuple[int, str]:
-        """The exit code and the one line of a command that is refused."""
+        """Return the exit code and the one line of a command that is rejected."""
         done = self.run(*arguments, typed=typed)
         assert done.stdout == ""
         lines = done.stderr.splitlines()
@@ -89,7 +89,7 @@ class Shell:
 
     @contextmanager
     def start(self, *arguments: str) -> Generator[Running]:
-        """A command at work, forked, which is killed if it outlives the block."""
+        """Start a command in a forked process, which is killed if it outlives the block."""
         given, typed = os.pipe()
         printed, shown = os.pipe()
         with os.fdopen(typed, "wb") as typing, os.fdopen(printed, "rb") as reading:
@@ -105,7 +105,7 @@ class Shell:
 
     @contextmanager
     def start_anew(self, *arguments: str) -> Generator[Running]:
-        """A command at work in a process that is new from the beginning."""
+        """Start a command in a new process."""
         with subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=self.folder,

@@ -1,4 +1,4 @@
-"""A journal is backed up while it is served and written to, and its copy can be served in its place."""
+"""A journal is backed up while it is served and written to, and its copy can be served instead."""
 
 import asyncio
 import signal
@@ -32,7 +32,7 @@ SERVE = ("serve", "backup_app:app", "--port", "0")
 
 
 async def conversation(client: Client, number: int) -> str:
-    """A thread with a secret and a file, in which a run is over."""
+    """Create a thread with a secret and a file, in which a run has finished."""
     thread = await client.threads.create(
         "helper", env={"NAME": {"value": f"{SECRET} {number}", "type": "secret"}}
     )
@@ -43,7 +43,7 @@ async def conversation(client: Client, number: int) -> str:
 
 
 async def checked(client: Client, thread_id: str) -> None:
-    """The thread is whole: its messages, its file, and its secret, which a new run can unseal."""
+    """Check that the thread is complete: its messages, its file, and its secret, which a new run can decrypt."""
     [file] = await client.files.list(thread_id)
     assert await client.files.read(thread_id, file.path) in (b"hello", b"bye")
     before = len(await client.threads.messages(thread_id))
@@ -55,7 +55,7 @@ async def checked(client: Client, thread_id: str) -> None:
 
 
 async def written(url: str, enough: threading.Event, stop: threading.Event) -> list[str]:
-    """Conversations one after another, until somebody says stop."""
+    """Start conversations one after another, until the event is set."""
     threads: list[str] = []
     async with Client(url) as client:
         while not stop.is_set():
@@ -158,7 +158,7 @@ def test_what_cannot_be_backed_up_is_refused_in_one_line(
         "toolwright.db.files",
         "toolwright.db.partial",
         "toolwright.db.files/copy.db",
-        "kept.db",  # its files would be the folder in which those of the journal are
+        "kept.db",  # the folder of its files would be the folder of the journal's files
     ],
 )
 def test_no_backup_takes_the_place_of_what_belongs_to_the_database(shell: Shell, target: str) -> None:
@@ -191,12 +191,12 @@ def test_a_thread_is_not_looked_for_in_a_database_that_is_not_there(shell: Shell
     assert list(shell.folder.glob("mistaken*")) == []
 
 
-def test_a_backup_whose_process_died_is_in_nobodys_way(shell: Shell) -> None:
+def test_a_backup_whose_process_died_blocks_no_other(shell: Shell) -> None:
     journal(shell)
     partial = shell.folder / "copy.db.partial"
     (partial / "files" / "sha256").mkdir(parents=True)
     (partial / "database").write_bytes(b"half a database")
-    (shell.folder / "copy.db.files").mkdir()  # it had come so far
+    (shell.folder / "copy.db.files").mkdir()  # an earlier backup has got this far
     assert shell.run("backup", "copy.db").returncode == 0
     assert sorted(each.name for each in shell.folder.glob("copy.db*")) == ["copy.db", "copy.db.files"]
     shell.env["TOOLWRIGHT_DATABASE_URL"] = "sqlite:///copy.db"
@@ -208,7 +208,7 @@ def test_an_older_copy_can_be_read_until_the_new_database_takes_its_place(tmp_pa
     older, newer = KeyFileCipher(tmp_path / "copy.db.key"), KeyFileCipher(partial / "key")
     partial.mkdir()
     sealed, sealed_anew = older.seal("sesame")[0], newer.seal("sesame")[0]
-    with pytest.raises(FileNotFoundError):  # the process ends before the database is moved
+    with pytest.raises(FileNotFoundError):  # the process dies before the database is moved
         move_parts(target, partial, has_key=True)
     between = KeyFileCipher(tmp_path / "copy.db.key")
     assert (between.open(sealed), between.open(sealed_anew)) == ("sesame", "sesame")

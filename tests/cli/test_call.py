@@ -170,7 +170,7 @@ def test_a_call_brings_tenvs_as_text_or_json_or_from_the_environment(empty: Shel
     assert (done.returncode, json.loads(done.stdout), done.stderr) == (0, ["'5'", "'sk=1'", "7"], "")
 
 
-def test_a_call_that_lacks_tenvs_says_how_to_give_them_and_calls_nothing(empty: Shell) -> None:
+def test_a_call_without_required_tenvs_says_how_to_give_them_and_calls_nothing(empty: Shell) -> None:
     empty.write("app.py", TENVS)
     lacks = empty.run("call", "show", "--tenv", "pages=many")
     assert (lacks.returncode, lacks.stdout) == (2, "")
@@ -223,7 +223,7 @@ app = tw.App(tools=[ask, secret, show])
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Answers with what was asked of it."""
+    """Answers with the request that it has received."""
 
     def do_GET(self) -> None:
         content = json.dumps({"path": self.path}).encode()
@@ -234,12 +234,12 @@ class Echo(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads it."""
+        """Log nothing."""
 
 
 @contextmanager
 def echoing() -> Generator[int]:
-    """The port of a service in a thread of its own."""
+    """Run a service in a separate thread. Yields its port."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
     thread = Thread(target=server.serve_forever)
     thread.start()

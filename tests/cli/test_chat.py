@@ -89,7 +89,7 @@ def test_ctrl_c_while_nothing_runs_quits(shell: Shell) -> None:
         assert chat.end() == 130
 
 
-def test_another_process_may_lead_the_runs(shell: Shell) -> None:
+def test_another_process_can_execute_the_runs(shell: Shell) -> None:
     with shell.start("serve", "app:app", "--port", "0") as server:
         server.until("Toolwright serves app:app at http://127.0.0.1:")
         done = shell.run("chat", "helper", typed="please add\n")

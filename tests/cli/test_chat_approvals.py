@@ -1,4 +1,4 @@
-"""`toolwright chat` where a call needs an approval: whoever sits at the terminal gives it, or does not."""
+"""`toolwright chat` with a call that needs an approval: the terminal user grants or refuses it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`toolwright chat` where a handler asks a person: whoever sits at the terminal answers."""
+"""`toolwright chat` with a handler that asks a question: the terminal user answers."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def test_each_line_is_a_field_of_the_answer(planner: Shell, typed: str, result: 
     assert f"✓ {result}  " in done.stdout
 
 
-def test_an_answer_that_does_not_fit_is_told_and_asked_for_again(planner: Shell) -> None:
+def test_an_answer_that_does_not_fit_is_reported_and_asked_for_again(planner: Shell) -> None:
     shown = planner.run("chat", "planner", typed="trip\nRome\nmany\n\nRome\n2\n\n").stdout
     assert "days: must be an integer" in shown
     assert shown.count("   city (text): Rome") == 2

@@ -1,4 +1,4 @@
-"""`toolwright chat` where a call waits for somebody's result: whoever sits at the terminal hands it in."""
+"""`toolwright chat` with an external call: the terminal user submits the result."""
 
 import pytest
 

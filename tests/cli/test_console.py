@@ -66,7 +66,7 @@ def test_ctrl_c_does_not_wait_for_pages_that_are_open(shell: Shell) -> None:
             assert sid is not None
             client.post(f"{polling}&sid={sid[1]}", content="40")
             client.get(f"{polling}&sid={sid[1]}")
-            waiting = pool.submit(client.get, f"{polling}&sid={sid[1]}")  # which nobody answers
+            waiting = pool.submit(client.get, f"{polling}&sid={sid[1]}")  # no one answers this request
             server.ctrl_c()
             assert server.end() == 0
             waiting.exception(20)

@@ -1,4 +1,4 @@
-"""Dockerfile, compose files, the Helm chart and systemd: linted, and their commands run as they stand."""
+"""Dockerfile, compose files, the Helm chart and systemd: linted, and their commands executed literally."""
 
 import configparser
 import json
@@ -35,7 +35,7 @@ def unit() -> configparser.ConfigParser:
 
 
 def instructions(name: str) -> list[str]:
-    """The arguments of an instruction of the Dockerfile, wherever it stands, on one line each."""
+    """Return the arguments of each occurrence of an instruction in the Dockerfile, on one line each."""
     joined = DOCKERFILE.replace("\\\n", " ")
     return re.findall(rf"^{name} (.+)$", joined, re.MULTILINE)
 
@@ -76,7 +76,7 @@ def test_the_command_of_the_image_serves_and_its_health_check_sees_it(shell: She
     arguments: list[str] = [*json.loads(entry), *json.loads(command)]
     assert arguments[:3] == ["toolwright", "serve", "app:app"]
     arguments[arguments.index("--port") + 1] = "0"
-    shell.env["TOOLWRIGHT_SECRET_KEYS"] = "sk_0123456789abcdef"  # it listens on all addresses
+    shell.env["TOOLWRIGHT_SECRET_KEYS"] = "sk_0123456789abcdef"  # required to listen on all addresses
     with shell.start(*arguments[1:]) as server:
         port = url_of(server).rpartition(":")[2]
         looked = [sys.executable, *check[1:-1], check[-1].replace(":8000", f":{port}")]
@@ -199,8 +199,9 @@ def test_pods_serve_and_upgrade_as_the_image_does_and_route_by_its_port() -> Non
     node, upgrade = container(nodes), container(job)
     assert node["image"] == upgrade["image"] == "registry.example/shop:1.4.0"
     assert node["envFrom"] == upgrade["envFrom"] == [{"secretRef": {"name": "keys"}}]
-    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"  # before the nodes
-    assert "command" not in node and "args" not in node  # those of the image
+    # before the nodes start
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+    assert "command" not in node and "args" not in node  # it uses the command of the image
     assert upgrade["args"] == ["db", "upgrade"]
     [port] = node["ports"]
     assert str(port["containerPort"]) == json.loads(instructions("CMD")[-1])[-1]
@@ -209,7 +210,7 @@ def test_pods_serve_and_upgrade_as_the_image_does_and_route_by_its_port() -> Non
     for selector in (nodes["spec"]["selector"]["matchLabels"], service["spec"]["selector"]):
         assert selector.items() <= labels.items()
     assert budget["spec"]["selector"]["matchLabels"].items() <= labels.items()
-    assert job["spec"]["template"]["metadata"]["labels"] != labels  # no requests are sent to it
+    assert job["spec"]["template"]["metadata"]["labels"] != labels  # it receives no requests
     probes = {node[name]["httpGet"]["path"] for name in ("readinessProbe", "livenessProbe")}
     assert probes == {"/ready", "/live"}
     for each in (nodes, job):
@@ -237,7 +238,7 @@ async def test_nodes_are_added_for_busy_slots_and_for_wake_ups_that_wait() -> No
         for name, busy, seen in (("a", 1_000, now), ("b", 500, now), ("dead", 1_000, now - 60_000_000)):
             await session.execute(node, name, busy, seen + 1_000_000_000 * (name != "dead"))
         await session.execute(wake, "later", now + 3_600_000_000)
-        assert await value() == 1.5  # nodes would be busy
+        assert await value() == 1.5  # as if the nodes were busy
         await session.execute(wake, "late", now - 60_000_000)
         assert await value() == 2.5
         await session.close()

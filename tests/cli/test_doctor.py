@@ -150,7 +150,7 @@ def test_an_address_in_use_or_without_keys_is_broken(empty: Shell) -> None:
     assert (code, found["address"][0]) == (1, "broken")
 
 
-def test_the_process_that_leads_the_runs_is_named(shell: Shell) -> None:
+def test_the_process_that_executes_the_runs_is_named(shell: Shell) -> None:
     with shell.start("serve", "app:app", "--port", "0") as server:
         server.until("Ctrl-C stops it.")
         _, found = findings(shell)

@@ -1,4 +1,4 @@
-"""Commands that are forked do what new processes do."""
+"""Forked commands behave like commands in new processes."""
 
 import os
 import signal
@@ -32,7 +32,9 @@ def test_a_fork_says_what_a_new_process_says(shell: Shell, commands: Forks, argu
     assert (forked.returncode, forked.stdout, forked.stderr) == (anew.returncode, anew.stdout, anew.stderr)
 
 
-def test_a_fork_that_fails_is_told_and_leaves_the_next_one_alone(commands: Forks, tmp_path: Path) -> None:
+def test_a_fork_that_fails_is_reported_and_does_not_affect_the_next_one(
+    commands: Forks, tmp_path: Path
+) -> None:
     gone = commands.run(["--version"], tmp_path / "gone", os.environ, "")
     assert gone.returncode == 1
     assert "FileNotFoundError" in gone.stderr

@@ -1,4 +1,4 @@
-"""The end of every command, though somebody else's threads and tasks do not end: what it says, and its exit code."""
+"""The end of every command, even if foreign threads and tasks never end: its output and its exit code."""
 
 import socket
 from contextlib import ExitStack
@@ -96,8 +96,8 @@ CASES = (
 )
 
 
-def test_a_call_ends_though_its_handler_leaves_something_at_work(empty: Shell) -> None:
-    """All cases at once: what they leave at work is waited for some seconds."""
+def test_a_call_ends_though_its_handler_leaves_something_running(empty: Shell) -> None:
+    """All cases at once, since each waits some seconds for the work that is left."""
     empty.write("app.py", APP)
     with ExitStack() as at_work:
         calls = {case: at_work.enter_context(empty.start("call", case[0])) for case in CASES}
@@ -108,7 +108,7 @@ def test_a_call_ends_though_its_handler_leaves_something_at_work(empty: Shell) -
         assert "Traceback" not in call.shown, tool
 
 
-def test_a_talk_ends_though_a_handler_leaves_a_thread_at_work(empty: Shell) -> None:
+def test_a_chat_ends_though_a_handler_leaves_a_thread_running(empty: Shell) -> None:
     empty.write("app.py", APP)
     with empty.start_anew("chat", "helper") as chat:
         chat.say("Go")
@@ -117,13 +117,13 @@ def test_a_talk_ends_though_a_handler_leaves_a_thread_at_work(empty: Shell) -> N
         assert chat.end() == 0
 
 
-def test_commands_end_though_the_app_itself_leaves_a_thread_at_work(empty: Shell) -> None:
+def test_commands_end_though_the_app_itself_leaves_a_thread_running(empty: Shell) -> None:
     empty.write("app.py", STUCK)
     with empty.start_anew("tools", "list") as listing:
         assert listing.end() == 0
 
 
-def test_a_server_that_cannot_serve_ends_though_the_app_leaves_a_thread_at_work(empty: Shell) -> None:
+def test_a_server_that_cannot_serve_ends_though_the_app_leaves_a_thread_running(empty: Shell) -> None:
     empty.write("app.py", STUCK)
     taken = socket.create_server(("127.0.0.1", 0))
     with taken, empty.start("serve", "app:app", "--port", str(taken.getsockname()[1])) as server:

@@ -1,4 +1,4 @@
-"""`toolwright mcp` as a command: the protocol on stdout and nothing else, an end when stdin closes."""
+"""`toolwright mcp` as a command: only the protocol on stdout, and exit when stdin closes."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_a_line_that_is_no_message_is_passed_over(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(("closed", "name"), [("<&-", "stdin"), (">&-", "stdout")])
-def test_a_closed_end_is_told_in_one_sentence(closed: str, name: str, shell: Shell) -> None:
+def test_a_closed_end_is_reported_in_one_sentence(closed: str, name: str, shell: Shell) -> None:
     shell.write("app.py", APP)
     script = ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, "mcp"]
     done = subprocess.run(script, cwd=shell.folder, capture_output=True, check=False, text=True)

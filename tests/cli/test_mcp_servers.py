@@ -1,4 +1,4 @@
-"""MCP servers on the command line: `toolwright tools list --mcp`, and what `toolwright doctor` says of them."""
+"""MCP servers on the command line: `toolwright tools list --mcp`, and the findings of `toolwright doctor`."""
 
 import shlex
 import sys
@@ -20,7 +20,7 @@ app = tw.App(agents=agents, mcp={servers!r})
 
 
 def said(shell: Shell, *arguments: str) -> tuple[int, str, list[str]]:
-    """The exit code, what is printed, and the lines on stderr."""
+    """Return the exit code, the output, and the lines on stderr."""
     done = shell.run("tools", "list", "--mcp", *arguments)
     return done.returncode, done.stdout, done.stderr.splitlines()
 

@@ -126,14 +126,14 @@ def test_the_reference_that_an_error_names_has_an_entry_of_its_code(shell: Shell
     page = (ROOT / REFERENCE).read_text(encoding="utf-8")
     for arguments, code in (
         (["runs", "show", "run_1"], "not_found"),
-        (["chat", "helpr"], "not_found"),  # a refusal that an error has caused
+        (["chat", "helpr"], "not_found"),  # a rejection with an error as its cause
         (["chat", "helper", "--model", "gpt"], "invalid_definition"),
     ):
         _, line = shell.refused(*arguments)
         assert line.endswith(f" (error {code}: see {REFERENCE})")
         assert f"\n| `{code}` |" in page
     assert REFERENCE in shell.run("--help").stdout
-    assert REFERENCE not in shell.refused("serve", "--port", "x")[1]  # an error of usage has no code
+    assert REFERENCE not in shell.refused("serve", "--port", "x")[1]  # a usage error has no reference code
 
 
 def test_without_keys_a_server_is_not_opened_to_others(empty: Shell) -> None:

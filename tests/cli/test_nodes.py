@@ -40,7 +40,7 @@ async def database() -> AsyncGenerator[str]:
 
 
 async def answered(url: str) -> object:
-    """What the agent says to a message that the server at that URL is sent."""
+    """Send a message to the server at that URL. Return the agent's answer."""
     async with Client(url) as client, asyncio.timeout(30):
         thread = await client.threads.create("clerk")
         sent = await client.threads.send(thread.id, "Go.")
@@ -48,7 +48,7 @@ async def answered(url: str) -> object:
 
 
 def found_by_doctor(shell: Shell) -> list[tuple[str, ...]]:
-    """What `toolwright doctor` finds, line by line."""
+    """Return the findings of `toolwright doctor`, line by line."""
     return [tuple(line.split("\t")) for line in shell.run("doctor", "--port", "0").stdout.splitlines()]
 
 
@@ -119,7 +119,7 @@ async def test_one_process_serves_and_another_works(shell: Shell, database: str)
                 assert (body["status"], "warning" in body) == ("ok", False)
         worker.ctrl_c()
         assert await asyncio.to_thread(worker.end) == 0
-        assert await asyncio.to_thread(nodes) == []  # it has left
+        assert await asyncio.to_thread(nodes) == []  # the node has left
         assert ("owner", "note", IDLE) in await asyncio.to_thread(found_by_doctor, shell)
         async with Client(url) as client:
             for ask in (client.health, client.ready):

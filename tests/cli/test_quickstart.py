@@ -1,4 +1,4 @@
-"""The example that the guides begin with."""
+"""The first example of the guides."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`toolwright runs`: beside a server and without one."""
+"""`toolwright runs`: with a running server and without one."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ SERVE = ("serve", "runs_app:app", "--port", "0")
 
 
 async def begin(url: str, agent: str, status: RunStatus) -> str:
-    """A run of the agent that has come to that status."""
+    """Start a run of the agent and wait until it has that status."""
     async with Client(url) as client:
         thread = await client.threads.create(agent)
         sent = await client.threads.send(thread.id, "Go.")
@@ -145,7 +145,7 @@ def test_what_is_left_out_of_a_thread_is_shown_edited_and_removed(shell: Shell) 
         assert (removed.returncode, "Tea" in removed.stdout) == (0, False)
 
 
-def test_a_run_that_is_cancelled_while_nobody_serves_ends_at_the_next_start(shell: Shell) -> None:
+def test_a_run_that_is_cancelled_without_a_server_ends_at_the_next_start(shell: Shell) -> None:
     shell.write("runs_app.py", APP)
     with shell.start(*SERVE) as server:
         waiting = asyncio.run(begin(url_of(server), "clerk", "waiting"))
@@ -179,6 +179,6 @@ def test_an_agent_is_named_as_the_app_of_the_folder_has_it(shell: Shell) -> None
         [[run_id, _, name, *_]] = listed(shell, "--agent", "clerk")
         assert (run_id, name) == (waiting, "clerk")
     shell.write("app.py", "1 / 0")
-    [[run_id, *_]] = listed(shell)  # which needs no app
+    [[run_id, *_]] = listed(shell)  # this command needs no app
     assert run_id == waiting
     assert "ZeroDivisionError" in shell.refused("runs", "list", "--agent", "clerk")[1]

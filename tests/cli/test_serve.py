@@ -83,7 +83,7 @@ def test_a_journal_on_postgres_is_named_by_its_url(shell: Shell) -> None:
 
 
 async def empty_database() -> str:
-    """The url of a database without tables; it is gone with its server."""
+    """Yield the URL of a database without tables, which is deleted with its server."""
     server = await asyncio.to_thread(server_url)
     admin = await connect(server)
     await admin.execute("CREATE DATABASE served")
@@ -92,7 +92,7 @@ async def empty_database() -> str:
 
 
 def test_agents_without_a_usable_model_are_named_and_the_server_starts_all_the_same(shell: Shell) -> None:
-    """Each in one line on stderr; an agent that can run is not named."""
+    """Each error is one line on stderr; an agent that can run is not named."""
     del shell.env["TOOLWRIGHT_MODEL"]
     shell.env["OPENAI_API_KEY"] = ""
     models = {"bare": None, "keyless": "openai:gpt-5", "fine": "scripted:script.yaml"}
@@ -125,7 +125,7 @@ def test_a_model_that_can_never_work_is_refused_at_the_start(shell: Shell) -> No
     assert len(refused.stderr.splitlines()) == 1
 
 
-def test_a_configuration_file_is_served_and_a_faulty_one_refused_in_one_line(shell: Shell) -> None:
+def test_a_configuration_file_is_served_and_an_invalid_one_refused_in_one_line(shell: Shell) -> None:
     shell.write(
         "config.json", '{"agents": [{"name": "scout", "config": {"agent": {"system": "You scout."}}}]}'
     )

@@ -1,4 +1,4 @@
-"""Settings for people: what belongs together, and what is refused in one sentence."""
+"""Settings as users write them: combinations, and invalid values that are rejected with one sentence."""
 
 import base64
 import json
@@ -98,7 +98,7 @@ def test_a_secret_is_not_shown() -> None:
     assert SECRET not in repr(tw.Settings(**PEOPLE))
 
 
-def test_the_environment_is_read_and_a_fault_names_its_variable(shell: Shell) -> None:
+def test_the_environment_is_read_and_an_error_names_its_variable(shell: Shell) -> None:
     shell.env["TOOLWRIGHT_PUBLIC_KEYS"] = "pk_one,pk_two"
     for command in (["doctor"], ["serve", "--port", "0"]):
         done = shell.run(*command)
@@ -183,7 +183,7 @@ def test_every_setting_stands_in_the_guide() -> None:
 
 @pytest.mark.anyio
 async def test_a_server_with_public_keys_alone_may_listen_anywhere() -> None:
-    """It goes beyond the check of its reach, and ends at a database that is not there."""
+    """The URL passes the check of its reach; the command fails because there is no database."""
     app = tw.App()
     closed = tw.Settings(database_url="sqlite:///nowhere/x.db")
     with pytest.raises(CannotServe):
@@ -259,7 +259,7 @@ SHOWN = "import json, toolwright as tw; print(json.dumps(tw.Settings().model_dum
 
 
 def filed(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """The settings as JSON, of a process with these variables."""
+    """Return the settings as JSON, of a process with these variables."""
     kept = {name: each for name, each in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
     return subprocess.run(
         [sys.executable, "-c", SHOWN],
@@ -339,7 +339,8 @@ def test_an_empty_variable_means_that_nothing_is_set(tmp_path: Path) -> None:
 def test_an_entry_that_was_meant_to_have_a_name_is_no_key(keys: str, words: str) -> None:
     with pytest.raises(DefinitionError, match=words):
         Settings(secret_keys=tuple(keys.split(",")))
-    assert Settings(secret_keys=("c2VjcmV0LXNlY3JldC1rZXk==",)).secret_keys  # base64 ends with them
+    # base64 ends with these characters
+    assert Settings(secret_keys=("c2VjcmV0LXNlY3JldC1rZXk==",)).secret_keys
 
 
 def test_a_fifo_is_no_file_of_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A served app is stopped under load: what was acknowledged is there, and a second process brings it to its end."""
+"""A served app is stopped under load: acknowledged data is stored, and a second process completes it."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from tests.cli.test_serve import url_of
 from toolwright.client import Client
 
 RUNS = 200
-PATIENCE = 15  # seconds in which the server must be gone
+PATIENCE = 15  # seconds within which the server must exit
 
 APP = """
 import asyncio, os
@@ -98,8 +98,8 @@ app = tw.App(agents=[
 """
 
 
-def test_a_server_ends_though_somebody_elses_code_does_not(shell: Shell) -> None:
-    """Each case has its server; all of them are stopped at once, since each takes its whole grace."""
+def test_a_server_ends_though_foreign_code_does_not(shell: Shell) -> None:
+    """Each case has its server. All servers are stopped at once, since each takes its whole grace period."""
     shells = {case: _folder(shell, case) for case in ("deaf", "sleeps", "threads", "model")}
     with ExitStack() as at_work:
         servers = {
@@ -117,7 +117,7 @@ def test_a_server_ends_though_somebody_elses_code_does_not(shell: Shell) -> None
 
 
 def _folder(shell: Shell, case: str) -> Shell:
-    """A folder for the server of that case."""
+    """Return a folder for the server of that case."""
     folder = shell.folder / case
     folder.mkdir()
     own = shell.at(folder)
@@ -127,7 +127,7 @@ def _folder(shell: Shell, case: str) -> Shell:
 
 
 def _occupy(case: str, server: Running) -> None:
-    """Let that code be at work in its server."""
+    """Have that code in progress in its server."""
     with httpx.Client(base_url=url_of(server), timeout=20, trust_env=False) as client:
         thread_id = client.post("/api/threads", json={"agentId": case}).json()["threadId"]
         sent = client.post(f"/api/threads/{thread_id}/messages", json={"content": "Go"})
@@ -155,7 +155,7 @@ def test_a_stop_under_load_loses_and_repeats_nothing(shell: Shell) -> None:
 
 
 async def _load(url: str, server: Running) -> set[str]:
-    """Runs, streams and requests, in the midst of which the server is told to stop; the runs that it acknowledged."""
+    """Start runs, streams and requests, and stop the server in the middle. Return the runs that it acknowledged."""
     told: set[str] = set()
     ready, streaming = asyncio.Event(), asyncio.Event()
     async with (
@@ -203,7 +203,7 @@ async def _load(url: str, server: Running) -> set[str]:
 
 
 async def _bring_to_an_end(url: str, told: set[str]) -> None:
-    """Follow each run, a few at a time, hand in what it waits for, until it is over."""
+    """Follow each run, a few at a time, and submit the results that it waits for, until it has finished."""
     left = iter(sorted(told))
     async with Client(url) as client, asyncio.timeout(60), asyncio.TaskGroup() as tasks:
 

@@ -1,4 +1,4 @@
-"""`toolwright threads delete`: beside a server and without one, for threads at rest and at work."""
+"""`toolwright threads delete`: with a running server and without one, for idle and running threads."""
 
 import asyncio
 import signal
@@ -30,7 +30,7 @@ TABLES = ("threads", "messages", "inbox", "events", "files", "env", "calls", "st
 
 
 async def at_rest(url: str) -> str:
-    """A thread with a value and a file, whose run is over."""
+    """Create a thread with a value and a file, whose run has finished."""
     async with Client(url) as client:
         thread = await client.threads.create("clerk", env={"NAME": {"value": "sesame", "type": "secret"}})
         file = Attachment(name="note.txt", mime_type="text/plain", data="aGVsbG8=")
@@ -40,7 +40,7 @@ async def at_rest(url: str) -> str:
 
 
 async def at_work(url: str) -> str:
-    """A thread whose run waits for an approval."""
+    """Create a thread whose run waits for an approval."""
     async with Client(url) as client:
         thread = await client.threads.create("clerk")
         sent = await client.threads.send(thread.id, "Pay Ann.")
@@ -64,7 +64,7 @@ def left(shell: Shell) -> dict[str, int]:
         return {name: count for name, count in counts.items() if count}
 
 
-def test_threads_are_deleted_beside_a_server_that_leads_their_runs(shell: Shell) -> None:
+def test_threads_are_deleted_beside_a_server_that_executes_their_runs(shell: Shell) -> None:
     shell.write("threads_app.py", APP)
     with shell.start(*SERVE) as server:
         url = url_of(server)
@@ -86,7 +86,7 @@ def test_threads_are_deleted_beside_a_server_that_leads_their_runs(shell: Shell)
     assert left(shell) == {}
 
 
-def test_a_thread_is_deleted_while_nobody_serves_its_journal(shell: Shell) -> None:
+def test_a_thread_is_deleted_without_a_server(shell: Shell) -> None:
     shell.write("threads_app.py", APP)
     with shell.start(*SERVE) as server:
         resting = asyncio.run(at_rest(url_of(server)))

@@ -1,4 +1,4 @@
-"""`toolwright db upgrade`: what it says, the copy before it, and whose the file is afterwards."""
+"""`toolwright db upgrade`: its output, the copy that it makes first, and the owner of the file afterwards."""
 
 import os
 import sqlite3

@@ -1,4 +1,4 @@
-"""A gateway on a port of its own, a proxy that cuts connections, and servers that answer anything."""
+"""A gateway on a real port, a proxy that cuts connections, and servers with arbitrary answers."""
 
 import asyncio
 import random
@@ -32,8 +32,9 @@ def ticking() -> ScriptedModel:
 
 
 @asynccontextmanager
-async def served(runtime: Runtime, port: int = 0, **options: Any) -> AsyncGenerator[int]:  # the gateway's own
-    """The runtime on that port, or on any; the port."""
+# options of the gateway
+async def served(runtime: Runtime, port: int = 0, **options: Any) -> AsyncGenerator[int]:
+    """Serve the runtime on that port, or on any. Yields the port."""
     options.setdefault("clock", SystemClock())
     chosen = GatewayOptions(**options)
     with socket.create_server(("127.0.0.1", port)) as listener:
@@ -45,8 +46,8 @@ async def served(runtime: Runtime, port: int = 0, **options: Any) -> AsyncGenera
             await end_parts(application.state.serving)
 
 
-def client_of(port: int, **options: Any) -> Client:  # the client's own
-    """A client whose pauses take no time unless it is told otherwise."""
+def client_of(port: int, **options: Any) -> Client:  # options of the client
+    """A client whose pauses take no time by default."""
     options.setdefault("pause", no_pause)
     options.setdefault("timeout", 10.0)
     return Client(f"http://127.0.0.1:{port}", **options)
@@ -57,7 +58,7 @@ async def no_pause(_: float) -> None:
 
 
 class Pauses:
-    """Remembers how long the client would have waited; `then` is done meanwhile."""
+    """Records how long the client would have waited; `then` runs in the meantime."""
 
     def __init__(self, then: Callable[[], Awaitable[None]] | None = None) -> None:
         self.asked: list[float] = []
@@ -69,7 +70,7 @@ class Pauses:
 
 
 async def until(events: AsyncGenerator[Event], last: Callable[[Event], bool]) -> list[Event]:
-    """What is followed, up to the first such event; the follower is closed then."""
+    """Return the followed events, up to the first for which `last` is true, and close the follower."""
     found: list[Event] = []
     try:
         async with asyncio.timeout(30):
@@ -83,20 +84,20 @@ async def until(events: AsyncGenerator[Event], last: Callable[[Event], bool]) ->
 
 
 def numbers(events: Sequence[Event]) -> list[int]:
-    """The numbers of the recorded ones."""
+    """Return the numbers of the recorded events."""
     return [event.n for event in events if event.n is not None]
 
 
 def free_port() -> int:
-    """A port at which nobody listens."""
+    """Return a port on which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 
 
 class Cutter:
-    """A proxy that cuts each connection when so many bytes of answers have gone through, by a seed.
+    """A proxy that cuts each connection after a number of bytes of answers, chosen by a seed.
 
-    After `freeze` nothing comes through connections that stand; new ones work.
+    After `freeze` it passes nothing through existing connections; new ones work.
     """
 
     def __init__(self, port: int, seed: int, least: int = 1, most: int = 4_000) -> None:
@@ -155,9 +156,9 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 class Stub:
-    """A server that gives its answers one after another, as they stand, and ends each connection.
+    """A server that sends its answers one after another, byte for byte, and ends each connection.
 
-    An answer None ends the connection without a word; the last answer is given for ever.
+    An answer None ends the connection without an answer; the last answer is repeated without end.
     """
 
     def __init__(self, *answers: bytes | None) -> None:
@@ -184,7 +185,7 @@ class Stub:
 
 
 def answer(status: int, body: bytes | str, kind: str = "application/json", **headers: str) -> bytes:
-    """An HTTP answer as it goes over the wire."""
+    """Return an HTTP answer as sent over the wire."""
     content = body.encode() if isinstance(body, str) else body
     more = "".join(f"{name.replace('_', '-')}: {text}\r\n" for name, text in headers.items())
     head = f"HTTP/1.1 {status} Said\r\ncontent-type: {kind}\r\ncontent-length: {len(content)}\r\n{more}\r\n"
@@ -192,5 +193,5 @@ def answer(status: int, body: bytes | str, kind: str = "application/json", **hea
 
 
 def stream(body: bytes, kind: str = "text/event-stream") -> bytes:
-    """A streamed answer that ends with its connection."""
+    """Return a streamed answer that ends with its connection."""
     return f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n".encode() + body

@@ -1,4 +1,4 @@
-"""Errors cross the wire: what the runtime raises on one side is raised on the other."""
+"""Errors cross the wire: the client raises the same error as the runtime."""
 
 import pytest
 
@@ -13,7 +13,7 @@ TREE = below(ToolwrightError)
 
 
 def crossed(error: ToolwrightError) -> ToolwrightError:
-    """The error after the way over the wire."""
+    """Return the error after it has been sent over the wire."""
     answer = answer_error(error)
     return error_from(answer.status_code, answer.headers, bytes(answer.body))
 
@@ -30,7 +30,7 @@ def an_error(kind: type[ToolwrightError]) -> ToolwrightError:
 def test_every_error_that_is_answered_comes_back_as_itself(kind: type[ToolwrightError]) -> None:
     error = an_error(kind)
     found = crossed(error)
-    if status_of(kind) == INTERNAL:  # its words stay on the server
+    if status_of(kind) == INTERNAL:  # its message stays on the server
         assert (type(found), found.message) == (errors.ServerFailed, "Internal server error")
     else:
         assert (type(found), found.message) == (kind, error.message)

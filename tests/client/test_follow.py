@@ -1,4 +1,4 @@
-"""Followers: nothing is skipped or repeated, whatever becomes of the connection."""
+"""Followers: no event is skipped or repeated, even if the connection breaks."""
 
 import asyncio
 from collections.abc import Callable
@@ -44,14 +44,14 @@ def ending(run_id: str) -> Callable[[Event], bool]:
 
 
 async def connected(bus: MemoryBus, thread_id: str, run_id: str = "") -> None:
-    """Until somebody follows."""
+    """Wait until there is a follower."""
     async with asyncio.timeout(10):
-        while not bus.wanted(thread_id, run_id):  # noqa: ASYNC110 - there is no event of it
+        while not bus.wanted(thread_id, run_id):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
 
 
 class Memory:
-    """A store in memory whose bus the test can see."""
+    """A store in memory whose bus is visible to the test."""
 
     async def __call__(self, bus: MemoryBus) -> Store:
         self.bus = bus
@@ -79,9 +79,7 @@ async def test_live_and_recorded_events_come_as_they_happen() -> None:
 
 
 @pytest.mark.parametrize("after", [None, 0])
-async def test_a_server_on_sqlite_stops_and_comes_back_while_somebody_follows(
-    tmp_path: Path, after: int | None
-) -> None:
+async def test_a_server_on_sqlite_restarts_while_a_client_follows(tmp_path: Path, after: int | None) -> None:
     up, down = asyncio.Event(), asyncio.Event()
 
     async def pause(_: float) -> None:
@@ -117,7 +115,7 @@ async def test_a_server_on_sqlite_stops_and_comes_back_while_somebody_follows(
         async with asyncio.timeout(20):
             await down.wait()
         second = await stack.enter_async_context(running(ticking(), [tick], store=sqlite))
-        two = await second.rt.threads.send(thread.id, "Two")  # while nobody can be told
+        two = await second.rt.threads.send(thread.id, "Two")  # while no notification can be sent
         await second.rt.runs.wait(two.id, 20)
         await stack.enter_async_context(served(second.rt, port))
         up.set()
@@ -207,7 +205,7 @@ async def test_waiting_survives_a_server_that_stops_and_comes_back() -> None:
         await first.aclose()
         await down.wait()
         release.set()
-        await rig.rt.runs.wait(sent.run_id, 20)  # its end is told to nobody
+        await rig.rt.runs.wait(sent.run_id, 20)  # its end is not notified
         await stack.enter_async_context(served(rig.rt, port))
         up.set()
         run: Run = await waiting
@@ -361,7 +359,7 @@ async def test_events_that_come_again_are_dropped() -> None:
         assert [each.n for each in found] == [1, None, 2, None, 3]
 
 
-async def test_what_ends_a_stream_for_good_is_raised() -> None:
+async def test_what_ends_a_stream_permanently_is_raised() -> None:
     head = b'data: {"type":"connected","ts":"2026-01-01T00:00:00Z","data":{"after":"17"}}\n\n'
     for status, code, kind in ((401, "unauthorized", Unauthorized), (404, "not_found", NotFound)):
         refusal = answer(status, f'{{"error": "No.", "code": "{code}"}}')
@@ -398,7 +396,7 @@ async def test_a_stream_that_made_progress_is_taken_up_at_once() -> None:
     answers = [stream(event(1)), stream(event(2)), stream(event(2)), stream(event(3))]
     async with Stub(*answers) as stub, client_of(stub.port, pause=pauses) as client:
         await until(client.threads.follow("t", after=0), lambda event: event.n == 3)
-    assert pauses.asked == [0.0, 0.0, 1.0]  # the third said nothing new
+    assert pauses.asked == [0.0, 0.0, 1.0]  # the third try delivered nothing new
 
 
 async def test_closing_the_iterator_closes_the_connection() -> None:

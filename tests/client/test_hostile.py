@@ -1,4 +1,4 @@
-"""Servers that are none of ours, or mean harm: a clear error, in bounded memory."""
+"""Servers that are not Toolwright servers, or are hostile: a clear error, in bounded memory."""
 
 import asyncio
 import tracemalloc

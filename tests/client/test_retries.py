@@ -1,4 +1,4 @@
-"""What is tried again, how often and when; and what is not, since it might be done twice."""
+"""Retries: which requests are retried, how often and when; and which are not, because they could be executed twice."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Every route by the client, against a served runtime."""
+"""Every route called with the client, against a served runtime."""
 
 import base64
 from dataclasses import replace
@@ -208,7 +208,7 @@ class Needed(BaseModel):
     shelf: int
 
 
-async def test_tenvs_that_are_lacking_are_all_named() -> None:
+async def test_missing_tenvs_are_all_named() -> None:
     @tw.tool(description="Look.", tenvs=Needed)
     async def look() -> str:
         return "x"
@@ -279,7 +279,7 @@ async def test_a_person_gives_a_public_key_and_a_fresh_token_for_each_request() 
     }
 
 
-async def test_a_journal_that_cannot_be_written_is_told() -> None:
+async def test_a_journal_that_cannot_be_written_is_reported() -> None:
     async with serving(hello()) as api, client_of(api.port) as client:
         await api.rig.store.inner.close()
         health = await client.health()
@@ -300,7 +300,7 @@ async def test_ids_are_never_more_than_one_part_of_a_path() -> None:
                 await client.threads.get(none)
 
 
-async def test_a_body_that_is_too_large_is_told_as_such() -> None:
+async def test_a_body_that_is_too_large_is_reported_as_such() -> None:
     async with serving(hello(), max_body=1_000) as api, client_of(api.port) as client:
         thread = await client.threads.create("tester")
         with pytest.raises(TooLarge, match="limit of 1000 bytes"):
@@ -310,7 +310,7 @@ async def test_a_body_that_is_too_large_is_told_as_such() -> None:
 @pytest.mark.parametrize(
     "url", ["", "localhost:8000", "ftp://x", "http://", "http://x?y", "http://x:port", "//x"]
 )
-def test_a_base_url_that_is_none_is_refused_at_once(url: str) -> None:
+def test_an_invalid_base_url_is_refused_at_once(url: str) -> None:
     with pytest.raises(InvalidRequest, match="URL"):
         Client(url)
 
@@ -350,7 +350,7 @@ async def test_entities_are_made_changed_and_deleted() -> None:
             "B": "text",
         }
         with pytest.raises(TypeError, match=r"An entity has no field 'type'\. Its fields are external_id"):
-            await client.entities.create(type="human")  # type: ignore[call-arg]  # as the route is asked
+            await client.entities.create(type="human")  # type: ignore[call-arg]  # without the argument that the route requires
         other = await client.entities.create(external_id="user-bob")
         with pytest.raises(AlreadyExists):
             await client.entities.update(other.id, external_id="user-ada")
@@ -456,7 +456,7 @@ async def test_the_memory_of_an_agent_is_written_read_and_searched() -> None:
 
 
 async def test_no_route_is_left_out() -> None:
-    """What the client asks for in this module, held against the gateway's own list."""
+    """Compares the routes that the client calls in this module with the gateway's own list."""
     left_out = {"GET /api/threads/{thread_id}/stream", "GET /api/runs/{run_id}/stream"}  # see test_follow
     left_out |= {"GET /api/tools/stream", "GET /api/sse"}  # see test_worker; the other is for browsers
     left_out.add("GET /metrics")  # for Prometheus

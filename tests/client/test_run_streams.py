@@ -1,4 +1,4 @@
-"""Streams of runs as values over HTTP: the same as in the process that leads the runs."""
+"""Streams of runs as values over HTTP: the same as in the process that executes the runs."""
 
 from contextlib import aclosing
 

@@ -1,4 +1,4 @@
-"""Agents configured and spaces lived in by the client, against a served runtime."""
+"""Agents configured and spaces used with the client, against a served runtime."""
 
 import asyncio
 from contextlib import aclosing

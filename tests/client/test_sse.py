@@ -1,4 +1,4 @@
-"""The parser of server-sent events: what comes of bytes does not depend on how they are cut."""
+"""The parser of server-sent events: its result does not depend on how the bytes are split."""
 
 import re
 
@@ -20,7 +20,7 @@ TEXTS = st.lists(st.tuples(LINES, ENDS), max_size=25).map(lambda parts: "".join(
 
 
 def reference(text: str) -> list[Sse]:
-    """The standard's words, over the whole text at once."""
+    """The algorithm of the standard, applied to the whole text at once."""
     lines = re.split("\r\n|\n|\r", text.removeprefix("\ufeff"))[:-1]
     found: list[Sse] = []
     data: list[str] = []

@@ -1,4 +1,4 @@
-"""What a client reads is what the renderers show: nothing is lost, nothing is made up."""
+"""A client reads exactly the values that the renderers produce."""
 
 import json
 from dataclasses import replace
@@ -54,13 +54,13 @@ MESSAGES = [
 
 
 def wired(shown: JSONObject) -> JSON:
-    """As it is after the way over the wire."""
+    """Return the value after it has been sent over the wire."""
     again: JSON = json.loads(dumps(shown))
     return again
 
 
 def assert_same(found: BaseModel, core: object, *but: str) -> None:
-    """Each field of what was seen is that of the value it was rendered from."""
+    """Check that each field equals the field of the original value."""
     for name in type(found).model_fields:
         if name not in but:
             assert getattr(found, name) == getattr(core, name), name
@@ -190,7 +190,7 @@ def test_fields_that_a_newer_server_adds_are_passed_over() -> None:
         {"thread": {"id": "t", "agentId": "a", "status": "idle", "createdAt": "yesterday"}},
     ],
 )  # fmt: skip
-def test_an_answer_that_is_none_of_ours_is_a_clear_error(shown: Any) -> None:
+def test_an_answer_of_another_server_is_a_clear_error(shown: Any) -> None:
     with pytest.raises(BadAnswer, match="The server's answer"):
         read_field(seen.Thread, shown, "thread")
     with pytest.raises(BadAnswer, match="has no"):
@@ -198,7 +198,7 @@ def test_an_answer_that_is_none_of_ours_is_a_clear_error(shown: Any) -> None:
 
 
 @pytest.mark.parametrize("usage", [{}, [], None, {"inputTokens": "1"}])
-def test_faulty_parts_are_found_within(usage: JSON) -> None:
+def test_invalid_parts_are_found_within(usage: JSON) -> None:
     shown = {**run_json(RUN), "usage": usage}
     with pytest.raises(BadAnswer, match="usage"):
         read(seen.Run, shown)

@@ -1,4 +1,4 @@
-"""Workers: every call is carried out once, by whoever claims it, whatever becomes of servers and workers."""
+"""Workers: every call is executed once, by the worker that claims it, even if servers and workers fail."""
 
 import asyncio
 import json
@@ -37,8 +37,8 @@ T = TypeVar("T")
 PROCESS = Path(__file__).with_name("worker_process.py")
 
 
-def external(name: str, **options: Any) -> tw.Tool:  # those of Tool
-    """A tool that somebody outside carries out."""
+def external(name: str, **options: Any) -> tw.Tool:  # options of Tool
+    """Return a tool that outside workers execute."""
     return tw.Tool(
         name=name,
         description="Do it.",
@@ -57,7 +57,7 @@ PENDING: Mapping[Kind, InlineExecutor] = {"external": at_once}
 
 
 class Asking:
-    """A model that makes these calls when it is told to go, and not when it reads their results."""
+    """A model that makes these calls when the last message asks for it, and not when it reads their results."""
 
     name = "asking"
 
@@ -78,16 +78,16 @@ def turns(*named: tuple[str, int]) -> Asking:
 
 
 async def until(found: Callable[[], Awaitable[T | None]]) -> T:
-    """What there is, once there is something."""
+    """Wait until the value is not empty, and return it."""
     async with asyncio.timeout(60):
-        while (there := await found()) is None:  # noqa: ASYNC110 - other processes tell of nothing
+        while (there := await found()) is None:  # noqa: ASYNC110 - other processes send no notification
             await asyncio.sleep(0.02)
         return there
 
 
 @asynccontextmanager
 async def at_work(worker: Worker) -> AsyncGenerator[Worker]:
-    """The worker runs within the block."""
+    """Run the worker within the block."""
     async with asyncio.TaskGroup() as group:
         group.create_task(worker.run())
         try:
@@ -98,7 +98,7 @@ async def at_work(worker: Worker) -> AsyncGenerator[Worker]:
 
 @asynccontextmanager
 async def process(url: str, path: Path, mode: str = "works") -> AsyncGenerator[asyncio.subprocess.Process]:
-    """A worker process; it must end cleanly at SIGTERM, unless it was killed."""
+    """Start a worker process. It must exit cleanly on SIGTERM, unless it was killed."""
     command = (sys.executable, str(PROCESS), url, str(path), mode)
     worker = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
     assert worker.stdout is not None
@@ -114,7 +114,7 @@ async def process(url: str, path: Path, mode: str = "works") -> AsyncGenerator[a
 
 
 async def results(api: Api, count: int) -> Mapping[str, Any]:
-    """The calls' results by tool and argument, once there are so many."""
+    """Return the calls' results by tool and argument, once there are that many."""
 
     async def resolved() -> Mapping[str, Any] | None:
         found = (await api.get("/api/calls", params={"status": "resolved", "limit": 1_000}))["calls"]
@@ -126,7 +126,7 @@ async def results(api: Api, count: int) -> Mapping[str, Any]:
 
 
 async def witnessed(path: Path, *lines: str) -> list[str]:
-    """What was done, once these lines are among it."""
+    """Return the recorded effects, once these lines are among them."""
 
     async def said() -> list[str] | None:
         found = done(path)
@@ -136,7 +136,7 @@ async def witnessed(path: Path, *lines: str) -> list[str]:
 
 
 def done(path: Path) -> list[str]:
-    """What the witness has seen, without who did it."""
+    """Return the recorded effects, without the process that executed them."""
     return [line.split(" ", 1)[1] for line in lines_of(path)]
 
 
@@ -335,7 +335,7 @@ async def test_a_server_that_restarts_keeps_its_worker(tmp_path: Path) -> None:
         await began.acquire()
         await rig.rt.runs.wait(run.id, 10)
         await first.aclose()
-        gate.set()  # the work is done while there is no server
+        gate.set()  # the work ends while there is no server
         again, _ = await stack.enter_async_context(server(port))
 
         async def resolved() -> Sequence[Call] | None:
@@ -347,7 +347,7 @@ async def test_a_server_that_restarts_keeps_its_worker(tmp_path: Path) -> None:
         assert [call.name for call in await until(resolved)] == ["slow"]
         assert await until(
             was_read
-        )  # else both messages are read by one run, and the last of them asks for no call
+        )  # otherwise one run reads both messages, and the last of them requests no call
         await again.rt.threads.send(thread.id, "Go")
         async with asyncio.timeout(20):
             await began.acquire()
@@ -467,7 +467,7 @@ async def test_a_worker_with_a_wrong_key_says_so() -> None:
         {"name": ""},
     ],
 )
-async def test_a_faulty_worker_is_refused(options: dict[str, Any]) -> None:
+async def test_an_invalid_worker_is_refused(options: dict[str, Any]) -> None:
     async with client_of(1) as client:
         with pytest.raises(DefinitionError):
             Worker(client, **options)

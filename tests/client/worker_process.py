@@ -1,6 +1,6 @@
-"""A worker in a process of its own; every effect is a line in a file that is synced before the result goes out.
+"""A worker in a separate process; every effect is a line in a file that is synced before the result is sent.
 
-`python worker_process.py URL FILE [FREE]`: where FREE is there, `hang` returns once the file of that name is.
+`python worker_process.py URL FILE [FREE]`: if FREE is given, `hang` returns once a file of that name exists.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from toolwright.client import Client, Worker
 
 
 def witness(path: str, said: str) -> None:
-    """Append a line, whole, and sync it."""
+    """Append a whole line and sync it."""
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, f"{os.getpid()} {said}\n".encode())
     os.fsync(file)

@@ -17,7 +17,7 @@ from toolwright.core.threads.event import Event
 
 @dataclass
 class Journal:
-    """A store, and the events that it has handed to the bus."""
+    """A store, and the events that it has passed to the bus."""
 
     store: Store
     published: list[Event] = field(default_factory=list[Event])

@@ -1,4 +1,4 @@
-"""Configured agents and minds in every journal: revisions, names that are there once, plans that fire once."""
+"""Configured agents and minds in every journal: revisions, unique names, plans that fire once."""
 
 import asyncio
 from dataclasses import replace
@@ -34,7 +34,7 @@ from toolwright.core.journal.units import Committed, Conflict, DropAgent, SaveAg
 pytestmark = pytest.mark.anyio
 
 
-def agent(number: int = 1, revision: int = 1, **fields: Any) -> ConfiguredAgent:  # ConfiguredAgent's own
+def agent(number: int = 1, revision: int = 1, **fields: Any) -> ConfiguredAgent:  # fields of ConfiguredAgent
     given: dict[str, Any] = {"name": f"agent-{number}", "description": "a\ud800", "config": {"n": [revision]}}
     given |= {"created_at": later(number), "updated_at": later(number + revision)}
     return ConfiguredAgent(id=f"agt_{number}", revision=revision, **{**given, **fields})
@@ -116,7 +116,7 @@ async def test_goals_and_memories_are_kept_by_agent(store: Store):
     assert list(await store.agents.memories("agt_2")) == []
 
 
-def plan(**fields: Any) -> Plan:  # Plan's own
+def plan(**fields: Any) -> Plan:  # fields of Plan
     given: dict[str, Any] = {
         "agent_id": "agt_1",
         "id": "p1",
@@ -164,7 +164,7 @@ ADA, BOB = keeper_of("agt_1", "ent_ada"), keeper_of("agt_1", "tenant:7/x%")
 
 
 async def test_what_is_kept_for_a_person_is_found_by_agent_and_person_and_by_no_other_query(store: Store):
-    """An id that begins or ends like another is no part of it."""
+    """An id that is only a prefix or suffix of another is not part of it."""
     own = Goal(agent_id="agt_1", id="g", description="own", status="", priority="", created_at=AT)
     keepers = ["agt_1", ADA, BOB, keeper_of("agt_11", "ent_ada"), keeper_of("agt_1", "my_ent_ada")]
     for each in keepers:

@@ -1,4 +1,4 @@
-"""Approvals in every journal: asked for, given and refused by one compare-and-set each."""
+"""Approvals in every journal: requested, granted and refused, each by one compare-and-set."""
 
 import asyncio
 from dataclasses import replace
@@ -32,7 +32,7 @@ def approve(call_id: str, arguments: str | None = None, at: float = 10) -> Appro
 
 
 async def asked(store: Store) -> tuple[Drain, Call]:
-    """A call of a run that waits for an approval, for a hundred seconds."""
+    """A call of a run that waits a hundred seconds for an approval."""
     drain = await begun(store)
     call = drain.call(kind="external")
     await drain.answer(call)
@@ -50,7 +50,7 @@ async def refused(store: Store, unit: Unit) -> None:
     assert await dump(store) == before
 
 
-async def test_it_waits_without_having_begun_and_is_on_offer_to_nobody(store: Store):
+async def test_it_waits_without_having_begun_and_is_not_offered(store: Store):
     _, call = await asked(store)
     assert (call.status, call.approval, call.terms, call.started_at) == ("waiting", "asked", TERMS, None)
     assert call.awaits_approval
@@ -101,7 +101,7 @@ async def test_a_result_is_none_of_its_answers_and_an_answer_none_of_a_result(st
     await refused(store, settle(Refuse, "th_1", call.id, later(10)))
     await drain.do(
         drain.unit(Result, changes=(change(call.id, "created", "waiting"),))
-    )  # somebody has it now
+    )  # another worker has claimed it
     await refused(store, approve(call.id))
     await refused(store, settle(Refuse, "th_1", call.id, later(10)))
     await committed(store, settle(Submit, "th_1", call.id, later(10)))

@@ -1,4 +1,4 @@
-"""Every bus: followers get the events of their topic in order, bounded; whatever lies between processes."""
+"""Every bus: followers receive the events of their topic in order, bounded, also across processes."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -53,7 +53,7 @@ def of_space(n: int, space: str = "tea") -> Event:
 
 
 async def came(follower: Any) -> list[Event]:
-    """What has come, without the marks for what other processes may have committed."""
+    """Return the received events, without the marks for possible commits of other processes."""
     return [event for event in await follower.next(0) if event is not GROWN]
 
 
@@ -68,14 +68,14 @@ async def test_followers_get_the_events_of_their_topic_in_order(bus: Bus) -> Non
         assert await came(run) == [mine[0], other, mine[1]]
         assert await came(thread) == []
     bus.publish([of_thread(3)])
-    assert await came(thread) == []  # which follows no more
+    assert await came(thread) == []  # it follows no more
 
 
 async def test_followers_of_some_types_get_recorded_events_of_these_alone(bus: Bus) -> None:
     with bus.subscribe(THREAD, ["run.completed"]) as follower:
         bus.publish([of_thread(1), of_thread(None, "run.completed"), of_thread(2, "run.completed")])
         assert await came(follower) == [of_thread(2, "run.completed")]
-        assert not bus.wanted("th_1", "run_1")  # live events need not be made
+        assert not bus.wanted("th_1", "run_1")  # live events need not be created
     with bus.subscribe(THREAD):
         assert bus.wanted("th_1", "run_1") and not bus.wanted("th_2", "run_2")
 
@@ -87,7 +87,7 @@ async def test_followers_of_a_space_or_of_all_see_what_another_process_has_commi
         assert (await came(space), await came(spaces)) == ([of_space(1)], [of_space(1), of_space(2, "other")])
         for each in (space, spaces):
             each.took_all()
-        bus.publish([of_space(4)])  # 3 is another process's
+        bus.publish([of_space(4)])  # 3 belongs to another process
         assert (space.took_all(), spaces.took_all()) == (False, False)
     assert not bus.wanted_in("tea")
 
@@ -106,7 +106,7 @@ async def test_of_live_events_only_the_newest_of_a_stream_waits_with_its_deltas_
 
 
 @pytest.mark.parametrize("much", ["events", "bytes"])
-async def test_a_follower_that_does_not_read_holds_up_nobody_and_knows_that_it_missed_some(
+async def test_a_follower_that_does_not_read_blocks_no_other_and_knows_that_it_missed_some(
     bus: Bus, much: str
 ) -> None:
     with bus.subscribe(THREAD) as slow:
@@ -128,6 +128,6 @@ async def test_a_follower_that_does_not_read_holds_up_nobody_and_knows_that_it_m
 async def test_what_is_alone_here_is_shared_with_nobody(bus: Bus) -> None:
     bus.share("room", {"ada": True})
     bus.announce(THREAD)
-    assert list(bus.shared("room")) == []  # one's own is not among the others'
+    assert list(bus.shared("room")) == []  # the process's own topics are not among the others'
     bus.share("room", None)
     bus.share("room", None)

@@ -1,4 +1,4 @@
-"""Calls from outside in every journal: they join their run, make it, or open it again, and no other (`PostCall`)."""
+"""External calls in every journal: they join their run, create it, or reopen it, and no other (`PostCall`)."""
 
 import asyncio
 from dataclasses import replace
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 def asked(thread_id: str = "th_1", run_id: str = "run_1", event_id: str | None = None) -> PostCall:
-    """A call that is made from outside in that run."""
+    """Return an external call that is made in that run."""
     event = InboxEvent(
         thread_id=thread_id,
         event_id=event_id or new_id("ask"),
@@ -31,7 +31,7 @@ def asked(thread_id: str = "th_1", run_id: str = "run_1", event_id: str | None =
     return PostCall(token=token(), at=AT, event=event, run=run, queued=draft("run.queued", runId=run_id))
 
 
-async def over(drain: Drain, status: str = "completed", **fields: Any) -> None:  # a run's own
+async def over(drain: Drain, status: str = "completed", **fields: Any) -> None:  # fields of the run
     view = await drain.store.view(drain.thread_id)
     assert view is not None and view.wake is not None
     run = {"status": status, "completed_at": AT, "held": False, **fields}

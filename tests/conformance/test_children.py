@@ -1,4 +1,4 @@
-"""What a unit does to other threads of a family: every rendering of the effects says the same."""
+"""Effects of a unit on other threads of a thread tree: every implementation returns the same."""
 
 import asyncio
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ async def done(store: Store, *effects: Effect) -> Committed:
 
 
 async def refused(store: Store, effect: Effect, guard: Guard) -> None:
-    """The guard refuses the effect, and the journal is as before."""
+    """Check that the guard rejects the effect, and that the journal is unchanged."""
     before = await dump(store)
     assert await store.commit(act(effect)) == Conflict(guard=guard)
     assert await dump(store) == before
@@ -154,7 +154,7 @@ async def test_a_child_begins_once_with_all_that_it_brings(store: Store, journal
     assert await dump(store) == before
 
 
-async def test_followers_of_the_parent_are_told_once_of_a_child_that_no_call_has_begun(
+async def test_followers_of_the_parent_are_notified_once_of_a_child_that_no_call_has_begun(
     store: Store, journal: Journal
 ) -> None:
     await create_thread(store)
@@ -184,14 +184,14 @@ async def test_values_flow_down_and_families_are_listed(store: Store) -> None:
     assert await store.children.lineage("th_1") == await store.children.children("th_4") == []
 
 
-async def test_a_call_is_awaited_while_a_child_at_work_knows_of_it(store: Store) -> None:
+async def test_a_call_is_awaited_while_a_running_child_knows_of_it(store: Store) -> None:
     await create_thread(store)
     await done(store, spawn(report="call_1"), spawn("th_3"))
     assert await store.children.awaited("th_1", "call_1")
     assert not await store.children.awaited("th_1", "call_2")
     assert not await store.children.awaited("th_2", "call_1")
     await over(store)
-    assert not await store.children.awaited("th_1", "call_1")  # nothing that runs would ever tell of it
+    assert not await store.children.awaited("th_1", "call_1")  # no running thread would ever report it
 
 
 async def test_the_living_children_are_counted_by_agent(store: Store) -> None:
@@ -222,7 +222,7 @@ async def test_a_message_joins_a_busy_thread_and_begins_a_run_in_an_idle_one(sto
 
 
 async def over(store: Store, child_id: str = "th_2", status: RunStatus = "completed") -> None:
-    """The child's run reads everything and ends."""
+    """Read everything in the child's run, and end it."""
     child = await child_of(store, child_id)
     assert child.run_id is not None
     run = await store.run(child.run_id)
@@ -257,7 +257,7 @@ async def test_the_call_that_waits_for_a_child_is_settled_inline(store: Store, j
     assert (child.report, child.child_status) == (None, "idle")
 
 
-async def test_a_late_end_goes_to_the_inbox_and_one_of_nobody_to_nobody(store: Store) -> None:
+async def test_a_late_end_goes_to_the_inbox_unless_it_has_no_reader(store: Store) -> None:
     drain = await begun(store)
     late, gone = drain.call("pending"), drain.call("done", position=1, completed_at=AT)
     await drain.answer(late, gone)
@@ -272,7 +272,7 @@ async def test_a_late_end_goes_to_the_inbox_and_one_of_nobody_to_nobody(store: S
     assert (await child_of(store)).report is None
 
 
-async def test_the_end_that_nobody_waits_for_is_one_event_for_the_next_run(
+async def test_an_end_that_is_not_awaited_is_one_event_for_the_next_run(
     store: Store, journal: Journal
 ) -> None:
     drain = await begun(store)
@@ -302,7 +302,7 @@ async def test_a_file_that_is_in_the_way_refuses_a_report_and_word(store: Store)
     await refused(store, Notify(thread_id="th_1", notice=notice), "duplicate")
 
 
-async def test_children_are_cancelled_and_their_end_is_told_to_nobody(store: Store) -> None:
+async def test_children_are_cancelled_and_their_end_is_not_reported(store: Store) -> None:
     drain = await begun(store)
     waiting = drain.call("waiting")
     await drain.answer(waiting)
@@ -337,7 +337,7 @@ async def test_a_terminated_child_stays_so(store: Store) -> None:
         assert (child.state, child.child_status) == ("terminated", "terminated")
 
 
-async def test_nobody_speaks_to_a_terminated_thread(store: Store) -> None:
+async def test_no_one_speaks_to_a_terminated_thread(store: Store) -> None:
     await create_thread(store)
     await done(store, spawn())
     await over(store)
@@ -376,7 +376,7 @@ async def test_what_a_unit_terminates_it_does_not_speak_to(store: Store) -> None
     assert run.cancel_requested_at == AT
 
 
-async def test_a_terminated_parent_is_told_nothing(store: Store, journal: Journal) -> None:
+async def test_a_terminated_parent_is_not_notified(store: Store, journal: Journal) -> None:
     await create_thread(store)
     await done(store, Close(thread_id="th_1"))
     await done(store, spawn())
@@ -392,7 +392,7 @@ Ends = CancelChildren | Stop | Close | Terminate
 
 
 async def family(store: Store) -> None:
-    """th_2 is idle and has made th_3, which is at work and has made th_4, at work as well, and th_5, which is idle."""
+    """th_2 is idle and parent of th_3, which is running and parent of th_4 (running as well) and of th_5 (idle)."""
     await create_thread(store)
     await done(store, spawn())
     await done(store, spawn("th_3", "th_2"), spawn("th_4", "th_3"), spawn("th_5", "th_3"))
@@ -402,7 +402,7 @@ async def family(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", [CancelChildren, Stop, Close, Terminate])
-async def test_all_that_is_at_work_below_a_thread_stops(store: Store, kind: type[Ends]) -> None:
+async def test_all_running_descendants_of_a_thread_stop(store: Store, kind: type[Ends]) -> None:
     await family(store)
     await done(store, kind(thread_id="th_2"))
     for child_id in ("th_3", "th_4"):
@@ -417,7 +417,7 @@ async def test_all_that_is_at_work_below_a_thread_stops(store: Store, kind: type
     assert root.state is None
 
 
-async def test_what_is_to_follow_a_run_stops_with_it_and_is_told_to_nobody(store: Store) -> None:
+async def test_queued_follow_ups_of_a_run_stop_with_it_and_are_not_reported(store: Store) -> None:
     await create_thread(store)
     await done(store, spawn())
     child = await child_of(store)
@@ -520,7 +520,7 @@ async def test_a_message_can_be_changed_by_its_own_drain(store: Store) -> None:
     )
 
 
-async def test_many_children_end_at_once_and_each_is_told_once(store: Store) -> None:
+async def test_many_children_end_at_once_and_each_is_reported_once(store: Store) -> None:
     await create_thread(store)
     ids = [f"th_c{n}" for n in range(12)]
     await done(store, *[spawn(child_id) for child_id in ids])

@@ -1,4 +1,4 @@
-"""Threads are deleted whole, and only while nothing is at work in them, in every journal."""
+"""Threads are deleted completely, and only if nothing is in progress in them, in every journal."""
 
 import asyncio
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ def sweep(limit: int = 1000) -> SweepThreads:
 
 
 async def swept(store: Store, limit: int = 1000) -> list[int]:
-    """How many rows each piece had."""
+    """Return the number of rows of each piece."""
     counts: list[int] = []
     while count := (await committed(store, sweep(limit))).count:
         counts.append(count)
@@ -88,7 +88,7 @@ def file(thread_id: str, digest: str, path: str = "/a.txt") -> FileChange:
 
 
 async def idle(store: Store, thread_id: str = "th_1") -> Drain:
-    """A thread with something of everything, whose run is over."""
+    """Create a thread with data of every kind, whose run has finished."""
     drain = await begun(store, thread_id)
     await drain.answer(drain.call("done", completed_at=AT))
     messages, files = (said("hm", drain.run.id),), (file(thread_id, "d1"),)
@@ -157,7 +157,7 @@ LARGE, AT_ONCE = 20_000, 250  # rows of a thread, calls of one answer
 
 
 class Watched:
-    """A store that notes how many rows each piece of a sweep had, and who wrote beside it."""
+    """A store that records the number of rows of each piece of a sweep, and the writes in between."""
 
     def __init__(self, inner: Store) -> None:
         self._inner = inner
@@ -169,7 +169,7 @@ class Watched:
             self.pieces.append(answer.count)
         return answer
 
-    def __getattr__(self, name: str) -> object:  # reads, as they are
+    def __getattr__(self, name: str) -> object:  # reads pass through
         return getattr(self._inner, name)
 
 
@@ -181,15 +181,16 @@ async def test_a_thread_of_20_000_rows_goes_in_pieces_between_which_others_write
     await drain.end()
     await create_thread(journal.store, "th_other")
     clock, files = ManualClock(), MemoryFiles()
-    deletion = Deletion(watched, lambda _: None, MemoryBus(), files, clock, new_id)  # type: ignore[arg-type]  # reads go through
+    deletion = Deletion(watched, lambda _: None, MemoryBus(), files, clock, new_id)  # type: ignore[arg-type]  # reads pass through
     deleting = asyncio.create_task(deletion.delete("th_1", cancel=False))
     beside = list[int]()
     while not deleting.done():
         await committed(journal.store, post("th_other"))
         beside.append(len(watched.pieces))
-        await asyncio.sleep(0)  # a journal in memory makes nobody wait
+        await asyncio.sleep(0)  # a journal in memory never makes another task wait
     await deleting
-    await deletion.sweep()  # rows that are left if a piece timed out on a busy machine, as housekeeping does
+    # deletes rows that are left if a piece timed out on a busy machine, as housekeeping does
+    await deletion.sweep()
     assert await journal.store.calls(limit=1) == []
     assert not await journal.store.retention.has_rows_left()
     if watched.pieces:  # memory has nothing left to sweep
@@ -198,7 +199,7 @@ async def test_a_thread_of_20_000_rows_goes_in_pieces_between_which_others_write
         assert len({seen for seen in beside if 0 < seen < len(watched.pieces)}) >= 3
 
 
-async def test_a_thread_at_work_stays(store: Store) -> None:
+async def test_a_running_thread_stays(store: Store) -> None:
     drain = await begun(store)
     before = await dump(store)
     assert await store.commit(drop()) == Conflict(guard="busy")
@@ -207,7 +208,7 @@ async def test_a_thread_at_work_stays(store: Store) -> None:
     await committed(store, drop())
 
 
-async def test_a_child_at_work_keeps_its_parents_and_goes_with_them(store: Store) -> None:
+async def test_a_running_child_keeps_its_parents_and_is_deleted_with_them(store: Store) -> None:
     await create_thread(store)
     await create_thread(store, "th_2", parent_id="th_1")
     spawn = child("th_2", "th_3")
@@ -308,10 +309,10 @@ async def test_requests_and_tasks_of_a_deleted_thread_are_asked_no_more(store: S
     assert await store.wake("th_1") is None
 
 
-async def test_bytes_are_noted_until_nobody_needs_them(store: Store) -> None:
+async def test_bytes_are_noted_until_they_are_not_needed(store: Store) -> None:
     for thread_id, digests in (("th_1", ("d0", "d1", "d2")), ("th_2", ("d2",))):
         drain = await begun(store, thread_id)
-        for digest in digests:  # one over the other: messages may still refer to the first
+        for digest in digests:  # one after the other: messages can still refer to the first
             await drain.do(drain.unit(Result, files=(file(thread_id, digest),)))
         await drain.end()
     await committed(store, drop("th_1"))
@@ -337,7 +338,7 @@ async def test_only_what_is_idle_for_long_is_deleted_as_such(store: Store) -> No
     assert await store.commit(drop(idle=0)) == Conflict(guard="busy")
     wake = await store.wake("th_1")
     assert wake is not None
-    assert await store.commit(drop(idle=1)) == Conflict(guard="busy")  # somebody will look at it
+    assert await store.commit(drop(idle=1)) == Conflict(guard="busy")  # the thread has a wake-up
     await committed(store, leave("th_1", wake.gen))
     await committed(store, drop(idle=1))
     await swept(store)

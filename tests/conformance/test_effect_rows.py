@@ -1,4 +1,4 @@
-"""Effects upon rows that the same unit has written, and upon rows that are not there: alike in every journal."""
+"""Effects on rows that the same unit has written, and on missing rows: the same in every journal."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -112,7 +112,7 @@ def vector() -> Vector:
     return found
 
 
-def edits(one: SpaceMessage, **fields: Any) -> Edit:  # Edit's own
+def edits(one: SpaceMessage, **fields: Any) -> Edit:  # fields of Edit
     return Edit(space_id="spc_1", message=one, events=(draft("space.message_edited"),), **fields)
 
 
@@ -192,13 +192,13 @@ TOGETHER: dict[str, tuple[Effect, ...]] = {
 
 
 async def prepared(store: Store) -> Store:
-    """A journal with a space in which Ann is, and an idle thread."""
+    """A journal with a space of which Ann is a member, and an idle thread."""
     await committed(store, act(made(space()), joins(member("ent_ann"), 0)))
     await create_thread(store)
     return store
 
 
-def _without_wake(found: Any) -> Any:  # a row of any kind, or those of a thread
+def _without_wake(found: Any) -> Any:  # a row of any kind, or the rows of a thread
     if not isinstance(found, dict):
         return found
     rows = cast("dict[str, Any]", found)
@@ -206,7 +206,7 @@ def _without_wake(found: Any) -> Any:  # a row of any kind, or those of a thread
 
 
 async def contents(store: Store) -> dict[str, Any]:  # values of all kinds
-    """All that effects can write, but for the numbers of wakes, which count writes."""
+    """Return all data that effects can write, without the numbers of wake-ups, which count writes."""
     timer, agents = await store.wake("t"), store.agents
     rows = {name: _without_wake(each) for name, each in (await everything(store)).items()}
     rows["timer"] = rows["timer"] and rows["timer"].due
@@ -245,9 +245,7 @@ CALL = Call(
     status="waiting", step=1, position=0, model_call_id="m", arguments="{}", created_at=AT,
 )  # fmt: skip
 
-FINDING: dict[
-    type[Any], tuple[Effect, Guard | None]
-] = {  # what it does where there is nothing: the guard that fails
+FINDING: dict[type[Any], tuple[Effect, Guard | None]] = {  # the guard that fails if the row does not exist
     Post: (says(SAID), "space"),
     DropMind: (DropMind(agent_id="agt_none/ent_none"), None),
     Edit: (edits(EDITED), "message"),
@@ -292,7 +290,7 @@ FINDING: dict[
     CheckRequest: (CheckRequest(thread_id="th_1", id="req_1"), "request"),
     FulfillRequest: (FulfillRequest(thread_id="th_1", id="req_1"), "request"),
 }
-NEEDING_NOTHING = {  # they make the rows that they write, or judge how many there are
+NEEDING_NOTHING = {  # they insert the rows that they write, or check the number of rows
     CheckMind,
     KeepTexts,
     *(Deliver, Notify, Spawn, ChildLimit, OpenRequest, SetValue),

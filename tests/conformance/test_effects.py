@@ -1,4 +1,4 @@
-"""Effects of one unit happen in order, each upon those before it: all of them, or none."""
+"""Effects of one unit are applied in order, each to the result of the previous ones: all of them, or none."""
 
 from typing import Any
 
@@ -35,14 +35,14 @@ PLAN = Plan(agent_id="agt_1", id="pln_1", name="p", instruction="i", next_run_at
 
 @pytest.fixture
 async def room(store: Store) -> Store:
-    """A journal with one space, in which Ann is and has spoken, and with one plan."""
+    """A journal with one space, in which Ann is a member and has posted, and with one plan."""
     await committed(store, act(made(space()), joins(member("ent_ann"), 0)))
     await committed(store, act(says(MESSAGE), SetPlan(plan=PLAN)))
     return store
 
 
 async def everything(store: Store) -> dict[str, Any]:  # values of all kinds
-    """All that the effects here may change."""
+    """Return all data that the effects here can change."""
     return {
         **await dump(store),
         "spaces": list(await store.spaces.spaces()),

@@ -16,7 +16,7 @@ from toolwright.core.spaces.space import Entity
 pytestmark = pytest.mark.anyio
 
 
-def human(number: int = 1, **fields: Any) -> Entity:  # Entity's own
+def human(number: int = 1, **fields: Any) -> Entity:  # fields of Entity
     given: dict[str, Any] = {"external_id": f"user-{number}", "display_name": None, "metadata": {}}
     return Entity(
         id=f"ent_{number}",
@@ -118,7 +118,7 @@ async def test_two_processes_on_one_postgres_agree_who_wins():
         stores = [await open_postgres(url, lambda _: None) for _ in range(2)]
         makes = [
             stores[n % 2].commit(save(human(n, external_id=f"new-{n // 4}"))) for n in range(40)
-        ]  # four at a time want one name
+        ]  # four entities compete for each name
         answers = await asyncio.gather(*makes)
         assert [type(answer) for answer in answers].count(Committed) == 10
         assert {answer.guard for answer in answers if isinstance(answer, Conflict)} == {"duplicate"}
@@ -130,7 +130,7 @@ async def test_two_processes_on_one_postgres_agree_who_wins():
                 )
             )
             for n, one in enumerate(people)
-        ]  # each wants the next one's name: locks in a circle
+        ]  # each takes the next one's name: a cycle of locks
         swapped = await asyncio.gather(*swaps)
         assert {answer.guard for answer in swapped if isinstance(answer, Conflict)} <= {"duplicate"}
         names = [one.external_id for one in await stores[1].entities(limit=50)]

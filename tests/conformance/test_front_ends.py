@@ -1,4 +1,4 @@
-"""Registered front-ends in every journal: kept, listed, taken off, gone with their entity."""
+"""Registered front-ends in every journal: stored, listed, deleted alone and with their entity."""
 
 import asyncio
 from dataclasses import replace
@@ -80,7 +80,7 @@ async def test_sign_outs_are_kept_until_the_sessions_would_have_expired(store: S
         "person:ent_1": later(1),
     }
     assert await store.front_ends.signed_out("other", "person:ent_2") == {}
-    await sign_out("person:ent_1", 5, 30)  # the latest counts
+    await sign_out("person:ent_1", 5, 30)  # the latest time counts
     assert await store.front_ends.signed_out("session", "person:ent_1") == {
         "session": later(0),
         "person:ent_1": later(5),
@@ -89,7 +89,7 @@ async def test_sign_outs_are_kept_until_the_sessions_would_have_expired(store: S
     assert await store.front_ends.signed_out("session", "person:ent_1") == {"person:ent_1": later(5)}
 
 
-async def test_a_key_is_used_up_once_whoever_is_first(store: Store) -> None:
+async def test_a_key_is_used_up_by_the_first_use(store: Store) -> None:
     def use(key: str, at: float, until: float) -> UseOnce:
         return UseOnce(token=token(), at=later(at), key=key, until=later(until))
 
@@ -97,5 +97,5 @@ async def test_a_key_is_used_up_once_whoever_is_first(store: Store) -> None:
     assert sorted(isinstance(each, Committed) for each in answers) == [False, True]
     await committed(store, use("token:2", 1, 20))
     assert await store.commit(use("token:2", 19, 30)) == Conflict(guard="duplicate")
-    await committed(store, use("token:3", 11, 20))  # what has expired is forgotten
+    await committed(store, use("token:3", 11, 20))  # expired entries are deleted
     await committed(store, use("token:1", 11, 20))

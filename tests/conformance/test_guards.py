@@ -1,4 +1,4 @@
-"""Every unit does what it says, and each of its guards refuses it without a trace."""
+"""Every unit has its documented effect, and each of its guards rejects it without a trace."""
 
 from dataclasses import replace
 
@@ -55,7 +55,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def refused(store: Store, unit: Unit, guard: Guard) -> None:
-    """The guard refuses the unit, and the journal is as before."""
+    """Check that the guard rejects the unit, and that the journal is unchanged."""
     before = await dump(store)
     assert await store.commit(unit) == Conflict(guard=guard)
     assert await dump(store) == before
@@ -377,7 +377,7 @@ async def test_old_events_are_pruned_a_few_at_a_time(store: Store):
     topic = Topic(kind="thread", id="th_1")
     assert await store.bounds(topic) == (1, 4)
     unit = Prune(token=token(), at=later(9), before=later(3), limit=2)
-    assert (await committed(store, unit)).count == 0  # a run is at work
+    assert (await committed(store, unit)).count == 0  # a run is in progress
     assert await store.bounds(topic) == (1, 4)
     await drain.end(later(3))
     assert (await committed(store, replace(unit, token=token(), before=None))).count == 0

@@ -1,4 +1,4 @@
-"""Calls that hope for a late result, in every journal: nobody reads one whose agent was deleted."""
+"""Calls that await a late result, in every journal: calls of a deleted agent have no reader."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ RACES = 20
 
 
 async def answered_by(store: Store, number: int) -> Drain:
-    """A thread with a run at work, in which a configured agent of that number answers."""
+    """Create a thread with a run in progress, in which the configured agent of that number is active."""
     await committed(store, save(agent(number)))
     drain = await begun(store, f"th_{number}")
     await committed(store, act(HandOff(thread_id=drain.thread_id, agent=f"agt_{number}")))
@@ -168,7 +168,7 @@ async def test_calls_become_pending_in_one_statement_on_postgres() -> None:
         await drain.answer(waiting, drain.call("pending", position=1))
         flip = drain.unit(Result, changes=(change(waiting.id, "waiting", "pending"),))
         await drain.do(flip)
-        assert (await store.commit(flip)) == await store.commit(flip)  # its token is known
+        assert (await store.commit(flip)) == await store.commit(flip)  # its token is recorded
         connection = await connect(url)
         recorded = await connection.fetchval("SELECT answer FROM commits WHERE token = $1", flip.token)
         await connection.close()
@@ -178,18 +178,18 @@ async def test_calls_become_pending_in_one_statement_on_postgres() -> None:
 
 
 async def room(store: Store) -> None:
-    """A space in which calls are shown."""
+    """Create a space in which calls are shown."""
     await committed(store, act(made(space()), joins(member("ent_ann"), 0)))
 
 
 def shows(call: Call) -> Post:
-    """The message of a visible call, as it begins."""
+    """Return the message of a visible call at its start."""
     message = visible_call_message(call, "spc_1", "requires_action")
     told = draft("space.message", message={"id": message.id})
     return Post(space_id="spc_1", message=message, events=(told,))
 
 
-def visible(drain: Drain, number: int, **fields: Any) -> Call:  # Call's own
+def visible(drain: Drain, number: int, **fields: Any) -> Call:  # fields of Call
     given: dict[str, Any] = {
         "id": f"call_{drain.thread_id}_{number}",
         "agent": drain.thread_id.replace("th", "agt"),
@@ -200,7 +200,7 @@ def visible(drain: Drain, number: int, **fields: Any) -> Call:  # Call's own
 
 
 async def shown_by(store: Store, number: int, count: int = 1, **fields: Any) -> tuple[Drain, list[Call]]:
-    """A thread that a configured agent of that number answers in, with so many visible pending calls."""
+    """Create a thread in which the configured agent of that number is active, with that many visible pending calls."""
     drain = await answered_by(store, number)
     calls = [visible(drain, each, **fields) for each in range(count)]
     await drain.answer(*calls)
@@ -214,7 +214,7 @@ def author_of(call: Call) -> Entity:
 
 
 def cancel(call: Call) -> CancelCall:
-    """What the runtime commits when a service takes the call back."""
+    """The unit that the runtime commits when a service withdraws the call."""
     source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
     shown = [each.make(NOTHING) for each in result_message(call, CALL_CANCELLED, author_of(call), source)]
     return settlement(CancelCall, call, CALL_CANCELLED, Settling(token=token(), at=AT, shown=shown))
@@ -265,7 +265,7 @@ async def test_a_deleted_agents_call_ends_as_if_it_was_cancelled(journal: Journa
     assert len({re.sub(r"(th|agt|ent)_[12]|'seq': [12]", "", str(end)) for end in ends}) == 1
     assert [name for name, _ in ends[1][2]] == ["tool.error", "tool.error", "message_updated"]
     assert ends[1][1][1]["status"] == "error"
-    assert await store.unread("th_2") == []  # nobody reads it
+    assert await store.unread("th_2") == []  # no run reads it
 
 
 async def test_the_message_of_a_deleted_agents_call_is_ended_before_the_agent_leaves(store: Store) -> None:
@@ -432,7 +432,7 @@ async def test_calls_of_agents_deleted_before_deletion_cancelled_them_are_settle
         keeper = Housekeeper(store, motor, keys, files, clock, new_id, deletion)
         assert [await keeper.cancel_orphans(), await keeper.cancel_orphans()] == [3, 0]
         unit = CancelOrphans(token=token(), at=AT, thread_ids=("th_1", "th_4", "th_9"))
-        assert (await committed(store, unit)).count == 1  # an agent that is there keeps its calls
+        assert (await committed(store, unit)).count == 1  # an existing agent keeps its calls
         assert [await status_shown(store, call) for call in (*gone, kept)] == [
             *["error"] * 3,
             "requires_action",

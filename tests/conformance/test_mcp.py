@@ -1,4 +1,4 @@
-"""MCP in every journal: tasks of servers, definitions that agents rely on, and calls that ask for a server."""
+"""MCP in every journal: tasks of servers, definitions that agents rely on, and calls that a server requests."""
 
 import asyncio
 from dataclasses import replace
@@ -30,18 +30,18 @@ from toolwright.core.threads.event import Topic
 pytestmark = pytest.mark.anyio
 
 ODD = "nul\x00half\ud800'\"é茶"
-"""A name that a server may give, and that no database takes as it is."""
+"""A name that a server can choose, and that no database accepts as it is."""
 TOOL = ("agt_1", "files", "read")
 
 
-def task(call_id: str = "call_1", **fields: Any) -> McpTask:  # McpTask's own
+def task(call_id: str = "call_1", **fields: Any) -> McpTask:  # fields of McpTask
     given: dict[str, Any] = {"thread_id": "th_1", "server": "files", "task_id": "7", "created_at": AT}
     return McpTask(call_id=call_id, agent_id="agt_1", **{**given, **fields})
 
 
 def definition(
     tool: str = "read", server: str = "files", agent_id: str = "agt_1", **fields: Any
-) -> McpDefinition:  # McpDefinition's own
+) -> McpDefinition:  # fields of McpDefinition
     given: dict[str, Any] = {"digest": "first", "updated_at": AT}
     return McpDefinition(agent_id=agent_id, server=server, tool=tool, **{**given, **fields})
 
@@ -69,12 +69,12 @@ async def pinned(store: Store, *definitions: McpDefinition) -> None:
 
 
 async def first_of(store: Store) -> McpDefinition:
-    """The first of the agent's definitions."""
+    """Return the first of the agent's definitions."""
     return (await store.mcp.definitions("agt_1"))[0]
 
 
 def waiting(held: HoldMcpTool, digest: str = "first") -> McpDefinition:
-    """The definition that has this digest, and holds that one."""
+    """Return the definition with this digest, which contains the given one."""
     return definition(digest=digest, held=held.held, definition=held.definition, updated_at=held.at)
 
 
@@ -231,15 +231,15 @@ async def test_of_many_who_use_a_tool_first_or_accept_it_one_is_heeded(store: St
 
 
 async def parent(store: Store, status: CallStatus = "waiting", thread_id: str = "th_1") -> tuple[Drain, Call]:
-    """A call that is carried out by a server, in a thread at work."""
+    """Return a call that a server executes, in a running thread."""
     drain = await begun(store, thread_id)
     call = drain.call(status, id=f"call_{thread_id}")
     await drain.answer(call)
     return drain, call
 
 
-def question(above: Call, number: int = 0, **fields: Any) -> AddNestedCall:  # Call's own
-    """A question of the server that carries this call out."""
+def question(above: Call, number: int = 0, **fields: Any) -> AddNestedCall:  # fields of Call
+    """Return a question of the server that executes this call."""
     given: dict[str, Any] = {
         "id": f"{above.id}.{number}",
         "parent_id": above.id,
@@ -305,7 +305,7 @@ async def test_a_question_is_answered_as_any_call_and_its_thread_goes_on(store: 
 
 
 async def refused(store: Store, effect: AddNestedCall, guard: Guard = "call") -> None:
-    """The question is refused, and with it all that was to happen."""
+    """Check that the question is rejected, together with its whole unit."""
     before = await dump(store)
     others = (SetMcpTask(task=task()), SetTimer(name="call:x", due=later(1)))
     assert await store.commit(act(*others, effect)) == Conflict(guard=guard)

@@ -40,7 +40,7 @@ from toolwright.testing import ManualClock, TrigramEmbedder
 pytestmark = pytest.mark.anyio
 
 
-def block(label: str, agent_id: str = "agt_1", **fields: Any) -> Block:  # Block's own
+def block(label: str, agent_id: str = "agt_1", **fields: Any) -> Block:  # fields of Block
     given: dict[str, Any] = {"content": f"about {label}", "updated_at": AT}
     return Block(agent_id=agent_id, label=label, **{**given, **fields})
 
@@ -51,7 +51,7 @@ def link(label: str, reader_id: str, agent_id: str = "agt_1") -> LinkBlock:
 
 def passage(
     content: str, number: int = 0, agent_id: str = "agt_1", **fields: Any
-) -> Passage:  # Passage's own
+) -> Passage:  # fields of Passage
     given: dict[str, Any] = {"id": f"psg_{number}", "created_at": later(number)}
     return Passage(agent_id=agent_id, content=content, **{**given, **fields})
 
@@ -64,7 +64,7 @@ async def found(store: Store, query: str, agent_id: str = "agt_1", limit: int = 
     return [each.id for each in await store.agents.matches(agent_id, read_query(query), limit=limit)]
 
 
-async def test_a_block_is_written_anew_and_stands_by_label(store: Store) -> None:
+async def test_a_block_is_written_again_and_sorted_by_label(store: Store) -> None:
     mood, diary = block("mood", content="calm\x00\ud800"), block("Diary")
     await committed(store, act(SetBlock(block=mood), SetBlock(block=diary)))
     now = replace(mood, content="x", updated_at=later(1))
@@ -222,7 +222,7 @@ async def test_every_journal_finds_what_the_rule_says(store: Store) -> None:
 
 
 BYTES = bytes(range(256))
-"""Any bytes, NUL among them."""
+"""Return any bytes, including NUL."""
 
 
 def vector(number: int, embedder: str = "some") -> Vector:
@@ -230,7 +230,7 @@ def vector(number: int, embedder: str = "some") -> Vector:
 
 
 async def vectors(store: Store, agent_id: str = "agt_1") -> dict[str, Vector]:
-    """The vectors that the agent's passages have, the newest first."""
+    """Return the vectors of the agent's passages, newest first."""
     rows = await store.agents.vectors(agent_id, limit=100)
     assert [each.place for each in rows] == sorted([each.place for each in rows], reverse=True)
     return {
@@ -241,7 +241,7 @@ async def vectors(store: Store, agent_id: str = "agt_1") -> dict[str, Vector]:
 
 
 async def lacking(store: Store, embedder: str, after: int = 0, limit: int = 100) -> list[tuple[int, str]]:
-    """The passages without a vector of that embedder, by place."""
+    """Return the passages without a vector of that embedder, by place."""
     rows = await store.agents.unembedded(embedder, after=after, limit=limit)
     return [(place, each.id) for place, each in rows]
 
@@ -279,7 +279,7 @@ async def test_vectors_are_read_by_page_also_past_passages_without_one(store: St
     assert list(await store.agents.vectors("agt_3", limit=2)) == []
 
 
-async def test_passages_that_lack_a_vector_of_an_embedder_are_found_by_place(store: Store) -> None:
+async def test_passages_without_a_vector_of_an_embedder_are_found_by_place(store: Store) -> None:
     of_some = AddPassage(passage=passage("a", 0), vector=vector(0))
     of_other = AddPassage(passage=passage("b", 1), vector=vector(1, "other"))
     without = AddPassage(passage=passage("c", 2, "agt_2"))
@@ -322,7 +322,7 @@ async def stored_with(embedder: TrigramEmbedder, new: Passage) -> AddPassage:
 
 
 def normal(numbers: list[float]) -> list[float]:
-    """The numbers as a direction."""
+    """Return the numbers as a normalized vector."""
     length = math.hypot(*numbers)
     return [number / length for number in numbers]
 

@@ -1,4 +1,4 @@
-"""Calls on offer to outside workers are read in order, page by page, without those that nobody may claim."""
+"""Calls on offer to outside workers are read in order, page by page, without calls that cannot be claimed."""
 
 from collections.abc import Sequence
 

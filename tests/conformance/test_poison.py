@@ -1,4 +1,4 @@
-"""Inbox events on their way through runs that fail: every rendering of the units says the same."""
+"""Inbox events that pass through failing runs: every implementation of the units returns the same."""
 
 from dataclasses import replace
 
@@ -37,14 +37,14 @@ pytestmark = pytest.mark.anyio
 
 
 async def refused(store: Store, unit: Unit, guard: Guard) -> None:
-    """The guard refuses the unit, and the journal is as before."""
+    """Check that the guard rejects the unit, and that the journal is unchanged."""
     before = await dump(store)
     assert await store.commit(unit) == Conflict(guard=guard)
     assert await dump(store) == before
 
 
 async def idle(store: Store, events: int) -> tuple[Drain, list[InboxEvent]]:
-    """A thread without an open run, whose inbox holds so many results that came late."""
+    """Create a thread without an open run, whose inbox holds that many late results."""
     drain = await begun(store)
     calls = [drain.call("pending", position=n) for n in range(events)]
     await drain.answer(*calls)
@@ -56,7 +56,7 @@ async def idle(store: Store, events: int) -> tuple[Drain, list[InboxEvent]]:
 
 def opening(drain: Drain, run_id: str, **fields: object) -> Claim:
     run = Run(id=run_id, thread_id="th_1", agent="helper", status="running", held=True, created_at=later(1))
-    return replace(drain.unit(Claim, opens=True), run=run, **fields)  # type: ignore[arg-type]  # Claim's own
+    return replace(drain.unit(Claim, opens=True), run=run, **fields)  # type: ignore[arg-type]  # fields of Claim
 
 
 async def statuses(store: Store) -> list[tuple[str, int, str | None]]:
@@ -83,7 +83,7 @@ async def test_what_a_run_reads_is_its_own_until_it_is_over(store: Store) -> Non
     assert await statuses(store) == [("processed", 0, "run_2")] * 2
 
 
-async def test_a_failed_run_gives_back_what_it_read_and_its_rows_stay_in_the_records(store: Store) -> None:
+async def test_a_failed_run_releases_what_it_read_and_its_rows_stay_in_the_records(store: Store) -> None:
     drain, events = await idle(store, 3)
     first_run = drain.run.id
     messages = tuple(said(event.event_id, "run_2") for event in events)
@@ -158,7 +158,7 @@ async def test_a_parked_event_is_tried_again_once_it_is_asked_for(store: Store) 
     assert await store.inbox_event("th_none", event.event_id) is None
 
 
-async def test_a_thread_is_left_alone_until_its_model_is_to_be_asked_again_or_somebody_retries(
+async def test_a_thread_is_left_alone_until_its_model_is_to_be_asked_again_or_a_retry(
     store: Store,
 ) -> None:
     drain, [event] = await idle(store, 1)

@@ -1,4 +1,4 @@
-"""What was written is read back: page by page, and whatever characters it is made of."""
+"""Written data is read back unchanged: page by page, with any characters."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.anyio
 
 
 def seen_by(*users: str) -> CallVisibility:
-    """What people see who are in no space."""
+    """The events visible to people who are members of no space."""
     return CallVisibility(users=users, entity_id="ent_none")
 
 
@@ -293,7 +293,7 @@ async def test_what_waits_is_counted(store: Store):
 
 
 async def depths(store: Store) -> Depths:
-    """What waits; a journal on Postgres also counts its connections."""
+    """Return the queue depths, without the connections, which only a journal on Postgres counts."""
     found = await store.depths()
     used, limit = found.connections or (0, 1)
     assert 0 <= used <= limit

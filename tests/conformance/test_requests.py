@@ -1,4 +1,4 @@
-"""Requests for values in every store: opened once, held, answered once, and what wakes those that ask."""
+"""Requests for values in every store: opened once, owned, answered once, and the threads that they wake."""
 
 import asyncio
 from dataclasses import replace

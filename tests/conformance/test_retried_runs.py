@@ -1,4 +1,4 @@
-"""Failed runs that are retried: every rendering of the unit says the same."""
+"""Failed runs that are retried: every implementation of the unit returns the same."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def ended(store: Store, status: RunStatus = "failed", **fields: object) -> Drain:
-    """A thread whose run has ended, with what a fault leaves in the run and its thread."""
+    """Create a thread whose run has ended, with the rows that an error leaves in the run and its thread."""
     drain = await begun(store)
     await drain.answer(text="Half")
     view = await store.view("th_1")

@@ -1,4 +1,4 @@
-"""Spaces in every journal: places without gaps, events numbered together, deliveries to agents, all or nothing."""
+"""Spaces in every journal: positions without gaps, events in one sequence, deliveries to agents, all or nothing."""
 
 import asyncio
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def act(*effects: Effect) -> Apply:
     return Apply(token=token(), at=AT, effects=effects)
 
 
-def space(space_id: str = "spc_1", **fields: Any) -> Space:  # Space's own
+def space(space_id: str = "spc_1", **fields: Any) -> Space:  # fields of Space
     given: dict[str, Any] = {"kind": "private", "metadata": {}, "created_at": AT, "updated_at": AT}
     return Space(id=space_id, **{**given, **fields})
 
@@ -70,7 +70,7 @@ def made(new: Space) -> SaveSpace:
     return SaveSpace(space_id=new.id, space=new)
 
 
-def member(entity_id: str, space_id: str = "spc_1", **fields: Any) -> Member:  # Member's own
+def member(entity_id: str, space_id: str = "spc_1", **fields: Any) -> Member:  # fields of Member
     return Member(space_id=space_id, entity_id=entity_id, joined_at=fields.pop("joined_at", AT), **fields)
 
 
@@ -78,19 +78,19 @@ def joins(one: Member, revision: int) -> SaveMember:
     return SaveMember(space_id=one.space_id, member=one, revision=revision)
 
 
-def message(space_id: str = "spc_1", **fields: Any) -> SpaceMessage:  # SpaceMessage's own
+def message(space_id: str = "spc_1", **fields: Any) -> SpaceMessage:  # fields of SpaceMessage
     given: dict[str, Any] = {"id": new_id("msg"), "entity_id": "ent_ann", "role": "user", "content": "Hi"}
     return SpaceMessage(space_id=space_id, metadata={}, created_at=AT, **{**given, **fields})
 
 
-def says(one: SpaceMessage, **fields: Any) -> Post:  # Post's own
+def says(one: SpaceMessage, **fields: Any) -> Post:  # fields of Post
     event = draft("space.message", message={"id": one.id, "content": one.content})
     given: dict[str, Any] = {"events": (event,), **fields}
     return Post(space_id=one.space_id, message=one, **given)
 
 
 def delivery(thread_id: str = "thr_home", event_id: str | None = None, **fields: Any) -> Delivery:
-    """An event for the home thread of an agent."""
+    """Return an event for the home thread of an agent."""
     event = InboxEvent(
         thread_id=thread_id,
         event_id=event_id or new_id("evt"),
@@ -109,7 +109,7 @@ def delivery(thread_id: str = "thr_home", event_id: str | None = None, **fields:
 
 @pytest.fixture
 async def room(store: Store) -> Store:
-    """A journal with one space, in which Ann is."""
+    """A journal with one space, of which Ann is a member."""
     await committed(store, act(made(space()), joins(member("ent_ann"), 0)))
     return store
 
@@ -158,7 +158,7 @@ async def test_messages_are_read_by_page(room: Store):
     for number in range(1, 8):
         await committed(room, act(says(message(content=str(number)))))
 
-    def texts(found: Any) -> list[str]:  # what a page gives
+    def texts(found: Any) -> list[str]:  # the rows of a page
         return [one.content for one in found]
 
     assert texts(await room.spaces.messages("spc_1", limit=3)) == ["5", "6", "7"]
@@ -323,7 +323,7 @@ async def test_messages_are_edited_and_deleted(room: Store):
     assert (await committed(room, act(says(message())))).seq == 2
 
 
-async def test_a_reaction_stands_once_until_it_is_taken_back(room: Store):
+async def test_a_reaction_counts_once_until_it_is_removed(room: Store):
     said = message()
     await committed(room, act(says(said)))
     added = React(space_id="spc_1", reaction=reaction(said.id), events=(draft("reaction_added"),))
@@ -387,7 +387,7 @@ async def test_what_is_delivered_waits_for_the_next_run_of_a_home_thread(journal
     assert not await room.spaces.caused("run_none", "ent_ann")
 
 
-async def test_a_delivery_that_is_required_fails_where_nobody_is_any_more(room: Store):
+async def test_a_required_delivery_fails_without_a_receiver(room: Store):
     drain = await begun(room)
     await drain.do(drain.unit(Finish, {"status": "completed"}, effects=(Close(thread_id="th_1"),)))
     lost = delivery("th_1")
@@ -409,7 +409,7 @@ async def test_an_event_is_delivered_once(room: Store):
     assert await room.thread("thr_other") is None
 
 
-async def test_a_run_that_opens_by_itself_is_at_work_at_once(room: Store):
+async def test_a_run_that_opens_by_itself_is_running_at_once(room: Store):
     drain = await begun(room, "thr_1")
     call = drain.call("pending")
     await drain.answer(call)
@@ -481,7 +481,7 @@ async def test_a_refused_unit_says_nothing_in_spaces(journal: Journal, room: Sto
     await drain.do(unit)
 
 
-async def test_timers_are_set_anew_and_dropped(store: Store):
+async def test_timers_are_set_again_and_dropped(store: Store):
     await committed(store, act(SetTimer(name="plan:1", due=later(5))))
     first = await store.wake("plan:1")
     await committed(store, act(SetTimer(name="plan:1", due=later(9))))

@@ -1,4 +1,4 @@
-"""Many at once: numbers without gaps, one winner of each race, and no trace of the losers."""
+"""Concurrent units: numbers without gaps, one winner of each race, and no trace of the losers."""
 
 import asyncio
 

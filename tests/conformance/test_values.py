@@ -1,4 +1,4 @@
-"""Env, tenvs and files in every store: part of their units, whole or not at all."""
+"""Env, tenvs and files in every store: part of their units, written completely or not at all."""
 
 import asyncio
 from dataclasses import replace
@@ -62,7 +62,7 @@ async def test_a_thread_is_born_with_its_values(store: Store) -> None:
     assert await store.env("thr_none") == []
 
 
-async def test_values_are_set_anew_and_taken_away(store: Store) -> None:
+async def test_values_are_set_again_and_taken_away(store: Store) -> None:
     unit = create()
     thread_id = unit.thread.id
     await store.commit(replace(unit, env=put(row(thread_id, "A"), row(thread_id, "B"))))
@@ -170,7 +170,7 @@ async def test_the_same_thread_twice_leaves_the_values_of_the_first(store: Store
     assert [each.value for each in await store.env_of(thread_id)] == ["first"]
 
 
-async def test_secrets_are_sealed_anew_but_not_those_that_have_changed_meanwhile(store: Store) -> None:
+async def test_secrets_are_encrypted_again_but_not_those_that_have_changed_meanwhile(store: Store) -> None:
     await committed(store, save(human(1)))
     old = [row("ent_1", name, f"old {name}", key="k1") for name in ("A", "B")]
     newer = row("ent_1", "B", "newer", key="k1")

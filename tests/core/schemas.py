@@ -1,4 +1,4 @@
-"""Schemas and JSON texts of all kinds, also those that nobody writes by hand, for tests by examples."""
+"""Schemas and JSON texts of all kinds, including unusual ones, for property-based tests."""
 
 import json
 from typing import Any, cast
@@ -51,7 +51,7 @@ FORMATS = ("date", "email", "uuid", "no such format")
 
 
 def written_object(pairs: list[tuple[str, str]]) -> str:
-    """The text of an object; a name may come twice."""
+    """Return the text of an object. A name can occur twice."""
     return "{" + ",".join(f"{key}:{value}" for key, value in pairs) + "}"
 
 
@@ -63,7 +63,7 @@ def _scalars() -> st.SearchStrategy[Any]:  # any JSON, as the library types it
 
 
 def _schemas(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Schemas with keywords of every draft, whose own schemas are `parts`."""
+    """Return schemas with keywords of every draft, with `parts` as subschemas."""
     some = st.lists(parts, max_size=3)
     named = st.dictionaries(NAME, parts, max_size=3)
     names = st.lists(NAME, max_size=3, unique=True)
@@ -112,7 +112,7 @@ def _is_object(schema: Any) -> bool:  # any JSON
 _SMALLEST: list[Any] = [{}, True, False, {"type": "integer"}]
 PARTS: st.SearchStrategy[Any] = st.recursive(st.sampled_from(_SMALLEST), _schemas, max_leaves=6)
 SCHEMAS: st.SearchStrategy[JSONObject] = _schemas(PARTS).filter(_is_object)
-"""Any schemas; few of them are valid."""
+"""Schemas of any kind; few of them are valid."""
 _LEAVES: list[Any] = [
     {"type": "integer"}, {"type": "number"}, {"type": "string"}, {"type": ["integer", "null"]}, {"const": 3}, True,
     {"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"$ref": "#"}, {"$ref": "#n"}, {"$dynamicRef": "#n"},
@@ -163,7 +163,7 @@ OBJECTS: st.SearchStrategy[JSONObject] = st.builds(
     _USUAL,
     _FEW.flatmap(lambda keys: st.fixed_dictionaries({key: _MORE[key] for key in keys})),
 )
-"""Schemas of objects whose references lead somewhere, most of them valid."""
+"""Schemas of objects whose references resolve; most of them are valid."""
 
 _ODD = (
     "1e400",
@@ -193,5 +193,5 @@ _TEXTS = st.recursive(
 
 
 ARGUMENTS = st.lists(st.tuples(_KEYS, _TEXTS), max_size=4).map(written_object) | _TEXTS | st.text(max_size=8)
-"""JSON texts, most of them objects: with numbers beyond a double, NaN, half characters, and too deep."""
+"""JSON texts, most of them objects: with numbers beyond a double, NaN, lone surrogates, and excessive nesting."""
 VALUES: st.SearchStrategy[dict[str, Any]] = st.dictionaries(NAME, _values(), max_size=4)

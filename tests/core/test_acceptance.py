@@ -1,4 +1,4 @@
-"""What the published schema accepts, the judge accepts and the handler gets: of every type that arguments may have."""
+"""Arguments that fit the published schema are accepted by the validator and passed to the handler, for every type."""
 
 import dataclasses
 from enum import StrEnum
@@ -41,13 +41,13 @@ class Broken(BaseModel):
 
 
 class Named(BaseModel):
-    """A model that everything is optional in."""
+    """A model whose fields are all optional."""
 
     name: str = "n"
 
 
 class Node(BaseModel):
-    """A model within itself."""
+    """A recursive model."""
 
     value: int | str
     next: "Node | float | None" = None
@@ -61,8 +61,8 @@ KINDS = st.sampled_from(["model", "dataclass", "typed dict"])
 
 
 @st.composite
-def structures(draw: Any, within: Any) -> Any:  # hypothesis types neither
-    """A type with fields."""
+def structures(draw: Any, within: Any) -> Any:  # untyped by hypothesis
+    """Return a type with fields."""
     fields = draw(st.dictionaries(NAMES, within, min_size=1, max_size=2))
     loose = draw(st.booleans())
     match draw(KINDS):
@@ -80,24 +80,24 @@ def structures(draw: Any, within: Any) -> Any:  # hypothesis types neither
 
 
 def composed(within: Any) -> Any:
-    """Types made of others."""
+    """Return types composed of others."""
     several = st.lists(within, min_size=2, max_size=3)
     return st.one_of(within.map(a_list), within.map(a_dict), several.map(a_union), structures(within))
 
 
-def a_list(item: Any) -> Any:  # any type, and one made of it
-    """A list of such items."""
+def a_list(item: Any) -> Any:  # any type
+    """Return a list type of such items."""
     return list[item]
 
 
-def a_dict(item: Any) -> Any:  # the same
-    """A dict of such items."""
+def a_dict(item: Any) -> Any:  # any type
+    """Return a dict type of such items."""
     return dict[str, item]
 
 
-def a_union(members: list[Any]) -> Any:  # the same
-    """One of these."""
-    return Union[tuple(members)]  # noqa: UP007 - made at run time
+def a_union(members: list[Any]) -> Any:  # any types
+    """Return a union of these types."""
+    return Union[tuple(members)]  # noqa: UP007 - created at run time
 
 
 TYPES: Any = st.recursive(
@@ -116,7 +116,7 @@ VALUES: Any = st.recursive(
 
 
 def fitting(annotation: Any) -> Any:  # a strategy of values
-    """Values that a type is likely to take."""
+    """Return values that a type is likely to accept."""
     origin, arguments = typing_extensions.get_origin(annotation), typing_extensions.get_args(annotation)
     if origin is list:
         return st.lists(fitting(arguments[0]), max_size=2)
@@ -145,21 +145,22 @@ def fitting(annotation: Any) -> Any:  # a strategy of values
 
 
 @st.composite
-def cases(draw: Any) -> tuple[Any, JSON]:  # hypothesis types neither
-    """A type and a value that it may take."""
+def cases(draw: Any) -> tuple[Any, JSON]:  # untyped by hypothesis
+    """Return a type and a value that it can accept."""
     annotation = draw(TYPES)
     return annotation, draw(st.one_of(fitting(annotation), VALUES))
 
 
 def same(sent: JSON, got: JSON) -> bool:
-    """Whether it is the value that was sent, defaults beside it."""
+    """Return whether it is the sent value, apart from added defaults."""
     match sent, got:
         case dict(), dict():
             return all(name in got and same(value, got[name]) for name, value in sent.items())
         case list(), list():
             return len(sent) == len(got) and all(map(same, sent, got))
         case int() | float(), float() if not isinstance(sent, bool):
-            return float(sent) == got  # a number that no float is exactly arrives as the nearest one
+            # a number that no float represents exactly arrives as the nearest float
+            return float(sent) == got
         case _:
             return isinstance(sent, bool) == isinstance(got, bool) and sent == got
 

@@ -1,4 +1,4 @@
-"""Which addresses are public, in every form, and what the operator allows (D13)."""
+"""Which addresses are public, in every form, and which ones the operator allows (D13)."""
 
 from ipaddress import ip_address
 

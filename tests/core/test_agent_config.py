@@ -1,4 +1,4 @@
-"""Agents as JSON: everything that a prompt can be told in Python, and each error by its path."""
+"""Agents as JSON: everything that can be set on a prompt in Python, and each error by its path."""
 
 from dataclasses import fields
 from typing import Any
@@ -37,7 +37,7 @@ CONFIG: JSONObject = {
     "env": {"CITY": {"value": "Rome", "type": "text"}},
     "tenvs": {"tenant": "acme"},
 }
-ELSEWHERE = {"name", "env", "tenvs"}  # of the agent, whose values come before its prompt's
+ELSEWHERE = {"name", "env", "tenvs"}  # set on the agent, whose values take precedence over its prompt's
 OF_CALLED_PROMPTS = {
     "tool_description",
     "include_chat",

@@ -1,4 +1,4 @@
-"""The form of answers: JSON that fits a schema, or an output of an agent, and what is said of a faulty one."""
+"""The form of answers: JSON that fits a schema, or an output of an agent, and the errors of invalid answers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +50,7 @@ def test_json_is_read_with_and_without_a_fence(text: str, value: JSON) -> None:
         ("[" * 1_000 + "]" * 1_000, "recursion limit"),
     ],
 )
-def test_a_text_that_is_no_json_is_a_fault(text: str, words: str) -> None:
+def test_a_text_that_is_no_json_is_an_error(text: str, words: str) -> None:
     with pytest.raises(InvalidAnswer) as caught:
         read_answer(text)
     assert words in str(caught.value)
@@ -69,7 +69,7 @@ def test_an_output_ends_it_also_one_that_is_null() -> None:
     assert OutputForm(Output(int | None)).read(ModelResponse(text="null")).over
 
 
-def test_faults_are_told_with_their_paths() -> None:
+def test_errors_are_reported_with_their_paths() -> None:
     assert fault('{"a": "x"}') == "a: must be an integer, not a string"
     assert fault("{}") == "a: is missing"
     assert correction(InvalidAnswer([])).startswith("This answer does not fit the schema: ")
@@ -100,7 +100,7 @@ class Named:
         (dict[str, Pair], '{"x": {"low": 2, "high": 1}}', "x: low must not be above high"),
     ],
 )
-def test_faults_of_validators_are_told_without_the_names_of_types(
+def test_errors_of_validators_are_reported_without_the_names_of_types(
     declared: object, text: str, words: str
 ) -> None:
     assert fault(text, declared).split("; ")[0] == words
@@ -126,7 +126,7 @@ def test_what_is_neither_a_schema_nor_a_type_is_refused(declared: Any) -> None:
         ({"properties": {"a": {"type": 5}}}, "properties.a.type"),
     ],
 )
-def test_the_faults_of_a_schema_have_their_paths(schema: Any, path: str) -> None:
+def test_the_errors_of_a_schema_have_their_paths(schema: Any, path: str) -> None:
     with pytest.raises(InvalidConfiguration) as caught:
         Output(schema)
     assert path in [each["path"] for each in caught.value.details]

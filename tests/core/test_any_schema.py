@@ -1,4 +1,4 @@
-"""Any schema with any arguments: a call has a result, and what is our own fault is not told as the model's."""
+"""Any schema with any arguments: a call has a result, and our own errors are never reported as the model's."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ ONCE = settings(
 
 
 def called(schema: JSONObject, arguments: str | bytes | JSONObject) -> tw.ToolResult | None:
-    """The results of two calls of a tool with that schema, which are alike; None if it cannot be declared."""
+    """Return the equal results of two calls of a tool with that schema, or None if it cannot be declared."""
     try:
         tool = tw.Tool(name="t", description="T.", kind="internal", parameters=schema)
     except DefinitionError:
@@ -87,7 +87,7 @@ def test_each_provider_is_sent_what_it_accepts_and_names_come_back_as_they_went(
     try:
         compile_promise(schema)
     except InvalidSchema:
-        return  # no tool has it
+        return  # such a tool cannot exist
     form = provider_form(ToolDefinition(name="t", description=description, parameters=schema), provider)
     if isinstance(form, ToolError):
         assert len(form.message) < 1_000

@@ -1,4 +1,4 @@
-"""What tools may declare of approvals, in Python and as JSON, and calls that nobody can be asked about."""
+"""Approval settings of tools, in Python and as JSON, and calls that no one can approve."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def test_anything_else_is_refused(requirement: object) -> None:
         ({"reason": 1}, "reason must be true or false"),
     ],
 )
-def test_faulty_terms_are_named(fields: dict[str, Any], words: str) -> None:
+def test_invalid_terms_are_named(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(DefinitionError, match=words):
         tw.Approval(**fields)
 
@@ -139,13 +139,13 @@ def test_a_configuration_says_the_same_in_json(requirement: object, approval: tw
         ({"edit": 1}, "requiresApproval.edit"),
     ],
 )
-def test_a_faulty_configuration_names_the_path(requirement: object, path: str) -> None:
+def test_an_invalid_configuration_names_the_path(requirement: object, path: str) -> None:
     with pytest.raises(InvalidConfiguration) as faulty:
         tw.Tool.from_config(config(requirement))
     assert [each["path"] for each in faulty.value.details] == [path]
 
 
-def test_an_approval_that_is_no_json_is_a_fault() -> None:
+def test_an_approval_that_is_no_json_is_an_error() -> None:
     assert approval_from_json(7)[1] == [("", "must be true, false or an object, not 7")]
 
 
@@ -164,10 +164,10 @@ def test_a_toolset_puts_its_tools_behind_an_approval() -> None:
     assert [each.approval for each in by_arguments.requiring_approval(approval=False)] == [None, None]
     assert [each.approval for each in tools] == [None, None]
     with pytest.raises(DefinitionError, match="function of a tool"):
-        tools.requiring_approval(True)  # type: ignore[arg-type]  # what is refused
+        tools.requiring_approval(True)  # type: ignore[arg-type]  # an invalid value
 
 
-async def test_outside_a_run_nobody_is_asked_and_nothing_is_called() -> None:
+async def test_outside_a_run_nothing_is_asked_and_nothing_is_called() -> None:
     result = await tw.Toolset([counting(True)]).call("count", {"n": 1})
     assert (result.status, result.error_code) == ("error", "approval_required")
     assert result.error == "Tool 'count' needs an approval, and only a run can wait for it."
@@ -201,7 +201,7 @@ def test_a_server_of_mcp_puts_its_tools_behind_an_approval(own: Any, of_tool: An
     assert tool.approval == approval
 
 
-def test_a_faulty_requirement_of_a_server_names_its_path() -> None:
+def test_an_invalid_requirement_of_a_server_names_its_path() -> None:
     entry = {"name": "math", "url": "http://host/mcp", "requiresApproval": {"by": "nobody"}}
     with pytest.raises(InvalidConfiguration) as faulty:
         read_servers([entry], "mcp", trusted=True)

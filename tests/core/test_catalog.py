@@ -1,4 +1,4 @@
-"""What an app refuses to declare: two things where one is meant."""
+"""Declarations that an app rejects: duplicates of a unique name."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from toolwright.core.errors import DefinitionError
 
 
 def look(answer: int) -> tw.Tool:
-    """A tool `look`, another one for each answer."""
+    """Return a tool `look`, a different one for each answer."""
 
     async def handler(state: tw.ThreadState) -> int:
         return answer

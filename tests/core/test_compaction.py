@@ -1,4 +1,4 @@
-"""What a model is shown of a long conversation: pure functions, whatever the history."""
+"""The messages of a long conversation as shown to a model: pure functions, for every history."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ FILES = st.lists(st.builds(file_of, PATHS), max_size=4).map(tuple)
 
 @dataclass
 class History:
-    """A conversation as it is made, message by message."""
+    """A conversation under construction, message by message."""
 
     messages: list[Message]
 
@@ -75,7 +75,7 @@ class History:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Message]:
-    """Messages as a thread has them, with every call answered; some joined the run between a call and its answer."""
+    """Messages as a thread has them, with every call answered. Some messages arrived between a call and its answer."""
     history = History([])
     history.add("user", draw(TEXTS), attachments=draw(FILES))
     for _ in range(draw(st.integers(0, 12))):
@@ -95,7 +95,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
 
 
 def step_of(messages: Sequence[Message], position: int) -> set[int]:
-    """The places of the call at that position, and of its results."""
+    """Return the places of the call at that position, and of its results."""
     ids = {call.id for call in messages[position].calls}
     return {messages[position].seq or 0} | {each.seq or 0 for each in messages if each.call_id in ids}
 

@@ -1,4 +1,4 @@
-"""Composed schemas: the document's example, every edge, and that they accept what their tools accept."""
+"""Composed schemas: the document's example, every edge case, and that they accept the arguments of their tools."""
 
 import json
 from copy import deepcopy
@@ -66,33 +66,33 @@ def accepts(schema: JSONObject, answer: JSON) -> bool:
 
 
 def call_schema(name: str, schema: JSONObject, **more: Any) -> JSONObject:  # options of compose
-    composed: Any = tw.compose(SUMMARY, {name: schema}, **more)  # JSON, looked into
+    composed: Any = tw.compose(SUMMARY, {name: schema}, **more)  # indexed JSON
     return composed["properties"]["calls"]["items"]
 
 
 def output_of(schema: JSONObject) -> JSON:
-    composed: Any = tw.compose(schema, {})  # JSON, looked into
+    composed: Any = tw.compose(schema, {})  # indexed JSON
     return composed["properties"]["output"]
 
 
 def test_the_example_of_the_document_is_composed_as_it_is_printed() -> None:
     before = json.dumps([SUMMARY, GREET])
     composed = tw.compose(SUMMARY, {"greetUser": GREET})
-    assert json.dumps(composed) == json.dumps(json.loads(PRINTED))  # the order of keys too
+    assert json.dumps(composed) == json.dumps(json.loads(PRINTED))  # including the order of keys
     assert json.dumps([SUMMARY, GREET]) == before
 
 
 def test_what_is_composed_shares_nothing_with_what_was_handed_over() -> None:
-    composed: Any = tw.compose(SUMMARY, {"greetUser": GREET}, reasoning=True)  # JSON, looked into
+    composed: Any = tw.compose(SUMMARY, {"greetUser": GREET}, reasoning=True)  # indexed JSON
     composed["properties"]["output"]["properties"]["summary"]["type"] = "changed"
     composed["properties"]["calls"]["items"]["properties"]["_reasoningForCall"]["type"] = "changed"
     composed["properties"]["calls"]["items"]["required"].append("changed")
-    again: Any = tw.compose(SUMMARY, {"greetUser": GREET}, reasoning=True)  # the same
+    again: Any = tw.compose(SUMMARY, {"greetUser": GREET}, reasoning=True)  # indexed JSON
     assert "changed" not in json.dumps([again, SUMMARY, GREET])
-    from_tools: Any = tw.compose(SUMMARY, [add_up])  # the same
+    from_tools: Any = tw.compose(SUMMARY, [add_up])  # indexed JSON
     from_tools["properties"]["calls"]["items"]["properties"]["first"]["type"] = "changed"
     choice = Tool.from_schema("t", {"properties": {"a": {"enum": ["x"]}}})
-    of_choice: Any = tw.compose(SUMMARY, [choice])  # the same
+    of_choice: Any = tw.compose(SUMMARY, [choice])  # indexed JSON
     of_choice["properties"]["calls"]["items"]["properties"]["a"]["enum"].append("changed")
     assert "changed" not in json.dumps([add_up.parameters, choice.parameters])
 
@@ -105,7 +105,7 @@ def test_without_tools_there_are_no_calls() -> None:
 
 
 def test_several_tools_are_alternatives_in_their_order() -> None:
-    items: Any = tw.compose(SUMMARY, {"b": GREET, "a": GREET, "c": GREET})  # JSON, looked into
+    items: Any = tw.compose(SUMMARY, {"b": GREET, "a": GREET, "c": GREET})  # indexed JSON
     branches = items["properties"]["calls"]["items"]["anyOf"]
     assert [each["properties"]["_tool"] for each in branches] == [
         {"const": "b"},
@@ -185,7 +185,7 @@ def test_one_more_tool_is_composed_as_if_it_had_been_there(count: int, reasoning
 
 
 def test_a_reason_is_asked_for_where_it_is_wanted() -> None:
-    item: Any = call_schema("greetUser", GREET, reasoning=True)  # JSON, looked into
+    item: Any = call_schema("greetUser", GREET, reasoning=True)  # indexed JSON
     assert [*item["properties"]] == ["_tool", "_reasoningForCall", "userName"]
     assert item["properties"]["_reasoningForCall"]["type"] == "string"
     assert item["required"] == ["_tool", "userName"]
@@ -316,7 +316,7 @@ def test_a_schema_that_refers_to_itself_asks_for_no_tool_within() -> None:
 )
 def test_what_cannot_be_composed_is_refused(
     output: Any, tools: Any, options: Any, words: str
-) -> None:  # all wrong
+) -> None:  # each is invalid
     with pytest.raises(DefinitionError, match=words):
         tw.compose(output, tools, **options)
 
@@ -374,13 +374,13 @@ def schemas(draw: st.DrawFn) -> JSONObject:
 
 
 def fields_for(schema: JSONObject) -> st.SearchStrategy[JSONObject]:
-    """Fields of a call, many of them right: values of few kinds, under names that the schema has."""
+    """Fields of a call, many of them valid: values of few kinds, under names of the schema."""
     properties: Any = schema["properties"]  # an object
     return st.dictionaries(st.sampled_from([*properties, "other"]), VALUES, max_size=len(properties) + 1)
 
 
 def is_accepted(name: str, schema: JSONObject, call: JSONObject) -> bool:
-    """Whether the tool's own schema, as it was registered, accepts a call."""
+    """Return whether the tool's own schema, as it was registered, accepts a call."""
     properties: Any = schema["properties"]  # an object
     needed = ["_output"] if "_output" in properties else []
     original: JSONObject = {**schema, "required": [*schema["required"], *needed, "_tool"]}  # type: ignore[misc]
@@ -411,13 +411,13 @@ def test_a_composed_schema_is_valid_and_accepts_exactly_what_its_tools_accept(
             assert not answers.is_valid({"calls": [{**call, "_tool": "none"}], "output": None})
 
 
-# For providers that are stricter
+# For stricter providers
 
 
 def test_a_closed_form_closes_every_object_and_changes_nothing_else() -> None:
     composed = tw.compose(SUMMARY, {"greetUser": GREET})
     before = json.dumps(composed)
-    closed: Any = closed_form(composed)  # JSON, looked into
+    closed: Any = closed_form(composed)  # indexed JSON
     assert json.dumps(composed) == before
     assert closed["additionalProperties"] is False
     assert closed["properties"]["calls"]["items"] == {
@@ -439,7 +439,7 @@ def test_a_strict_form_requires_everything_and_takes_null_for_what_may_be_left_o
         "$defs": {"D": {"type": "object", "properties": {"e": {"type": ["string", "null"]}}}},
     }
     composed = tw.compose(SUMMARY, {"t": schema, "u": GREET})
-    strict: Any = strict_form(composed)  # JSON, looked into
+    strict: Any = strict_form(composed)  # indexed JSON
     item = strict["properties"]["calls"]["items"]["anyOf"][0]
     assert item["required"] == ["_tool", "a", "b", "d"]
     assert item["properties"]["a"] == {"type": "string"}
@@ -477,7 +477,7 @@ def test_a_strict_form_adds_no_null_to_what_may_be_null_already() -> None:
 def test_a_list_of_nothing_has_items_of_a_form_for_providers_that_want_one() -> None:
     composed = tw.compose(SUMMARY, {})
     for render in (closed_form, strict_form):
-        rendered: Any = render(composed)  # JSON, looked into
+        rendered: Any = render(composed)  # indexed JSON
         assert rendered["properties"]["calls"] == {"type": "array", "maxItems": 0, "items": {"type": "null"}}
 
 

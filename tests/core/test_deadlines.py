@@ -1,4 +1,4 @@
-"""Many deadlines on one timer of a loop, whose time moves when the test says so."""
+"""Many deadlines on one timer of a loop, whose time the test controls."""
 
 import asyncio
 import gc
@@ -86,7 +86,7 @@ def test_thousands_that_end_in_time_take_one_timer_and_leave_nothing() -> None:
         gc.collect()
         assert [each for each in kept if each() is not None] == []
         assert loop.timers == timers + 1
-        assert len(deadlines._times) <= SPENT + 1  # pyright: ignore[reportPrivateUsage]  # what ended takes no room
+        assert len(deadlines._times) <= SPENT + 1  # pyright: ignore[reportPrivateUsage]  # expired deadlines take no memory
 
     on_the_loop(body)
 
@@ -155,4 +155,5 @@ def test_loops_that_are_left_are_let_go() -> None:
 
     use()
     gc.collect()
-    assert sum(each() is not None for each in kept) <= 1  # that which had them last, until another has
+    # only the last user is kept, until there is another one
+    assert sum(each() is not None for each in kept) <= 1

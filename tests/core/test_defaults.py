@@ -1,4 +1,4 @@
-"""Defaults of arguments: every call has its own, and what its own type refuses is refused where it is declared."""
+"""Defaults of arguments: each call has its own copy, and a default of the wrong type is rejected at declaration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,13 +21,13 @@ class Color(StrEnum):
 
 @dataclass(eq=False)
 class Point:
-    """Something that can be hashed, and changed."""
+    """A type that is hashable and mutable."""
 
     tags: list[str] = field(default_factory=list[str])
 
 
 class Frozen(BaseModel):
-    """Something that cannot be assigned to, with a list in it."""
+    """A frozen type that contains a list."""
 
     model_config = ConfigDict(frozen=True)
     tags: list[str] = []
@@ -47,12 +47,12 @@ class Filter(BaseModel):
 class Query:
     """The same as a dataclass."""
 
-    point: Point = Point()  # noqa: RUF009 - the fault under test
+    point: Point = Point()  # noqa: RUF009 - the error under test
     tags: list[str] = field(default_factory=list[str])
 
 
-def grow(value: Any) -> None:  # whatever can be grown
-    """Change everything within a value that can be changed."""
+def grow(value: Any) -> None:  # any value that can be extended
+    """Change every mutable part of a value."""
     within = cast("dict[str, object]", value if isinstance(value, dict) else getattr(value, "__dict__", {}))
     for each in list(within.values()):
         grow(each)
@@ -64,15 +64,15 @@ def grow(value: Any) -> None:  # whatever can be grown
 
 @tw.tool(description="Grow what it is given.")
 async def parameters(
-    filters: dict[str, list[str]] = {"a": []},  # noqa: B006 - the fault under test
-    tags: list[str] = [],  # noqa: B006 - the same
-    few: Annotated[list[str], Field(description="Few")] = [],  # noqa: B006 - the same
-    also: list[str] = Field(default=["x"]),  # noqa: B008 - the same
-    made: list[str] = Field(default_factory=list[str]),  # noqa: B008 - the same
-    filter: Filter = Filter(),  # noqa: B008 - the same
-    query: Query = Query(),  # noqa: B008 - the same
-    point: Point = Point(),  # noqa: B008 - the same
-    frozen: Frozen = Frozen(),  # noqa: B008 - the same
+    filters: dict[str, list[str]] = {"a": []},  # noqa: B006 - the error under test
+    tags: list[str] = [],  # noqa: B006 - the error under test
+    few: Annotated[list[str], Field(description="Few")] = [],  # noqa: B006 - the error under test
+    also: list[str] = Field(default=["x"]),  # noqa: B008 - the error under test
+    made: list[str] = Field(default_factory=list[str]),  # noqa: B008 - the error under test
+    filter: Filter = Filter(),  # noqa: B008 - the error under test
+    query: Query = Query(),  # noqa: B008 - the error under test
+    point: Point = Point(),  # noqa: B008 - the error under test
+    frozen: Frozen = Frozen(),  # noqa: B008 - the error under test
 ) -> str:
     """Everything by default."""
     given: tuple[object, ...] = (filters, tags, few, also, made, filter, query, point, frozen)
@@ -127,9 +127,9 @@ async def test_what_one_call_does_to_its_defaults_no_other_sees(tool: tw.Tool) -
 async def test_a_default_arrives_as_its_type_is_and_as_the_schema_says() -> None:
     @tw.tool(description="Show.")
     async def show(
-        color: Color = "red",  # type: ignore[assignment]  # as people write it
-        tags: list[str] = (),  # type: ignore[assignment]  # as people write it
-        filter: Filter = {"tags": ["a"]},  # type: ignore[assignment]  # noqa: B006 - as people write it
+        color: Color = "red",  # type: ignore[assignment]  # as users write it
+        tags: list[str] = (),  # type: ignore[assignment]  # as users write it
+        filter: Filter = {"tags": ["a"]},  # type: ignore[assignment]  # noqa: B006 - as users write it
         ratio: float = 3,
     ) -> str:
         return repr([color, tags, filter.tags, ratio])
@@ -139,13 +139,13 @@ async def test_a_default_arrives_as_its_type_is_and_as_the_schema_says() -> None
 
 
 def refused(make: Callable[[], object]) -> str:
-    """Why it is refused."""
+    """Return the reason of the rejection."""
     with pytest.raises(DefinitionError) as caught:
         make()
     return caught.value.message
 
 
-TEN: Any = "ten"  # a default that no type checker looks at
+TEN: Any = "ten"  # a default that type checkers ignore
 
 
 def with_default(annotation: object, default: object) -> Callable[[], object]:

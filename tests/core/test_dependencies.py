@@ -1,4 +1,4 @@
-"""Dependencies of tools that are called without a runtime: what is given, when it is cleaned up, what is refused."""
+"""Dependencies of tools that are called without a runtime: values, clean-up, rejected declarations."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Pool:
-    """Something that is open."""
+    """An open resource."""
 
     def __init__(self, name: str = "pool") -> None:
         self.name = name
@@ -32,7 +32,7 @@ async def context_manager() -> AsyncGenerator[Pool]:
 
 
 class Opener:
-    """An object that is called like a function."""
+    """A callable object."""
 
     async def __call__(self) -> Pool:
         return Pool("object")
@@ -141,7 +141,7 @@ async def test_a_dependency_stands_beside_state_defaults_and_a_model_of_argument
     tools = tw.Toolset([find, count])
     assert (await tools.call("find", {"text": "a"}, testing.MemoryState(thread_id="t"))).result == "t a async"
     assert (await tools.call("count", {})).result == "asyncasync"
-    assert await count(Pool("x"), 3) == "xxx"  # called as the plain function that it is
+    assert await count(Pool("x"), 3) == "xxx"  # called as a plain function
 
 
 async def test_dependencies_take_the_state_and_others_and_one_value_serves_a_call() -> None:
@@ -168,7 +168,7 @@ async def test_dependencies_take_the_state_and_others_and_one_value_serves_a_cal
     assert (await tools.call("find", {}, state)).result == "t/3 t/3 t"
     assert opened == ["settings", "pool"]
     await tools.call("find", {}, state)
-    assert opened == ["settings", "pool"] * 2  # outside a run, one value a call
+    assert opened == ["settings", "pool"] * 2  # outside a run, one value per call
     tools.close()
 
 
@@ -285,7 +285,7 @@ def yields_twice_sync() -> Iterator[Pool]:
         (yields_twice_sync, "The dependency 'yields_twice_sync' yields twice"),
     ],
 )
-async def test_a_faulty_clean_up_is_logged_and_changes_no_result(
+async def test_a_failing_clean_up_is_logged_and_changes_no_result(
     fn: Callable[..., object], logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     @tw.tool(description="Finds.")
@@ -429,7 +429,7 @@ async def test_a_handler_of_a_schema_tool_has_dependencies_too() -> None:
     assert (await tw.Toolset(registry.tools()).call("find", {"query": "a"})).result == "a async"
 
 
-# ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── rejected declarations ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def cycle_a(b: "OfB") -> int:
@@ -444,7 +444,7 @@ OfA = Annotated[int, tw.Depends(cycle_a)]
 OfB = Annotated[int, tw.Depends(cycle_b)]
 
 
-def untyped(dsn) -> Pool:  # pyright: ignore  # the fault under test
+def untyped(dsn) -> Pool:  # pyright: ignore  # the error under test
     return Pool()
 
 
@@ -456,15 +456,15 @@ def by_place(state: tw.ThreadState, /) -> Pool:
     return Pool(state.thread_id)
 
 
-def by_default(pool: Pool = tw.Depends(plain)) -> str:  # noqa: B008  # pyright: ignore  # the fault under test
+def by_default(pool: Pool = tw.Depends(plain)) -> str:  # noqa: B008  # pyright: ignore  # the error under test
     return pool.name
 
 
-async def default_style(pool: Pool = tw.Depends(plain)) -> str:  # noqa: B008  # pyright: ignore  # the same
+async def default_style(pool: Pool = tw.Depends(plain)) -> str:  # noqa: B008  # pyright: ignore  # the error under test
     return pool.name
 
 
-async def annotated_alone(pool: tw.Depends(plain)) -> str:  # pyright: ignore  # the fault under test
+async def annotated_alone(pool: tw.Depends(plain)) -> str:  # pyright: ignore  # the error under test
     return "x"
 
 
@@ -534,7 +534,7 @@ def test_what_cannot_be_given_is_refused_when_the_tool_is_defined(
         (lambda: tw.Depends(plain, cached=1.5), "cached must be True or False, not 1.5"),  # type: ignore[arg-type]
     ],
 )
-def test_a_faulty_mark_is_refused(make: Callable[[], object], fault: str) -> None:
+def test_an_invalid_mark_is_refused(make: Callable[[], object], fault: str) -> None:
     with pytest.raises(DefinitionError, match=fault):
         make()
 

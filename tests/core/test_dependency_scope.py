@@ -1,4 +1,4 @@
-"""A scope of open values: who cancels an opening, and how a scope closes that is in a hurry."""
+"""A scope of open values: who cancels an opening, and how a cancelled scope closes."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Door:
-    """Something slow to open, and to close."""
+    """A resource that is slow to open, and to close."""
 
     def __init__(self, *, deaf: bool = False) -> None:
         self.said: list[str] = []
@@ -48,7 +48,7 @@ class Door:
         return asyncio.create_task(scope.value("door", "door", self.open, cleans_up=True))
 
 
-async def test_the_last_one_who_gives_up_cancels_the_opening_and_the_next_one_opens_anew() -> None:
+async def test_the_last_one_who_gives_up_cancels_the_opening_and_the_next_one_opens_again() -> None:
     door, scope = Door(), Scope()
     asking = [door.ask(scope), door.ask(scope)]
     await door.opening.wait()
@@ -77,7 +77,7 @@ async def test_a_scope_that_closes_gives_up_what_still_opens_and_opens_nothing_m
         await scope.value("door", "door", door.open, cleans_up=True)
 
 
-async def test_a_clean_up_ends_well_though_whoever_waits_is_cancelled_again_and_again() -> None:
+async def test_a_clean_up_ends_well_though_its_waiting_task_is_cancelled_repeatedly() -> None:
     door, scope = Door(), Scope()
     door.may_open.set()
     await door.ask(scope)
@@ -105,7 +105,7 @@ async def test_who_is_cancelled_does_not_wait_long_for_a_clean_up_that_hangs(
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing
-    assert loop.time() - began < 2.5  # of the clock that does not wait
+    assert loop.time() - began < 2.5  # real time, on a clock that does not wait
     await door.cancelled.wait()
     assert "The clean-up of dependencies took too long" in caplog.text
 

@@ -1,4 +1,4 @@
-"""Which type plain text has: as declared, text for what models are shown and for flags, else secret (D5, D6)."""
+"""The type of plain values: as declared, text for designated names and flags, otherwise secret (D5, D6)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -45,7 +45,7 @@ def types(env: Mapping[str, Any] | None = None, app: Mapping[str, Any] | None = 
         ("LOGIN", ("COMPANY",), "secret"),
         ("COMPANY_A", ("TASK_A", "LOGIN_A", "COMPANY_A"), "text"),
         ("LOGIN_A", ("TASK_A", "LOGIN_A", "COMPANY_A"), "secret"),
-        ("COMPANY_API_KEY", ("COMPANY_API_KEY", "TASK", "LOGIN"), "secret"),  # of no group: not designated
+        ("COMPANY_API_KEY", ("COMPANY_API_KEY", "TASK", "LOGIN"), "secret"),  # in no group: not designated
         ("COMPANY_", ("COMPANY_", "TASK_", "LOGIN_"), "secret"),
         ("COMPANYA", ("COMPANYA", "TASKA", "LOGINA"), "secret"),
     ],

@@ -1,4 +1,4 @@
-"""Names and paths from outside: whatever they are, what is kept is one safe segment (D19)."""
+"""External names and paths: in every case the stored name is one safe segment (D19)."""
 
 import asyncio
 import random
@@ -97,7 +97,7 @@ def test_the_next_number_of_very_many_files_is_found_in_a_few_questions(there: i
 
 
 def free(name: str, taken: set[str], asked: list[int] | None = None) -> str:
-    """The free path among taken ones; `asked` gets how many paths each question was about."""
+    """Return the free path among taken ones. `asked` receives the number of paths of each question."""
 
     async def those(paths: Sequence[str]) -> set[str]:
         if asked is not None:

@@ -1,4 +1,4 @@
-"""What is wrong with a field is said in our words, whatever pydantic calls it."""
+"""Errors of a field have our own messages, independent of pydantic's."""
 
 from enum import Enum
 from typing import Annotated, Any, Literal
@@ -69,7 +69,7 @@ CASES: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("field", "value", "said"), CASES)
-def test_each_fault_is_a_plain_end_of_a_sentence(field: str, value: object, said: str) -> None:
+def test_each_error_is_a_plain_end_of_a_sentence(field: str, value: object, said: str) -> None:
     with pytest.raises(ValidationError) as found:
         Form.model_validate({"needed": 1, field: value})
     [fault] = found.value.errors()

@@ -1,4 +1,4 @@
-"""What handlers hand over is checked field by field, and what they emit is too."""
+"""Values that handlers pass to the state, and events that they emit, are checked field by field."""
 
 import base64
 import binascii
@@ -28,7 +28,7 @@ from toolwright.core.tools.decorator import tool
 from toolwright.core.tools.toolset import Toolset
 
 NUMBER: Any = 7
-WRONG: Any = b"raw"  # what a user may pass all the same
+WRONG: Any = b"raw"  # a value that a user can pass anyway
 
 
 class Code(enum.Enum):
@@ -96,7 +96,7 @@ def test_a_wrong_attachment_from_outside_is_an_error_that_names_its_place(
         ),
     ],
 )
-def test_a_faulty_field_of_a_reference_is_named(given: AttachmentRef, words: str) -> None:
+def test_an_invalid_field_of_a_reference_is_named(given: AttachmentRef, words: str) -> None:
     good = Attachment(name="a", mime_type="image/png", data="AA==")
     result = as_result(ToolResult.ok("x", (good, given)))
     assert result.status == "error"
@@ -112,7 +112,7 @@ def test_a_faulty_field_of_a_reference_is_named(given: AttachmentRef, words: str
         (TextContent(text=WRONG), "text must be text"),
     ],
 )
-def test_a_faulty_field_of_content_is_named(given: ImageContent | TextContent, words: str) -> None:
+def test_an_invalid_field_of_content_is_named(given: ImageContent | TextContent, words: str) -> None:
     for value in (given, [given]):
         result = as_result(value)
         assert result.status == "error"
@@ -208,7 +208,7 @@ def test_a_large_file_is_decoded_in_pieces_as_it_is_in_one(size: int) -> None:
         "A" * LARGE + "é",
     ],
 )
-def test_a_large_file_that_is_not_base64_is_refused_wherever_it_is_faulty(data: str) -> None:
+def test_a_large_file_that_is_not_base64_is_refused_wherever_it_is_invalid(data: str) -> None:
     with pytest.raises(ValueError):
         binascii.a2b_base64(data, strict_mode=True)
     with pytest.raises(ValueError):

@@ -1,4 +1,4 @@
-"""The requests of HTTP tools: what their URLs and headers may hold, and what is filled in (D13)."""
+"""The requests of HTTP tools: valid URLs and headers, and the values that are filled in (D13)."""
 
 import json
 from typing import Any
@@ -90,7 +90,7 @@ def test_a_header_is_given_once() -> None:
 
 
 @pytest.mark.parametrize("method", ["TRACE", "OPTIONS", "get", "CONNECT"])
-def test_methods_are_those_that_have_an_answer_to_read(method: Any) -> None:  # wrong on purpose
+def test_methods_are_those_that_have_an_answer_to_read(method: Any) -> None:  # invalid on purpose
     with pytest.raises(DefinitionError, match="must be one of GET, HEAD, POST, PUT, PATCH, DELETE"):
         HttpExecution(url="https://x/", method=method)
 

@@ -1,4 +1,4 @@
-"""Styles of parameters: each as the OpenAPI specification writes its examples, which are RFC 6570's."""
+"""Styles of parameters: each as in the examples of the OpenAPI specification, which come from RFC 6570."""
 
 from urllib.parse import parse_qsl
 

@@ -1,4 +1,4 @@
-"""JSON text from outside: counted before it is parsed, in whatever pieces it comes, and read strictly."""
+"""External JSON text: counted before it is parsed, for any split into pieces, and parsed strictly."""
 
 import json
 
@@ -28,13 +28,13 @@ values = st.recursive(
 
 
 def counted(value: JSON) -> int:
-    """The values within one, an empty list or object as two."""
+    """Return the number of values within a value. An empty list or object counts as two."""
     parts = _parts(value)
     return 1 + sum(map(counted, parts)) + (isinstance(value, dict | list) and not parts)
 
 
 def named(value: JSON) -> int:
-    """The names in its objects."""
+    """Return the number of names in its objects."""
     return (len(value) if isinstance(value, dict) else 0) + sum(map(named, _parts(value)))
 
 
@@ -81,7 +81,7 @@ def test_counting_stops_at_the_limit() -> None:
     count = ValueCount(1_000)
     with pytest.raises(TooManyValues, match="more than 1000 JSON values"):
         count.add(b"[" + b"1," * 10_000_000)
-    assert count.values < 100_000  # of the first piece, and not of twenty megabytes
+    assert count.values < 100_000  # of the first piece, and not of all twenty megabytes
 
 
 @pytest.mark.parametrize("text", ['["' + "," * 200_000 + '"]', '"' + '\\"[' * 200_000 + '"'])
@@ -153,6 +153,6 @@ def test_half_a_character_is_never_read_from_services() -> None:
     assert parse_json('{"a": 1, "a": 2}') == {"a": 2}
 
 
-def test_a_number_of_too_many_digits_is_told_without_advice_for_programmers() -> None:
+def test_a_number_of_too_many_digits_is_reported_without_advice_for_programmers() -> None:
     with pytest.raises(NotJson, match=r"^it contains a number with too many digits$"):
         read_json(b'{"a": ' + b"9" * 5_000 + b"}")

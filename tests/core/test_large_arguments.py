@@ -1,4 +1,4 @@
-"""Arguments of very many values: judged without a value for each of their faults."""
+"""Arguments with very many values: validated without an object for each error."""
 
 import json
 
@@ -27,12 +27,12 @@ def faults(of: JSONObject, arguments: object) -> tuple[str, ...]:
     return tuple(map(str, error.value.faults))
 
 
-def test_of_ninety_thousand_faults_the_first_are_told() -> None:
+def test_of_ninety_thousand_errors_the_first_are_reported() -> None:
     told = faults(schema(a=TEXTS), {"a": [1] * 90_000})
     assert told == tuple(f"a.{n}: must be a string, not a number" for n in range(MOST_ERRORS))
 
 
-def test_all_faults_of_usual_arguments_are_told() -> None:
+def test_all_errors_of_usual_arguments_are_reported() -> None:
     assert len(faults(schema(a=TEXTS), {"a": [1] * 90})) == 90
 
 
@@ -46,11 +46,11 @@ def test_what_was_only_cut_off_is_not_called_missing() -> None:
     assert told == ("z: must be an integer, not a string",)
 
 
-def test_a_name_that_is_missing_is_told() -> None:
+def test_a_missing_name_is_reported() -> None:
     assert faults(schema(a=TEXTS, b=TEXTS), {"a": ["x"] * 90_000}) == ("b: is missing",)
 
 
-def test_a_fault_behind_the_first_items_is_said_to_be_there() -> None:
+def test_an_error_after_the_first_items_is_reported() -> None:
     (told,) = faults(schema(a=TEXTS), {"a": ["x"] * 5_000 + [1]})
     assert told == "fits the schema in the first 50 items of its lists and objects, but not in what follows"
 

@@ -1,4 +1,4 @@
-"""Loggers that tell no secrets: what is logged within a block and in all that it has started, after its end too."""
+"""Loggers that redact secrets: log lines of a block and of all tasks that it has started, also after its end."""
 
 import contextvars
 import gc
@@ -25,14 +25,14 @@ log = logger("tests.logs")
 
 
 class Run:
-    """What knows the secrets of a block, and much more."""
+    """An object that knows the secrets of a block, and much more."""
 
     def __init__(self) -> None:
         self.redactor = Redactor([("KEY", "sesame-1234")])
 
 
 def finished() -> tuple[weakref.ref[Run], contextvars.Context]:
-    """A run that is over, and what each task and timer of it has, a cancelled timer too."""
+    """Return a finished run, and the context that each of its tasks and timers has, including cancelled timers."""
     run = Run()
     with logging_without(lambda: run.redactor):
         context = contextvars.copy_context()
@@ -59,7 +59,7 @@ def test_a_block_within_another_has_its_own_secrets(caplog: pytest.LogCaptureFix
 
 
 def lines_of(formatter: logging.Formatter, name: str) -> tuple[logging.Logger, io.StringIO]:
-    """A logger, and what it writes."""
+    """Return a logger, and its output."""
     written, made = io.StringIO(), logging.getLogger(name)
     handler = logging.StreamHandler(written)
     handler.setFormatter(formatter)
@@ -123,7 +123,8 @@ def test_a_line_of_json_holds_nothing_that_ends_a_line_or_steers_a_terminal() ->
     except ValueError:
         made.exception("A tool raised.")
     text = written.getvalue()
-    failed, raised = [json.loads(line) for line in text.splitlines()]  # which ends lines at all that could
+    # every character that could end a line does
+    failed, raised = [json.loads(line) for line in text.splitlines()]
     assert failed["message"] == f"It failed: {said}"
     assert raised["exception"].endswith(f"ValueError: {said}")
     assert not {*"\r\x1b\x85\x9b\x7f\u2028\u202e\u2066"} & {*text}

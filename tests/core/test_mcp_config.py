@@ -1,4 +1,4 @@
-"""Configurations of MCP servers: what is read, and every fault by its path."""
+"""Configurations of MCP servers: accepted values, and every error by its path."""
 
 from typing import Any
 
@@ -106,7 +106,7 @@ def test_python_may_spell_the_fields_its_own_way() -> None:
         (7, "", "must be an object"),
     ],
 )
-def test_faults_are_named_by_their_paths(entry: Any, path: str, words: str) -> None:
+def test_errors_are_named_by_their_paths(entry: Any, path: str, words: str) -> None:
     if isinstance(entry, str):
         assert read_servers([entry], "mcp.servers", trusted=True) == [entry]
         return
@@ -145,7 +145,7 @@ def test_what_is_no_server_is_refused_in_one_sentence(given: Any) -> None:
         ({"x": {"name": "y", "url": "https://x"}}, "App: the MCP server 'y' is declared as 'x'."),
     ],
 )
-def test_a_fault_says_where_the_server_is_declared(given: Any, said: str) -> None:
+def test_an_error_says_where_the_server_is_declared(given: Any, said: str) -> None:
     with pytest.raises(InvalidConfiguration) as caught:
         tw.App(mcp=given)
     assert caught.value.message == said

@@ -1,4 +1,4 @@
-"""What an MCP server lists as tools of ours: schemas whole, hints, options, faults; several servers side by side."""
+"""An MCP server's tools as tools of ours: complete schemas, hints, options, errors; several servers together."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def nested(levels: int) -> dict[str, Any]:  # any JSON
         ([], "must be an object"),
     ],
 )
-def test_an_output_schema_that_nobody_can_read_is_a_fault_and_ignored(schema: Any, why: str) -> None:
+def test_an_unreadable_output_schema_is_an_error_and_ignored(schema: Any, why: str) -> None:
     [tool], [told] = read_listed(SERVER, [entry(outputSchema=schema)])
     assert isinstance(tool.relation, McpCall)
     assert tool.relation.output is None
@@ -115,7 +115,7 @@ def test_nothing_is_hidden_in_what_a_model_is_told_of_a_tool() -> None:
     assert tool.parameters == {
         "type": "object",
         "title": "A",
-        "properties": {  # values are the server's own, and sent back to it as they are
+        "properties": {  # values are the server's own, and are sent back to it unchanged
             "description": {"type": "string", "description": "Long text.", "enum": [f"x{hidden}"]},
             "n": {"anyOf": [{"title": "N", "const": f"y{hidden}"}, {"$ref": "#/$defs/d"}]},
         },
@@ -151,7 +151,7 @@ def test_a_tool_without_a_description_has_one(more: Any, words: str) -> None:
         (entry(inputSchema={"type": "object", "enum": [*range(20_000)]}), "more than 10000 JSON values"),
     ],
 )
-def test_a_faulty_tool_costs_itself_alone(listed: Any, words: str) -> None:
+def test_an_invalid_tool_affects_no_other(listed: Any, words: str) -> None:
     assert words in fault(listed)
     tools, faults = read_listed(SERVER, [listed, entry("fine")])
     assert [tool.name for tool in tools] == ["fine"]
@@ -165,14 +165,14 @@ def test_nesting_is_bounded() -> None:
     assert "nested deeper" in fault(entry(inputSchema=schema))
 
 
-def test_what_is_not_allowed_is_not_read_and_what_is_not_listed_is_told() -> None:
+def test_what_is_not_allowed_is_not_read_and_what_is_not_listed_is_reported() -> None:
     server = McpServer(name="x", url="https://x", allowed_tools=frozenset({"add", "gone"}))
     tools, faults = read_listed(server, [entry(), entry("broken", inputSchema=None)])
     assert [tool.name for tool in tools] == ["add"]
     assert [(each.tool, each.message) for each in faults] == [("gone", "The server does not list this tool.")]
 
 
-def test_options_of_a_tool_that_is_not_listed_are_told() -> None:
+def test_options_of_a_tool_that_is_not_listed_are_reported() -> None:
     server = McpServer(name="x", url="https://x", tools=(("ad", McpToolOptions(visible=True)),))
     tools, faults = read_listed(server, [entry()])
     assert [tool.name for tool in tools] == ["add"]
@@ -235,7 +235,7 @@ def test_a_built_in_tool_goes_before_one_of_a_server() -> None:
     assert [(server, each.tool) for server, each in faults] == [("a", "skip")]
 
 
-def test_a_name_that_is_taken_even_so_is_told() -> None:
+def test_a_name_that_is_taken_meanwhile_is_reported() -> None:
     tools, faults = side_by_side([listing("a", "get", "own")], {"own", "a__own"}, frozenset())
     assert [tool.name for tool in tools] == ["get"]
     assert "taken" in faults[0][1].message

@@ -1,4 +1,4 @@
-"""Rules of memory: what may be kept, and by which rank passages are found."""
+"""Rules of memory: allowed content, and the ranking of passages."""
 
 import struct
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ def test_every_text_finds_itself_in_any_case(text: str, around: str) -> None:
         ("a " * (MOST_QUERY_WORDS + 1), "query has 17 words; 16 are allowed"),
     ],
 )
-def test_a_faulty_query_is_refused(query: str, fault: str) -> None:
+def test_an_invalid_query_is_refused(query: str, fault: str) -> None:
     with pytest.raises(InvalidRequest, match=fault):
         read_query(query)
 
@@ -103,7 +103,7 @@ def test_a_faulty_query_is_refused(query: str, fault: str) -> None:
         ("theirs", "x", "'theirs' is shared with you by another agent"),
     ],
 )
-def test_a_faulty_block_is_refused(label: str, content: str, fault: str) -> None:
+def test_an_invalid_block_is_refused(label: str, content: str, fault: str) -> None:
     with pytest.raises(InvalidRequest, match=fault):
         check_block([block("mine"), block("theirs", "b")], "a", label, content)
 
@@ -127,13 +127,13 @@ def test_a_block_of_ones_own_may_be_written_as_long_as_there_are_not_too_many() 
         ("x", ["a\u2028b"], "tags.0 must not hold line breaks"),
     ],
 )
-def test_a_faulty_passage_is_refused(content: str, tags: list[str], fault: str) -> None:
+def test_an_invalid_passage_is_refused(content: str, tags: list[str], fault: str) -> None:
     with pytest.raises(InvalidRequest, match=fault):
         check_passage(content, tags)
 
 
 def fusion(*rankings: str) -> str:
-    """The passages of one letter each, in the order of their fusion."""
+    """Return the passages of one letter each, in the order of their fused ranks."""
     return "".join(each.content for each in fused(*[[passage(letter) for letter in one] for one in rankings]))
 
 

@@ -1,4 +1,4 @@
-"""What is declared wrongly is refused where it is declared, in one sentence."""
+"""Invalid declarations are rejected at declaration, with one sentence."""
 
 import functools
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from toolwright.core.schemas.output import Output
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.text import quantity, sentence
 
-WRONG: Any = 5  # what no parameter takes
+WRONG: Any = 5  # a value that no parameter accepts
 LIST: Any = []
 TEXT: Any = "x"
 
@@ -280,7 +280,7 @@ class Strange:
         raise TypeError("There is none of this kind.")
 
 
-def strange(thing: "Strange[int]") -> str:  # pyright: ignore[reportInvalidTypeArguments]  # it raises
+def strange(thing: "Strange[int]") -> str:  # pyright: ignore[reportInvalidTypeArguments]  # resolving it raises
     """Ask."""
     return str(thing)
 
@@ -301,7 +301,7 @@ def configured() -> object:
         (unknown_prompt, "It has: Dr."),
         (lambda: checked_path("/a/../b"), "neither '.' nor '..'."),
         (
-            lambda: tw.Prompt("p", tenvs={"a": float("nan")}),  # type: ignore[dict-item]  # faulty
+            lambda: tw.Prompt("p", tenvs={"a": float("nan")}),  # type: ignore[dict-item]  # invalid
             "tenvs must be JSON: a is nan, which JSON cannot represent.",
         ),
         (configured, "names the tool 'a..b'"),
@@ -372,7 +372,7 @@ LOST_SCHEMA: Any = {
 
 @pytest.mark.parametrize("schema", [ODD_SCHEMA, LOST_SCHEMA], ids=["odd", "lost"])
 @pytest.mark.parametrize("name", ["t", "t" * 190])
-def test_a_schema_that_is_none_is_named_with_its_place_in_few_words(schema: Any, name: str) -> None:
+def test_an_invalid_schema_is_named_with_its_place_in_few_words(schema: Any, name: str) -> None:
     said: list[str] = []
     written = {"name": name, "description": "T.", "executionType": "external"}
     doors: list[Callable[[], object]] = [

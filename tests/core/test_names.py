@@ -1,4 +1,4 @@
-"""Names of tools and agents are one line: they stand in lists, in logs, and in what a model reads."""
+"""Names of tools and agents are one line: they are used in lists, in logs, and in prompts."""
 
 from collections.abc import Callable
 
@@ -46,7 +46,7 @@ def test_a_name_that_is_not_one_line_is_refused(declare: Callable[[str], object]
     assert refused.value.message.isprintable()
 
 
-@pytest.mark.parametrize("name", BROKEN[:-1])  # half a character is not even JSON
+@pytest.mark.parametrize("name", BROKEN[:-1])  # a lone surrogate is not valid JSON
 def test_a_configuration_with_such_a_name_is_refused_by_its_path(name: str) -> None:
     with pytest.raises(InvalidConfiguration) as refused:
         tw.Tool.from_config(

@@ -1,4 +1,4 @@
-"""Tenvs: declared on a tool, checked by name and type, seen as attributes (S2 §9)."""
+"""Tenvs: declared on a tool, checked by name and type, read as attributes (S2 §9)."""
 
 from enum import Enum
 from typing import Annotated
@@ -55,7 +55,7 @@ def test_a_whole_number_may_be_written_as_a_fraction_and_nothing_else_is_coerced
 
 
 @requirement("S2-9.2-1")
-def test_everything_that_is_wrong_is_told_at_once_and_no_value_is_in_it() -> None:
+def test_all_errors_are_reported_at_once_and_contain_no_value() -> None:
     read = NEEDS.read({"limit": "topsecret", "region": "mars-topsecret", "place": {"city": 7}})
     assert isinstance(read, MissingTenvs)
     assert read.missing == ("store_id",)
@@ -79,7 +79,7 @@ def test_a_validator_of_ones_own_does_not_echo_the_value() -> None:
     assert read.invalid == (("code", "is not accepted"),)
 
 
-def test_two_tools_needs_are_told_together_and_once() -> None:
+def test_two_tools_needs_are_reported_together_and_once() -> None:
     class Other(BaseModel):
         store_id: str
         more: int
@@ -158,7 +158,7 @@ class NotAllowed(BaseModel):
         (dict, "pydantic model"),
     ],
 )
-def test_a_faulty_model_is_refused_with_the_tool_and_the_name(model: type[BaseModel], words: str) -> None:
+def test_an_invalid_model_is_refused_with_the_tool_and_the_name(model: type[BaseModel], words: str) -> None:
     with pytest.raises(DefinitionError, match=words) as caught:
 
         @tw.tool(description="x", tenvs=model)
@@ -201,7 +201,7 @@ async def test_a_handler_sees_its_tenvs_and_is_not_called_without_them() -> None
     assert state.tenvs.other == 1
 
 
-def test_a_fault_within_a_tenv_is_told_by_its_whole_path() -> None:
+def test_an_error_within_a_tenv_is_reported_with_its_whole_path() -> None:
     class Tagged(BaseModel):
         tags: list[str]
         limit: int

@@ -1,4 +1,4 @@
-"""The compiled check of numbers: it spares the slow way, and changes nothing."""
+"""The compiled check of numbers: it avoids the slow path, and changes no result."""
 
 import json
 
@@ -84,7 +84,7 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
         "properties": {"size": {"type": "integer"}, "left": {"$ref": "#"}, "right": {"$ref": "#"}},
     }
     assert not passes(tree, {"left": {"size": 3.0}})
-    assert not passes(tree, {"left": {"size": 3}})  # too many places: the slow way
+    assert not passes(tree, {"left": {"size": 3}})  # too many paths: the slow path
 
 
 SCALARS: st.SearchStrategy[JSONObject] = st.sampled_from(
@@ -140,8 +140,8 @@ def _read(validator: ArgumentValidator, value: JSON) -> str:
 
 @settings(max_examples=120, deadline=None)
 @given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=4))
-def test_a_judge_at_work_reads_as_one_that_is_new(schema: JSONObject, values: list[JSON]) -> None:
-    """The first arguments of a validator go the slow way."""
+def test_a_used_validator_reads_like_a_new_one(schema: JSONObject, values: list[JSON]) -> None:
+    """The first arguments of a validator take the slow path."""
     whole: JSONObject = {
         "type": "object",
         "properties": {"v": schema},
@@ -156,7 +156,7 @@ def test_a_judge_at_work_reads_as_one_that_is_new(schema: JSONObject, values: li
         assert _read(at_work, value) == _read(ArgumentValidator(whole, "t"), value)
 
 
-def test_whole_prices_are_judged_without_a_walk_in_python() -> None:
+def test_whole_prices_are_validated_without_a_walk_in_python() -> None:
     @tool
     async def find(name: str, price: float, tags: list[str], limit: int = 10) -> None:
         """Find."""

@@ -1,4 +1,4 @@
-"""The log of a journal that does not answer: its beginning, its end, and seldom a line between them."""
+"""The log of an unavailable journal: its beginning, its end, and rarely a line in between."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_ends(
     ]
 
 
-def test_a_long_outage_is_told_of_seldom(
+def test_a_long_outage_is_logged_rarely(
     outage: Outage, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(int(3 * SELDOM) + 1):
@@ -60,7 +60,7 @@ def test_a_journal_that_comes_and_goes_does_not_fill_the_log(
     assert len(caplog.messages) == 3
 
 
-def test_an_outage_that_begins_soon_after_another_is_told_of_once_it_lasts(
+def test_an_outage_that_begins_soon_after_another_is_logged_once_it_lasts(
     outage: Outage, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage.failed(AWAY)
@@ -76,11 +76,11 @@ def test_an_outage_that_begins_soon_after_another_is_told_of_once_it_lasts(
     assert len(caplog.messages) == 4
 
 
-def test_an_outage_whose_end_nobody_has_seen_is_not_gone_on_with(
+def test_an_outage_whose_end_was_not_seen_is_not_continued(
     outage: Outage, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage.failed(AWAY)
-    clock.advance(3 * backoff.LONGEST)  # longer than anybody who waits for it lets it alone
+    clock.advance(3 * backoff.LONGEST)  # longer than the longest pause between two attempts
     outage.failed(AWAY)
     assert caplog.messages[0] == caplog.messages[1]
 

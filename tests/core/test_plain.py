@@ -64,7 +64,7 @@ def test_what_is_not_quite_plain_becomes_so(value: object, copy: object) -> None
 
 
 class Scalar:
-    """A value as numpy has them, which is not installed here."""
+    """A value with the interface of numpy's, which is not installed here."""
 
     __module__ = "numpy"
 
@@ -149,7 +149,7 @@ def test_what_is_no_json_is_named_by_its_place(value: object, why: str) -> None:
 
 
 def test_a_value_that_contains_itself_is_refused() -> None:
-    value: list[Any] = [1]  # it holds itself
+    value: list[Any] = [1]  # it contains itself
     value.append(value)
     with pytest.raises(InvalidJSON, match="contains itself"):
         plain(value)
@@ -186,7 +186,7 @@ def test_what_is_plain_is_copied_without_a_walk_in_python() -> None:
 
 
 class Unit(StrEnum):
-    """Texts with values that are others."""
+    """Texts whose values differ from their names."""
 
     METRE = "m"
 

@@ -1,4 +1,4 @@
-"""Secrets are found in every form that DESIGN D6 names, and nothing else is touched."""
+"""Secrets are found in every form that DESIGN D6 names, and all other text is unchanged."""
 
 import base64
 import json
@@ -61,7 +61,8 @@ def test_base64_is_found_at_every_alignment(
     clean = REDACTOR.text(text)
     assert "[redacted:API_KEY]" in clean
     rest = clean.replace("[redacted:API_KEY]", "")
-    assert len(rest) <= (before + behind) * 4 / 3 + 4  # at most a character at each end is left of the secret
+    # at most one character at each end of the secret remains
+    assert len(rest) <= (before + behind) * 4 / 3 + 4
 
 
 def test_a_secret_of_other_letters_is_found_misread_and_nothing_illegible_is_taken_for_it() -> None:
@@ -192,7 +193,7 @@ LONG_SECRET = "".join(random.Random(5).choices('abcdefghijklmnopqrstuvwxyz"\\/ü
 
 
 def beginnings(text: str, secret: str) -> list[str]:
-    """Eight characters of the secret that the text holds, in any of the forms in which it is cut here."""
+    """Return the parts of eight characters of the secret that the text contains, in any of the forms cut here."""
     forms = (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1])
     return [form[at : at + 8] for form in forms for at in range(len(form) - 7) if form[at : at + 8] in text]
 
@@ -231,12 +232,12 @@ def test_the_open_end_of_a_word_that_nearly_repeats_itself() -> None:
 
 
 def spelled(text: str, chance: random.Random) -> str:
-    """The text within a JSON string, every character in one of the ways that JSON has for it."""
+    """Return the text as content of a JSON string, each character in a random one of its spellings."""
     return "".join(chance.choice(list(spellings(each))) for each in text)
 
 
 def spellings(character: str) -> Iterator[str]:
-    """All the ways that JSON has for one character."""
+    """Yield all JSON spellings of one character."""
     yield json.dumps(character)[1:-1]
     yield json.dumps(character, ensure_ascii=False)[1:-1]
     if character == "/":
@@ -280,7 +281,7 @@ def test_a_stream_of_escapes_shows_what_the_whole_would_and_never_the_start_of_a
     whole = "".join(pieces)
     shown, read = "", 0
     while read < len(whole):
-        read += chance.randint(1, 20)  # in pieces of all lengths, as a stream comes
+        read += chance.randint(1, 20)  # in pieces of any length, as in a stream
         visible, _ = redactor.so_far(whole[:read])
         assert visible.startswith(shown), (visible, shown, whole)
         shown = visible
@@ -330,7 +331,7 @@ def test_a_json_text_within_a_json_text_stays_one() -> None:
     }
 
 
-def test_what_is_written_anew_around_a_secret_has_letters_as_they_are() -> None:
+def test_what_is_written_again_around_a_secret_has_letters_as_they_are() -> None:
     assert REDACTOR.json(json.dumps({"Zürich": f"é {SECRET}"}, ensure_ascii=False)) == (
         '{"Zürich": "é [redacted:API_KEY]"}'
     )

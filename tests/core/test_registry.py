@@ -1,4 +1,4 @@
-"""Registries: schemas and handlers apart, and how each tool is carried out."""
+"""Registries: separate schemas and handlers, and how each tool is executed."""
 
 import functools
 import threading
@@ -165,7 +165,7 @@ def test_a_name_is_registered_once() -> None:
     assert kinds(registry) == {"greetUser": "function"}
 
 
-async def test_the_interface_stays_the_same_whoever_carries_it_out() -> None:
+async def test_the_interface_stays_the_same_for_every_executor() -> None:
     registry = tw.Registry()
     registry.tool("say", {"title": "Say", "description": "Say it.", **OUTPUT})
     before = interface(registry, "say")
@@ -200,7 +200,7 @@ async def test_only_a_latent_tool_is_asked_for_its_output_and_another_never_sees
 
 async def test_a_handler_gets_the_call_the_tool_and_the_state_on_request() -> None:
     registry = tw.Registry()
-    seen: dict[str, Any] = {}  # whatever the handler gets
+    seen: dict[str, Any] = {}  # the handler's arguments
 
     @registry.tool("note", {"properties": {"call": {"type": "string"}, "_instance": {}}})
     async def note(
@@ -233,7 +233,7 @@ async def test_annotations_may_be_text() -> None:
     registry = tw.Registry()
 
     @registry.tool("note", {"properties": {"a": {}}})
-    async def note(a: "int", made: "Call", tool: "Tool", state: "ThreadState") -> "list[str]":  # type: ignore[name-defined]  # noqa: F821 - known without an import
+    async def note(a: "int", made: "Call", tool: "Tool", state: "ThreadState") -> "list[str]":  # type: ignore[name-defined]  # noqa: F821 - resolved without an import
         return [made.tool, tool.name, state.thread_id]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
     assert await call(registry, "note", {"a": 1}) == ToolResult.ok(["note", "note", "thread"])
@@ -270,7 +270,7 @@ def test_a_misspelt_parameter_is_no_object_of_all_arguments() -> None:
 
 
 @pytest.mark.parametrize("wrong", [5, "greet", int, tool(description="x")(greet), object()])
-def test_a_handler_is_a_function(wrong: Any) -> None:  # none on purpose
+def test_a_handler_is_a_function(wrong: Any) -> None:  # no function, on purpose
     registry = tw.Registry()
     with pytest.raises(DefinitionError, match="must be a function"):
         registry.handler("greetUser", wrong)
@@ -319,10 +319,10 @@ async def test_methods_partials_and_callable_objects_are_handlers() -> None:
         def greet(self, userName: str) -> str:  # noqa: N803 - the document's name
             return f"Hello {userName}"
 
-        async def __call__(self, userName: str, made: tw.Call) -> str:  # noqa: N803 - the same
+        async def __call__(self, userName: str, made: tw.Call) -> str:  # noqa: N803 - the document's name
             return f"{made.tool} {userName}"
 
-    def twice(userName: str, times: int) -> str:  # noqa: N803 - the same
+    def twice(userName: str, times: int) -> str:  # noqa: N803 - the document's name
         return userName * times
 
     registry = tw.Registry()
@@ -338,7 +338,7 @@ async def test_methods_partials_and_callable_objects_are_handlers() -> None:
     assert answers == ["Hello Ada", "object Ada", "AdaAda"]
 
 
-async def test_an_activity_that_nobody_has_bound_is_refused_by_an_app_and_fails_in_a_toolset() -> None:
+async def test_an_unbound_activity_is_refused_by_an_app_and_fails_in_a_toolset() -> None:
     schema: JSONObject = {"properties": {"_activity": {"const": "payOut"}, "_output": {"type": "string"}}}
     pay = Tool.from_schema("pay", schema)
     with pytest.raises(
@@ -394,7 +394,7 @@ def test_a_tool_above_a_function_that_is_refused_is_not_registered() -> None:
     registry.tool("t", {"type": "object"})
 
 
-def test_nobody_reads_what_a_handler_is_annotated_to_return() -> None:
+def test_the_return_annotation_of_a_handler_is_ignored() -> None:
     registry = tw.Registry()
 
     @registry.tool("t", {"type": "object"})

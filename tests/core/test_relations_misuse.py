@@ -1,4 +1,4 @@
-"""Prompts and agents that call each other wrongly are refused where they are declared, in one sentence."""
+"""Prompts and agents that call each other in an invalid way are rejected at declaration, with one sentence."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ async def add(a: int) -> int:
 
 
 def calling(*tools: Any, **more: Any) -> tw.App:
-    """An app whose agent `a` calls these; it has a prompt `q` and an agent `b` to call."""
+    """Return an app whose agent `a` calls these; it has a prompt `q` and an agent `b` to call."""
     fields: dict[str, Any] = {"agents": [], "prompts": [tw.Prompt("q", **SHOWN)], **more}
     fields["agents"] = [
         tw.Agent("a", tw.Prompt("p", tools=tools)), tw.Agent("b", tw.Prompt("bb"), **SHOWN), *fields["agents"],
@@ -33,7 +33,7 @@ def calling(*tools: Any, **more: Any) -> tw.App:
 
 
 def below(*tools: Any) -> tw.App:
-    """The same by way of the prompt `q`."""
+    """Return the same app, with the calls made by the prompt `q`."""
     return calling("q", prompts=[tw.Prompt("q", tools=tools, **SHOWN)])
 
 

@@ -1,4 +1,4 @@
-"""Composed requests (S1) as they are written: what is taken, what is refused, and how a model reads it."""
+"""Composed requests (S1) as written: accepted forms, rejected forms, and how a model reads the errors."""
 
 import gc
 import json
@@ -69,7 +69,7 @@ def test_fields_are_taken_in_both_spellings() -> None:
         ({"max_steps": 0}, "config.max_steps", "must be at least 1"),
     ],
 )
-def test_a_fault_of_the_config_has_its_path(config: JSONObject, path: str, words: str) -> None:
+def test_an_error_of_the_config_has_its_path(config: JSONObject, path: str, words: str) -> None:
     found = faults(config=config)
     assert [*found] == [path]
     assert words in found[path]
@@ -103,13 +103,13 @@ def test_a_fault_of_the_config_has_its_path(config: JSONObject, path: str, words
         ({"type": "data", "data": {"\ud800": 1}}, "context.0.data", "halves of characters"),
     ],
 )
-def test_a_fault_of_the_context_has_its_path(item: JSON, path: str, words: str) -> None:
+def test_an_error_of_the_context_has_its_path(item: JSON, path: str, words: str) -> None:
     found = faults([item])
     assert path in found
     assert words in found[path]
 
 
-def test_all_faults_are_told_together() -> None:
+def test_all_errors_are_reported_together() -> None:
     found = faults([{"type": "text"}, {"type": "data"}], {"seed": "a"})
     assert [*found] == ["config.seed", "context.0.text", "context.1.data"]
 
@@ -182,7 +182,7 @@ def test_each_kind_of_context_is_read_as_text(item: JSON, text: str) -> None:
         [{"role": "assistant", "content": "Hi"}],
     ],
 )
-def test_a_model_that_nobody_has_asked_anything_is_told_to_go_on(context: list[Any]) -> None:
+def test_a_model_without_a_question_is_told_to_go_on(context: list[Any]) -> None:
     assert message_of(request(*context)) == GO_ON
 
 

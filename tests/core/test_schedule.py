@@ -1,4 +1,4 @@
-"""When plans run: durations, instants and crons, over all clocks that people set forward and back."""
+"""When plans run: durations, timestamps and crons, in every time zone with daylight saving."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -75,7 +75,8 @@ def test_what_is_no_duration_is_refused(said: float | str) -> None:
         ("2030-06-16T09:00:00+02:00", "Asia/Kathmandu", datetime(2030, 6, 16, 7, tzinfo=UTC)),
         ("2030-06-16T09:00", "Europe/Vienna", datetime(2030, 6, 16, 7, tzinfo=UTC)),
         ("2030-06-16", "Europe/Vienna", datetime(2030, 6, 15, 22, tzinfo=UTC)),
-        ("2031-03-30T02:30", "Europe/Vienna", datetime(2031, 3, 30, 1, 30, tzinfo=UTC)),  # skipped: 3:30
+        # skipped by the clock: 3:30
+        ("2031-03-30T02:30", "Europe/Vienna", datetime(2031, 3, 30, 1, 30, tzinfo=UTC)),
         ("2030-10-27T02:30", "Europe/Vienna", datetime(2030, 10, 27, 0, 30, tzinfo=UTC)),  # the first of two
     ],
 )
@@ -144,7 +145,7 @@ def test_a_cron_keeps_its_hour_over_both_changes_of_the_clocks() -> None:
         hours.append(at.hour)
     assert hours == [8, 7, 7, 7]  # 2031-03-30 is the day of the change
     skipped = next_run("30 2 * * *", "Europe/Vienna", datetime(2031, 3, 29, 12, tzinfo=UTC))
-    assert skipped == datetime(2031, 3, 30, 1, 0, tzinfo=UTC)  # 2:30 is not there: 3:00 is
+    assert skipped == datetime(2031, 3, 30, 1, 0, tzinfo=UTC)  # 2:30 does not exist: 3:00 does
     twice = datetime(2030, 10, 27, 0, 30, tzinfo=UTC)
     assert next_run("30 2 * * *", "Europe/Vienna", datetime(2030, 10, 26, 12, tzinfo=UTC)) == twice
     for later in (timedelta(), timedelta(minutes=45), timedelta(hours=1), timedelta(hours=1, seconds=5)):
@@ -165,7 +166,7 @@ def test_a_daily_plan_runs_once_on_each_day_of_its_zone(
         there = wanted.astimezone(UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
         if there == wanted.replace(tzinfo=None):
             assert at == wanted.astimezone(UTC)
-        else:  # the clocks skip it
+        else:  # the clock skips it
             assert timedelta() < at - wanted.astimezone(UTC) + timedelta(hours=2) < timedelta(hours=4)
     assert days == [days[0] + timedelta(days=n) for n in range(5)]
 

@@ -1,4 +1,4 @@
-"""Tools from S1's JSON Schemas: what they become, what is said of a faulty one, and their calls."""
+"""Tools from S1's JSON Schemas: the resulting tools, the errors of invalid schemas, and their calls."""
 
 import json
 from typing import Any
@@ -182,7 +182,9 @@ def test_what_the_tool_fixes_is_in_force_whatever_the_call_says() -> None:
         ({"text": 1, "_output": None}, "text: must be a string"),
     ],
 )
-async def test_the_output_of_a_latent_tool_is_judged_by_its_schema(arguments: JSONObject, words: str) -> None:
+async def test_the_output_of_a_latent_tool_is_validated_by_its_schema(
+    arguments: JSONObject, words: str
+) -> None:
     result = await Toolset([Tool.from_schema("sentimentAnalysis", SENTIMENT)]).call(
         "sentimentAnalysis", arguments
     )
@@ -204,7 +206,7 @@ async def test_the_output_of_a_latent_tool_is_judged_by_its_schema(arguments: JS
         ({"_instance": {"maxLength": 3}}, {"_instance": "four"}, "_instance"),
     ],
 )
-async def test_what_a_call_chooses_is_judged(meta: JSONObject, arguments: JSONObject, path: str) -> None:
+async def test_what_a_call_chooses_is_validated(meta: JSONObject, arguments: JSONObject, path: str) -> None:
     tools = Toolset([Tool.from_schema("t", with_meta(**meta))])
     result = await tools.call("t", {"a": "x", **arguments})
     assert result.error_code == "invalid_arguments"
@@ -322,7 +324,7 @@ async def test_what_is_not_offered_is_dropped_also_where_unknown_fields_are_refu
         ),
     ],
 )
-def test_a_faulty_schema_is_refused_with_the_path(schema: object, path: str, words: str) -> None:
+def test_an_invalid_schema_is_refused_with_the_path(schema: object, path: str, words: str) -> None:
     assert words in faults(schema)[path]
 
 
@@ -343,7 +345,7 @@ async def test_rules_that_meta_properties_keep_are_taken(schema: JSONObject) -> 
     assert tool.validator.read(arguments) == arguments
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_error_is_reported_at_once() -> None:
     schema = with_meta(_x={}, _tool={"const": 1}, _outputPath={"const": 2}) | {
         "maxProperties": 3,
         "type": "array",
@@ -368,13 +370,13 @@ def test_a_megabyte_of_schema_is_refused_before_anything_is_made_of_it(schema: J
 
 
 @pytest.mark.parametrize("name", ["", " ", "two\nlines", 5, "x" * (MAX_NAME + 1)])
-def test_a_faulty_name_is_refused(name: Any) -> None:  # no name on purpose
+def test_an_invalid_name_is_refused(name: Any) -> None:  # no name, on purpose
     with pytest.raises(DefinitionError, match="name"):
         Tool.from_schema(name, GREET)
 
 
 def test_a_schema_that_holds_itself_is_refused() -> None:
-    schema: dict[str, Any] = {"properties": {}}  # any JSON, and itself
+    schema: dict[str, Any] = {"properties": {}}  # any JSON, including itself
     schema["properties"]["a"] = schema
     assert "contains itself" in faults(schema)[""]
 

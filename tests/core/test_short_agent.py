@@ -1,4 +1,4 @@
-"""The short form of an agent: its one prompt is made of the agent's own arguments."""
+"""The short form of an agent: its one prompt is built from the agent's own arguments."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -85,7 +85,7 @@ def test_one_function_is_one_tool_in_all_agents_prompts_and_in_the_app() -> None
 
 def test_a_toolset_and_functions_with_arguments_of_their_own_are_tools_too() -> None:
     named = partial(count)
-    named.__doc__, named.__name__ = "Count.", "count_again"  # type: ignore[attr-defined]  # as a function has it
+    named.__doc__, named.__name__ = "Count.", "count_again"  # type: ignore[attr-defined]  # like a function
     agent = tw.Agent("counter", tools=tw.Toolset([count]))
     assert [each.name for each in prompt_of(agent).tools if isinstance(each, tw.Tool)] == ["count"]
     assert [tool.name for tool in tw.Toolset([count, tw.tool(Desk().look)])] == ["count", "look"]
@@ -194,6 +194,6 @@ def test_a_mistake_is_said_in_one_sentence(name: str) -> None:
         ("presence_penalty", float("inf")),
     ],
 )
-def test_settings_are_judged_one_by_one(setting: str, faulty: Any) -> None:
+def test_settings_are_validated_one_by_one(setting: str, faulty: Any) -> None:
     with pytest.raises(DefinitionError, match=f"the model setting '{setting}' must be"):
         tw.Prompt("p", model_settings={setting: faulty})

@@ -1,4 +1,4 @@
-"""A function's signature becomes a schema, or is refused where it is defined."""
+"""A function's signature becomes a schema, or is rejected at definition."""
 
 import dataclasses
 import enum
@@ -113,7 +113,7 @@ def test_a_type_that_json_cannot_say_is_refused_with_tool_and_path(annotation: o
 
 
 def test_untyped_star_and_positional_parameters_are_refused() -> None:
-    def untyped(a) -> str:  # type: ignore[no-untyped-def]  # the fault under test
+    def untyped(a) -> str:  # type: ignore[no-untyped-def]  # the error under test
         """Do."""
         return ""
 
@@ -134,7 +134,7 @@ def test_untyped_star_and_positional_parameters_are_refused() -> None:
         stars,
         keywords,
         positional,
-    ]  # one of them has no type, that is the point
+    ]  # the missing type is the point of the test
     for function in functions:
         with pytest.raises(DefinitionError, match=r"parameter '(a|args|kwargs)'"):
             tool(function)
@@ -156,7 +156,7 @@ def test_a_missing_description_is_refused() -> None:
 
     for options in ({}, {"description": "  "}):
         with pytest.raises(DefinitionError, match="needs a description"):
-            tool(**options)(nameless)  # type: ignore[call-overload]  # options as users spread them
+            tool(**options)(nameless)  # type: ignore[call-overload]  # options as users pass them
 
 
 @requirement("S2-3.1-1", "S2-3.1-2")
@@ -249,7 +249,7 @@ async def test_arguments_nest_at_least_ten_levels() -> None:
     annotation: object = int
     value: object = 3
     for _ in range(5):
-        annotation, value = dict[str, list[annotation]], {"a": [value]}  # type: ignore[valid-type]  # built up
+        annotation, value = dict[str, list[annotation]], {"a": [value]}  # type: ignore[valid-type]  # built step by step
     function = taking(annotation)
     made = tool(function)
     assert await call(made, {"value": value}) == value  # type: ignore[dict-item]  # JSON by construction

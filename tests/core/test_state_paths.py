@@ -1,4 +1,4 @@
-"""Paths into state and input: what is written, what is there then, the keys of values, and references in arguments."""
+"""Paths into state and input: writes and their result, the keys of values, and references in arguments."""
 
 import copy
 import json
@@ -38,7 +38,7 @@ def place_of(path: str, method: Method = "set") -> OutputPath:
 
 
 def state_of(*writes: Write) -> JSONObject:
-    """The state that those writes come to."""
+    """Return the state after those writes."""
     state: JSONObject = {}
     for path, method, value in writes:
         state = written(state, place_of(path, method), value)
@@ -69,7 +69,7 @@ def test_an_output_path_is_read_and_written(spelled: JSON, path: OutputPath) -> 
         "†state." + "a" * MAX_ID, "†state" + ".a" * 33,
     ],
 )  # fmt: skip
-def test_what_is_no_output_path_is_refused(spelled: Any) -> None:  # none on purpose
+def test_what_is_no_output_path_is_refused(spelled: Any) -> None:  # invalid on purpose
     with pytest.raises(InvalidRequest):
         read_output_path(spelled)
 
@@ -182,7 +182,7 @@ def test_a_state_is_not_nested_too_deep_nor_too_large() -> None:
         written(state, place_of("many", "concat"), many)
 
 
-# Any writes
+# Random writes
 
 NAMES = st.sampled_from(["a", "b", "0"])
 VALUES: st.SearchStrategy[JSON] = st.recursive(
@@ -196,7 +196,7 @@ WRITES = st.lists(st.tuples(PLACES, VALUES), max_size=12)
 
 
 def accepted(writes: list[tuple[OutputPath, JSON]]) -> JSONObject:
-    """The state after those writes that are not refused."""
+    """Return the state after the valid ones of those writes."""
     state: JSONObject = {}
     for place, value in writes:
         try:
@@ -207,7 +207,7 @@ def accepted(writes: list[tuple[OutputPath, JSON]]) -> JSONObject:
 
 
 def value_at(state: JSON, path: StatePath) -> JSON:
-    """The value at a path, step by step; raises `LookupError` where nothing is."""
+    """Return the value at a path, step by step. Raises `LookupError` if there is none."""
     for name in path:
         match state:
             case dict():

@@ -1,4 +1,4 @@
-"""Supervision of other people's coroutines: whoever waits for one is never kept longer than its grace."""
+"""Supervision of foreign coroutines: a waiting task never waits longer than the grace period."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_cancel_at_the_moment_at_which_patience_ends_is_not_waited_for_again() -> None:
-    """The waiting task is cancelled in the very turn of the loop in which the work is given up."""
+    """The waiting task is cancelled in the same iteration of the loop in which the work is abandoned."""
     released = asyncio.Event()
 
     async def deaf() -> None:
@@ -28,8 +28,8 @@ async def test_a_cancel_at_the_moment_at_which_patience_ends_is_not_waited_for_a
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.sleep(0)
-    waiting.cancel()  # its future is cancelled, and the task not yet awake
-    work._abandon()  # pyright: ignore[reportPrivateUsage]  # what the timer of the grace calls, at just this moment
+    waiting.cancel()  # its future is cancelled, but the task has not resumed yet
+    work._abandon()  # pyright: ignore[reportPrivateUsage]  # called by the timer of the grace period, exactly now
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(waiting, 10)
     released.set()
@@ -37,7 +37,7 @@ async def test_a_cancel_at_the_moment_at_which_patience_ends_is_not_waited_for_a
 
 
 class Finished(asyncio.Future[Any]):
-    """A task that was over when it was made, as an eager one may be."""
+    """A task that has finished at creation, as an eager one can."""
 
     def get_name(self) -> str:
         return "finished"
@@ -61,7 +61,7 @@ async def seven() -> int:
 
 async def test_work_that_is_over_as_soon_as_its_task_is_made_has_its_result() -> None:
     loop = asyncio.get_running_loop()
-    loop.set_task_factory(eager)  # type: ignore[arg-type]  # as much of a task as is asked for
+    loop.set_task_factory(eager)  # type: ignore[arg-type]  # implements only the required part of a task
     try:
         work = Supervision(seven(), "seven", 30.0)
     finally:
@@ -70,7 +70,7 @@ async def test_work_that_is_over_as_soon_as_its_task_is_made_has_its_result() ->
     assert work.result() == 7
 
 
-async def test_work_that_somebody_else_cancels_before_it_begins_is_not_waited_for() -> None:
+async def test_work_that_someone_else_cancels_before_it_begins_is_not_waited_for() -> None:
     work = Supervision(seven(), "seven")
     [task] = [each for each in asyncio.all_tasks() if each.get_name() == "seven"]
     task.cancel()
@@ -91,7 +91,7 @@ async def test_aborted_work_goes_no_step_further_though_it_was_about_to() -> Non
     work, abort = Supervision(wait(), "wait"), Cancellation()
     abort.within(work)
     await asyncio.sleep(0)
-    go_on.set()  # as the nudge that tells of a cancellation
+    go_on.set()  # like the notification of a cancellation
     abort.set()
     assert not await work.end()
     assert steps == ["began"] and work.cut_off == "abort"

@@ -93,7 +93,7 @@ def test_what_a_function_raises_is_in_its_future() -> None:
     pool.shutdown()
 
 
-def test_a_late_answer_after_the_loop_is_closed_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_late_answer_after_the_loop_is_closed_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
     pool, gate = DaemonThreads(1, "test"), threading.Event()
 
     async def hasty() -> None:

@@ -1,4 +1,4 @@
-"""How long a call may take, by its kind (D8)."""
+"""The timeout of a call, by its kind (D8)."""
 
 import pytest
 from tests.behaviour.marks import requirement
@@ -36,7 +36,7 @@ def test_a_function_has_five_minutes_unless_it_opts_out() -> None:
 
 @requirement("S3-2.1-9", "S3-4.2-5")
 @pytest.mark.parametrize("kind", ["external", "space"])
-def test_a_wait_for_somebody_else_always_ends(kind: Kind) -> None:
+def test_a_wait_for_another_task_always_ends(kind: Kind) -> None:
     with pytest.raises(DefinitionError, match="needs a timeout"):
         Tool(name="x", description="x", kind=kind, timeout=None)
 

@@ -1,4 +1,4 @@
-"""Tools from S3's JSON: what they become, and what is said of a faulty one."""
+"""Tools from S3's JSON: the resulting tools, and the errors of invalid configurations."""
 
 import json
 import warnings
@@ -59,7 +59,7 @@ def test_the_example_of_the_document_becomes_a_tool() -> None:
     )
     before = json.dumps(given)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a configured name is not judged as one in code (D18)
+        warnings.simplefilter("error")  # a configured name is not checked like one in code (D18)
         tool = Tool.from_config(given)
     assert json.dumps(given) == before
     assert (tool.name, tool.kind, tool.visible, tool.is_async) == ("confirmAction", "space", True, True)
@@ -121,7 +121,7 @@ def test_an_empty_schema_takes_any_object() -> None:
 
 
 @requirement("S3-2.2-1", "S3-10-1")
-def test_every_fault_is_told_at_once_with_its_path() -> None:
+def test_every_error_is_reported_at_once_with_its_path() -> None:
     given = config(
         name=" ",
         description="absent",
@@ -181,7 +181,7 @@ def test_the_required_fields_are_required(field: str) -> None:
         ({"variables": {"A": 1}}, "variables", "must be an array"),
     ],
 )
-def test_each_fault_has_its_path_and_words(fields: dict[str, Any], path: str, words: str) -> None:
+def test_each_error_has_its_path_and_words(fields: dict[str, Any], path: str, words: str) -> None:
     found = faults(config(**fields))
     assert list(found) == [path]
     assert words in found[path]
@@ -204,7 +204,7 @@ def test_a_configuration_is_an_object(given: object) -> None:
         lambda: Tool(name="x", description="x", kind="gateway", execution=HttpExecution(url="https://x/{a}")),
     ],
 )
-def test_contradictions_in_code_are_refused(declare: Any) -> None:  # a function of each case
+def test_contradictions_in_code_are_refused(declare: Any) -> None:  # a function for each case
     with pytest.raises(DefinitionError):
         declare()
 

@@ -1,4 +1,4 @@
-"""Components by the names of tools, and what is wrong with faulty ones."""
+"""Components by the names of tools, and the errors of invalid ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Toolsets: definitions, calls, and what becomes of everything a handler does."""
+"""Toolsets: definitions, calls, and the result of everything that a handler can do."""
 
 import asyncio
 import contextvars
@@ -227,7 +227,7 @@ async def test_a_handler_that_catches_the_callers_cancellation_does_not_swallow_
 
 @pytest.mark.parametrize("timeout", [None, 300.0])
 async def test_a_caller_that_was_cancelled_before_can_still_call(timeout: float | None) -> None:
-    """As it tidies up, for example."""
+    """For example, during its clean-up."""
 
     @tool(timeout=timeout)
     async def tidy() -> str:
@@ -392,7 +392,7 @@ async def test_results_of_handlers_are_checked() -> None:
     assert (await run(returning(ToolResult.ok("x", (chart, path))))).attachments == (chart, path)
     bad = ToolResult(status="success", result=float("nan"))
     assert (await run(returning(bad))).status == "error"
-    assert (await run(returning(ToolResult.ok("x", ("no",))))).status == "error"  # type: ignore[arg-type]  # wrong
+    assert (await run(returning(ToolResult.ok("x", ("no",))))).status == "error"  # type: ignore[arg-type]  # invalid
 
 
 async def test_a_raw_handler_gets_state_and_arguments() -> None:
@@ -423,7 +423,7 @@ def test_importing_the_core_loads_no_io_library() -> None:
 
 
 @requirement("S0-3-1")
-async def test_a_call_that_lacks_required_variables_is_an_error_and_its_handler_does_not_run() -> None:
+async def test_a_call_without_required_variables_is_an_error_and_its_handler_does_not_run() -> None:
     ran: list[str | None] = []
     variables = [
         Variable("KEY", type="secret"),
@@ -512,7 +512,7 @@ async def test_a_handler_that_hides_where_it_waits_has_its_time(wrapped: bool) -
 
 
 async def test_the_way_of_a_usual_call_is_short() -> None:
-    """Functions of ours for one call: each costs some tenths of a microsecond, and a walk through a value many more."""
+    """Our function calls for one tool call: each takes tenths of a microsecond, walking a value takes many more."""
 
     @tool
     async def find(words: str, prices: list[float]) -> dict[str, object]:
@@ -553,7 +553,7 @@ async def test_a_tool_stands_alone_that_waits_for_nothing_and_asks_for_nothing_b
     assert (await Toolset([say]).call("say", {"text": "a"})).result == "thread: a"
 
 
-async def test_a_large_file_of_a_tool_that_stands_alone_is_judged_like_any_other() -> None:
+async def test_a_large_file_of_a_tool_that_stands_alone_is_validated_like_any_other() -> None:
     @tool
     async def draw(good: bool) -> ToolResult:
         """Draw."""
@@ -647,7 +647,7 @@ def test_parameters_that_no_object_fits_are_refused_where_a_tool_is_declared(par
         Tool.from_config(config)
 
 
-async def test_the_author_of_a_tool_reads_in_the_log_that_its_result_is_none(
+async def test_the_log_tells_the_author_of_a_tool_that_its_result_is_invalid(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     @tool(name="counted_wrongly", description="Count.")
@@ -656,7 +656,7 @@ async def test_the_author_of_a_tool_reads_in_the_log_that_its_result_is_none(
 
     @tool(name="counted_in_a_thread", description="Count.")
     def of_thread() -> object:
-        unknown: Any = object()  # no JSON
+        unknown: Any = object()  # not JSON
         return ToolResult.ok(unknown)
 
     @tool(name="refuses", description="Refuse.")

@@ -59,14 +59,14 @@ TOOLS = Toolset([search])
 
 
 async def fault(arguments: object) -> str:
-    result = await TOOLS.call("search", arguments)  # type: ignore[arg-type]  # wrong ones on purpose
+    result = await TOOLS.call("search", arguments)  # type: ignore[arg-type]  # invalid on purpose
     assert result.status == "error"
     assert result.error_code == "invalid_arguments"
     return result.error or ""
 
 
 @requirement("S2-3.4-1", "S2-4.3-4")
-async def test_every_faulty_path_is_named_in_one_text() -> None:
+async def test_every_invalid_path_is_named_in_one_text() -> None:
     text = await fault(
         '{"limit": "10", "filter": {"tags": [1, "2"], "colour": 1}, '
         '"pet": {"kind": "cat", "lives": "9"}, "x": 1}'
@@ -109,7 +109,7 @@ async def test_alternatives_are_told_apart() -> None:
         (None, "must be JSON text or an object"),
     ],
 )
-async def test_faulty_arguments_are_an_error_result(arguments: object, text: str) -> None:
+async def test_invalid_arguments_are_an_error_result(arguments: object, text: str) -> None:
     assert text in await fault(arguments)
 
 
@@ -138,7 +138,7 @@ def test_sixty_four_levels_are_taken_and_one_more_is_not() -> None:
 @pytest.mark.parametrize(
     "schema", [{"type": "bogus"}, {"$ref": "#/nowhere"}, {"$ref": "https://example.com/x"}, {"pattern": "("}]
 )
-def test_a_schema_that_is_none_is_refused(schema: JSONObject) -> None:
+def test_an_invalid_schema_is_refused(schema: JSONObject) -> None:
     with pytest.raises(DefinitionError, match="not a valid JSON Schema"):
         ArgumentValidator(schema, "bad").compile()
 
@@ -178,7 +178,7 @@ def test_any_text_is_read_or_refused_in_words(text: str | bytes) -> None:
 
 
 def test_of_a_name_that_is_given_twice_the_last_counts() -> None:
-    """A second look at every text would cost more than all of the judging (docs/guides/tools.md)."""
+    """A second pass over every text would take longer than the whole validation (docs/guides/tools.md)."""
     validator = ArgumentValidator({"type": "object", "properties": {"a": {"type": "integer"}}}, "t")
     assert validator.read('{"a": 1, "a": 2}') == {"a": 2}
 

@@ -1,4 +1,4 @@
-"""Values: comparable, hashable and shown by their fields, as dataclasses are."""
+"""Values: compared, hashed and shown by their fields, like dataclasses."""
 
 from dataclasses import dataclass, field, fields, replace
 
@@ -25,7 +25,7 @@ class Place(Point):
 
 @value
 class Named:
-    """It says itself how it is shown and compared."""
+    """A value with its own `repr` and comparison."""
 
     name: str
 
@@ -41,14 +41,14 @@ class Named:
 
 @value
 class Chain:
-    """It may hold itself."""
+    """A value that can contain itself."""
 
     links: list[object]
 
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class Plain:
-    """As `dataclasses` would write it."""
+    """Return the text that `dataclasses` would produce."""
 
     x: int
     y: int = 0
@@ -68,7 +68,7 @@ def test_a_value_equals_nothing_of_another_class(other: object) -> None:
     assert other != Point(x=1)
 
 
-def test_what_derives_from_a_value_has_all_its_fields_whoever_is_compared_first() -> None:
+def test_what_derives_from_a_value_has_all_its_fields_in_any_order_of_comparison() -> None:
     assert Point(x=1) == Point(x=1)
     assert Place(x=1, name="a") != Place(x=1, name="b")
     assert repr(Place(x=1, name="a")) == "Place(x=1, y=0, name='a')"
@@ -108,7 +108,7 @@ class Checked:
             raise ValueError("below zero")
 
 
-def test_other_dataclasses_are_changed_too_and_judged_as_when_they_are_made() -> None:
+def test_other_dataclasses_are_changed_too_and_validated_as_when_they_are_made() -> None:
     assert changed(Checked(1), x=2) == Checked(2)
     with pytest.raises(ValueError, match="below zero"):
         changed(Checked(1), x=-1)

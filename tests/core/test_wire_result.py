@@ -1,4 +1,4 @@
-"""Results as their consumers want them."""
+"""Results in the form that each consumer needs."""
 
 import json
 
@@ -69,7 +69,7 @@ def test_a_structure_reads_as_if_each_text_in_it_were_cleaned(value: JSONObject)
     assert json.loads(wire.model_text(ToolResult.ok(value))) == clean_json(value)
 
 
-def test_keys_that_differ_only_in_what_nobody_sees_stay_apart() -> None:
+def test_keys_that_differ_only_in_invisible_characters_stay_apart() -> None:
     result = ToolResult.ok({"\x00": 1, "": 2, "a": 3, "a\x00": 4, "a\x01": 5, "a (2)": 6})
     apart = {" (2)": 1, "": 2, "a": 3, "a (3)": 4, "a (4)": 5, "a (2)": 6}
     assert json.loads(wire.model_text(result)) == wire.s3_result(result) == apart
@@ -115,4 +115,4 @@ def test_each_consumer_gets_its_form() -> None:
 def test_no_text_for_a_model_or_a_terminal_changes_its_direction(control: str) -> None:
     assert clean_text(f"pay {control}eno") == "pay eno"
     assert readable({f"k{control}": [f"x{control}y"]}) == '{"k":["xy"]}'
-    assert clean_text("\u0627\u200f!") == "\u0627\u200f!"  # marks of right-to-left letters stay
+    assert clean_text("\u0627\u200f!") == "\u0627\u200f!"  # right-to-left marks are kept

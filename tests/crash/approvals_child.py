@@ -1,4 +1,4 @@
-"""Processes whose run waits for approvals, which they give, and that kill themselves while it waits or at a commit."""
+"""Processes whose run waits for approvals that they grant, and that kill themselves while it waits or at a commit."""
 
 import asyncio
 from pathlib import Path
@@ -48,7 +48,7 @@ def catalog(witness: Witness) -> Catalog:
 
 
 async def run(order: Order) -> None:
-    """Lead the run to its end, or die: once it `waits` for that payment, or once that was `approved`."""
+    """Execute the run to its end, or die: when it `waits` for that payment, or when that payment was `approved`."""
     witness = Witness(Path(order["folder"]) / "witness")
     async with at_work(order, catalog(witness)) as runtime, asyncio.timeout(20):
         threads = await runtime.threads.list()

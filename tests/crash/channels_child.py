@@ -1,4 +1,4 @@
-"""Processes in which a message goes from agent to agent, with a dm and a reaction, and that kill themselves."""
+"""Processes in which a message passes from agent to agent, with a dm and a reaction, and that kill themselves."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ QUESTION = re.compile(r'\[Pam: "Ideas\?"\] \(messageId: (\w+)')
 
 
 class Staff:
-    """Does what is due for what an agent has just read, whether that came in one message or in two."""
+    """A model that reacts to what its agent has just read, whether it arrived in one message or in two."""
 
     name = "staff"
 
@@ -63,7 +63,7 @@ async def run(order: Order) -> None:
 
 
 async def talk(runtime: Runtime) -> None:
-    """Whatever of it has not been done yet, until everything has been said."""
+    """Do the remaining steps, and wait until all messages have been posted."""
     pam = await runtime.entities.create(external_id="pam", display_name="Pam")
     rooms: list[tuple[str, SpaceKind, list[str]]] = [
         ("general", "private", [pam.id, *CREW]),

@@ -1,4 +1,4 @@
-"""A process that runs an app on a journal and kills itself where it is told to.
+"""A process that runs an app on a journal and kills itself at a given point.
 
 `python -m tests.crash.child` starts one for each line of JSON on its standard input (see `forks`).
 """
@@ -24,7 +24,7 @@ CALLS = 4
 
 
 class DyingModel:
-    """A scripted model that dies in the middle of one answer, the first time that it gives it."""
+    """A scripted model that dies in the middle of one answer, the first time that it sends that answer."""
 
     name = "dying"
 
@@ -47,7 +47,7 @@ class DyingModel:
 
 
 class PoisonedModel:
-    """Asks outside twice, and fails whenever it reads the first of the results that come late."""
+    """A model that makes two external calls, and fails whenever it reads the first of the late results."""
 
     name = "poisoned"
 
@@ -65,7 +65,7 @@ outside = tw.Tool(name="outside", description="Ask outside.", kind="external", t
 
 
 def working_tool(witness: Witness, flavour: str, die_in: int | None) -> tw.Tool:
-    """A tool that notes when it begins and ends."""
+    """Return a tool that records its begin and end."""
 
     @tw.tool(
         description="Work.",
@@ -85,7 +85,7 @@ def working_tool(witness: Witness, flavour: str, die_in: int | None) -> tw.Tool:
 
 
 class Remote:
-    """A service far away that dies with us: the executor of HTTP tools, with the same notes."""
+    """A remote service that dies with this process: the executor of HTTP tools, with the same records."""
 
     def __init__(self, witness: Witness, die_in: int | None) -> None:
         self._work = working_tool(witness, "plain", die_in)
@@ -95,7 +95,7 @@ class Remote:
 
 
 def remote_tool(flavour: str) -> tw.Tool:
-    """The same tool as JSON configures it, over HTTP."""
+    """Return the same tool as configured in JSON, over HTTP."""
     return tw.Tool.from_config(
         {
             "name": "work",
@@ -110,7 +110,7 @@ def remote_tool(flavour: str) -> tw.Tool:
 
 
 async def run(order: Order) -> None:
-    """Carry the order out: `start` a run, or `recover` what an earlier process left."""
+    """Execute the order: `start` a run, or `recover` the state of an earlier process."""
     witness = Witness(Path(order["folder"]) / "witness")
     kill: dict[str, Any] = order.get("kill") or {}
     flavour: str = order["flavour"]
@@ -146,7 +146,7 @@ async def recover(runtime: Runtime) -> None:
 
 
 async def poison(runtime: Runtime) -> None:
-    """Hand in a poisonous result and a good one, where that was not done; until the inbox is settled."""
+    """Submit a poisonous result and a good one, unless they are submitted already. Wait until the inbox is settled."""
     threads = await runtime.threads.list()
     thread = threads[0] if threads else await runtime.threads.create("worker")
     runs = await runtime.runs.list()
@@ -161,4 +161,4 @@ async def poison(runtime: Runtime) -> None:
             inbox = await runtime.inboxes.list(agent.id, thread.id)
             idle = (await runtime.threads.get(thread.id)).run_id is None
             if idle and all(event.status not in ("pending", "processing") for event in inbox):
-                return  # its last change stands in the commit of an event
+                return  # its last change is in the commit of an event

@@ -1,4 +1,4 @@
-"""Processes that solve a composed request, corrected on the way, and kill themselves at a commit or in a handler."""
+"""Processes that solve a composed request with corrections, and kill themselves at a commit or in a handler."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What tests on both kinds of journal begin with."""
+"""Fixtures for tests on both kinds of journal."""
 
 import subprocess
 from collections.abc import AsyncGenerator, Iterator
@@ -11,13 +11,13 @@ from tests.crash.processes import Processes, Scene, fork_server, scene_of
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator["subprocess.Popen[str]"]:
-    """One server of processes for all crashes: to import everything takes it a second."""
+    """One fork server for all crashes, since importing everything takes a second."""
     with fork_server() as server:
         yield server
 
 
 @pytest.fixture
 async def scene(kind: str, processes: Processes, tmp_path: Path) -> AsyncGenerator[Scene]:
-    """An empty one, with a journal of the `kind` that the test names."""
+    """An empty scene, with a journal of the `kind` that the test names."""
     async with scene_of(kind, processes, tmp_path) as empty:
         yield empty

@@ -38,7 +38,7 @@ def catalog() -> Catalog:
 async def run(order: Order) -> None:
     folder = Path(order["folder"])
     script = folder / "script.yaml"
-    script.write_text(json.dumps(TURNS))  # which is YAML too
+    script.write_text(json.dumps(TURNS))  # JSON is valid YAML
     async with at_work(order, catalog()) as runtime, asyncio.timeout(20):
         runs = sorted(await runtime.runs.list(), key=lambda run: run.created_at)
         config = {"model": f"scripted:{script}"}

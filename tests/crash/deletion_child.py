@@ -1,4 +1,4 @@
-"""Processes that delete a thread, and kill themselves before or after one of the units that this takes."""
+"""Processes that delete a thread, and kill themselves before or after one of the required units."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ MESSAGES = 1_500
 
 
 async def filled(store: Store) -> None:
-    """A thread of more rows than one piece, and one beside it."""
+    """A thread with more rows than one piece, and another thread."""
     for thread_id, count in (("th_1", MESSAGES), ("th_2", 1)):
         await create_thread(store, thread_id)
         first = post(thread_id)
@@ -33,5 +33,5 @@ async def run(order: Order) -> None:
     store = await opened(f"sqlite:///{order['folder']}/journal.db", MemoryBus())
     await filled(store)
     killing = KillingStore(store, {"unit": order["unit"], "when": order["when"]})
-    deletion = Deletion(killing, lambda _: None, MemoryBus(), MemoryFiles(), ManualClock(), new_id)  # type: ignore[arg-type]  # reads go through
+    deletion = Deletion(killing, lambda _: None, MemoryBus(), MemoryFiles(), ManualClock(), new_id)  # type: ignore[arg-type]  # reads pass through
     await deletion.delete("th_1", cancel=False)

@@ -1,4 +1,4 @@
-"""What a process needs that is to die: the end itself, what bears witness of it, an app on a journal that kills."""
+"""Parts of a process that kills itself: the kill, a record outside the database, an app on a journal that kills."""
 
 import asyncio
 import os
@@ -36,13 +36,13 @@ FUNCTIONS: Mapping[Kind, Executor] = {"function": FunctionExecutor()}
 
 
 def die() -> NoReturn:
-    """As a power cut does: no handler runs, nothing is flushed."""
+    """Die as in a power cut: no handler runs, nothing is flushed."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("unreachable")
 
 
 class Witness:
-    """What happened outside the database, synced before anything goes on."""
+    """Records events outside the database; each line is synced before the process continues."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -60,9 +60,9 @@ class Witness:
 
 
 class KillingStore:
-    """Kills its process before or after the n-th unit; `count` are those that have begun.
+    """Kills its process before or after the n-th unit; `count` is the number of started units.
 
-    If `kill` names an `effect`, it is the n-th of the units that have one of that name.
+    If `kill` names an `effect`, only the units with an effect of that name are counted.
     """
 
     def __init__(self, inner: Store, kill: dict[str, Any]) -> None:
@@ -83,7 +83,7 @@ class KillingStore:
         return answer
 
     def _moment(self, unit: Unit) -> str | None:
-        """Return when the process dies at this unit, or None. Others can be committed while this one is."""
+        """Return when the process dies at this unit, or None. Other units can be committed during this one."""
         effect = self._kill.get("effect")
         if effect is not None and effect not in [
             type(each).__name__ for each in getattr(unit, "effects", ())
@@ -92,7 +92,7 @@ class KillingStore:
         self._chosen += 1
         return self._kill["when"] if self._kill.get("unit") == self._chosen else None
 
-    def __getattr__(self, name: str) -> Any:  # the port's reads, as they are
+    def __getattr__(self, name: str) -> Any:  # reads pass through
         return getattr(self._inner, name)
 
 
@@ -102,10 +102,10 @@ def journal_url(order: Order) -> str:
 
 
 async def no_work_left(order: Order) -> None:
-    """Wait until no thread of the journal has undone work, which is to say: until none has a wake-up.
+    """Wait until no thread of the journal has work left, which means that no thread has a wake-up.
 
-    Waiting for the runs that are there is not enough: an agent that is spoken to while it works gets the next run
-    only when that one is claimed.
+    Waiting for the existing runs is not enough: an agent that is addressed during its run gets the next run only
+    when that one is claimed.
     """
     store = await opened(journal_url(order), MemoryBus())
     try:
@@ -122,11 +122,11 @@ async def at_work(
     executors: Mapping[Kind, Executor] = FUNCTIONS,
     servers: McpServers | None = None,
 ) -> AsyncGenerator[Runtime]:
-    """The app on the journal of the order, which kills where the order says."""
+    """Run the app on the journal of the order, which kills the process at the given point."""
     folder, bus, clock = Path(order["folder"]), MemoryBus(), SystemClock()
     lock: Lock = PostgresLock(order["url"]) if "url" in order else FileLock(folder / "journal.db")
     store = await opened(journal_url(order), bus)
-    killing: Any = KillingStore(store, order.get("kill") or {})  # its reads pass
+    killing: Any = KillingStore(store, order.get("kill") or {})  # reads pass through
     motor = EmbeddedMotor(killing, clock, lock)
     cipher = KeyFileCipher(folder / "journal.key")
     parts = Parts(

@@ -1,4 +1,4 @@
-"""Processes in which an agent has others work for it, in every way, and that kill themselves at a commit."""
+"""Processes in which an agent delegates work in every way, and that kill themselves at a commit."""
 
 import asyncio
 from typing import Any
@@ -63,7 +63,7 @@ async def run(order: Order) -> None:
 
 
 async def lead(runtime: Runtime) -> None:
-    """Begin, if it has not begun, and wait until nobody works any more."""
+    """Start, unless started already, and wait until no run is active."""
     if not await runtime.threads.list():
         await runtime.threads.create("boss", user_id="u")
     [boss] = [thread for thread in await runtime.threads.list() if thread.parent_id is None]

@@ -1,9 +1,9 @@
 """Processes by the hundred: a server that imports everything once and forks a child for each line of JSON.
 
-`python -m tests.crash.forks` answers with the child's exit status; the order names the `module` of this folder whose
-`run` the child carries out. A fork of this process, which has no threads and no event loop, is as good as a new
-process and takes a tenth of the time; so are its copies of an empty journal, and the statements that it has compiled
-beforehand, and the tools that it has described.
+`python -m tests.crash.forks` answers with the child's exit status. The order names the `module` of this folder whose
+`run` the child executes. A fork of this process, which has no threads and no event loop, is as good as a new process
+and takes a tenth of the time. The same holds for its copies of an empty journal, for the statements that it has
+compiled in advance, and for the tools that it has described.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ COMPILED = (
 
 
 def serve() -> None:
-    """Carry out the orders of standard input, each in a process of its own."""
+    """Execute the orders from standard input, each in a separate process."""
     compile_statements()
     _assemble_once()
     with tempfile.TemporaryDirectory() as folder:
@@ -61,14 +61,14 @@ def serve() -> None:
 
 
 def compile_statements() -> None:
-    """Compile all SQL for both databases, which takes a child longer than most of what it is for."""
+    """Compile all SQL for both databases, which would take most of a child's time."""
     for kind in COMPILED:
         statements(kind, "sqlite")
         statements(kind, "postgresql")
 
 
 def _assemble_once() -> None:
-    """The signatures of built-in tools are read by whoever is the first in a process to make a runtime."""
+    """Create a runtime, since the first one in a process reads the signatures of the built-in tools."""
     store = MemoryStore(lambda _: None)
     motor = EmbeddedMotor(store, SystemClock(), NoLock())
     assemble(Catalog(), Parts(store=store, motor=motor, bus=MemoryBus()), Settings())
@@ -76,15 +76,15 @@ def _assemble_once() -> None:
 
 @cache
 def run_of(module: str) -> Run:
-    """What a child of that module does; it is loaded once."""
+    """Load the module once and return its `run`."""
     run: Run = importlib.import_module(f"tests.crash.{module}").run
     gc.collect()
-    gc.freeze()  # what is never looked through is never copied
+    gc.freeze()  # objects that the collector skips are never copied
     return run
 
 
 def begin(run: Run, order: Order, empty: Path) -> None:
-    """Carry out one order, on what is left in its folder, or on an empty journal."""
+    """Execute one order, on the state in its folder, or on an empty journal."""
     journal = Path(order["folder"]) / "journal.db"
     if "url" not in order and not journal.exists():
         shutil.copy(empty, journal)
@@ -92,7 +92,7 @@ def begin(run: Run, order: Order, empty: Path) -> None:
 
 
 def fork(work: Callable[[], None]) -> int:
-    """A child that does that and is gone."""
+    """Fork a child that executes the function and exits."""
     child = os.fork()
     if child == 0:
         try:
@@ -105,7 +105,7 @@ def fork(work: Callable[[], None]) -> int:
 
 
 def wait(child: int) -> int:
-    """How it ended; below zero by a signal."""
+    """Return how the child ended; below zero for a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 

@@ -1,4 +1,4 @@
-"""Processes that go on with a long conversation, or with a room in which people talk, and that kill themselves."""
+"""Processes that continue a long conversation, or a room in which people talk, and that kill themselves."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.runtime import Runtime
 
 BUDGET = 6_000  # tokens of a request in the conversation
-TURNS, LOOKS = 150, 10  # turns, and turns for each message
+TURNS, LOOKS = 150, 10  # turns, and turns per message
 QUESTION = "What was the secret of turn "
 CREW = ("michael", "jim", "dwight")
 WINDOW = 12_000  # tokens of the models in the room, half of them for the answer
@@ -33,13 +33,16 @@ def secret_of(turn: int) -> str:
 
 
 def result_of(turn: int) -> str:
-    """A result with something in the middle of it that no reference shows."""
+    """Return a result whose middle contains something that no reference shows."""
     half = f"line of turn {turn} " * 40
     return f"{half} The secret of turn number {turn:04} is {secret_of(turn)}. {half}"
 
 
 class Provider(ABC):
-    """A model that refuses more than `limit` tokens, as it counts them; it notes what it refuses and what it takes."""
+    """A model that refuses requests of more than `limit` tokens, as it counts them.
+
+    It records refused and accepted ones.
+    """
 
     def __init__(self, name: str, folder: Path, limit: int, window: int | None = None) -> None:
         self.name, self.window, self._limit = name, window, limit
@@ -60,7 +63,7 @@ class Provider(ABC):
 
 
 def counted(request: ModelRequest) -> int:
-    """The tokens of a request, a third of its characters: a third more than they are estimated."""
+    """Return the tokens of a request as a third of its characters, which is a third more than our estimate."""
     parts: list[object] = [request.system, [[each.name, each.parameters] for each in request.tools]]
     parts += [[each.role, each.content, [call.arguments for call in each.calls]] for each in request.messages]
     return len(json.dumps(parts)) // 3
@@ -74,7 +77,7 @@ def call(name: str, **arguments: object) -> ModelResponse:
 
 
 class Looking(Provider):
-    """Looks ten times for each message; answers a question by what `read_result` finds."""
+    """A model that looks ten times for each message, and answers a question with the result of `read_result`."""
 
     def answer(self, request: ModelRequest) -> ModelResponse:
         last = request.messages[-1]
@@ -95,7 +98,7 @@ class Looking(Provider):
 
 
 def looked(messages: tuple[Message, ...]) -> int:
-    """The turn of the last call, whatever its result is."""
+    """Return the turn of the last call, whatever its result is."""
     [made] = next(each.calls for each in reversed(messages) if each.calls)
     turn: int = json.loads(made.arguments)["turn"]
     return turn
@@ -117,7 +120,7 @@ def looker(folder: Path) -> Catalog:
 
 
 async def converse(rt: Runtime, question: int | None) -> None:
-    """Go on with the conversation to its end; then ask for the secret of a turn, if any."""
+    """Continue the conversation to its end; then ask for the secret of a turn, if requested."""
     threads = await rt.threads.list()
     thread = threads[0] if threads else await rt.threads.create("looker")
     runs = await rt.runs.list(limit=100)
@@ -135,7 +138,7 @@ async def converse(rt: Runtime, question: int | None) -> None:
 
 
 class Speaking(Provider):
-    """Says something to each round, and has been told what those before it in the round have said."""
+    """A model that posts once in each round, after reading the earlier posts of the round."""
 
     def answer(self, request: ModelRequest) -> ModelResponse:
         last = request.messages[-1]
@@ -148,7 +151,7 @@ class Speaking(Provider):
 
 
 def said(who: str, number: int) -> str:
-    """What an agent says to a round."""
+    """Return the post of an agent in a round."""
     return f"{who} says to round {number}: {'bla ' * 60}"
 
 
@@ -160,7 +163,7 @@ def room(folder: Path) -> Catalog:
 
 
 async def talk(rt: Runtime) -> None:
-    """Say what has not been said yet, each time once all agents have answered."""
+    """Post the remaining messages, each after all agents have answered the previous one."""
     pam = await rt.entities.create(external_id="pam", display_name="Pam")
     if not await rt.spaces.list():
         members = [pam.id, *CREW]
@@ -174,7 +177,7 @@ async def talk(rt: Runtime) -> None:
 
 
 async def count(rt: Runtime) -> int:
-    """The number of messages in the room."""
+    """Return the number of messages in the room."""
     return max([each.message.seq or 0 for each in await rt.spaces.messages("g", 1)], default=0)
 
 

@@ -30,17 +30,17 @@ from toolwright.wiring.settings import Settings
 
 for needed in ("mcp.executor", "mcp.servers", "executors.http"):
     import_module(f"toolwright.adapters.{needed}")  # once for all children, with the SDK and its HTTP client
-tw.App(mcp={"peer": {"url": "http://127.0.0.1"}})  # likewise, to make what reads a configuration
+tw.App(mcp={"peer": {"url": "http://127.0.0.1"}})  # likewise: creates the parsers of configurations
 T = TypeVar("T")
 ANSWER: JSONObject = {"action": "accept", "content": {"email": "a@b.c"}}
 ENDS = ("task_", "error", "cancelled", "expired")
-"""What a result says that came late."""
+"""The content of a late result."""
 
 
 class KillingServers(LazyMcp):
-    """Kills its process before or after the n-th thing that a server is asked: a call, or something about a task.
+    """Kills its process before or after the n-th request to a server: a call, or a request about a task.
 
-    Or before it is asked to cancel one.
+    It can also kill it before a cancellation request.
     """
 
     def __init__(self, kill: Mapping[str, Any]) -> None:
@@ -78,7 +78,7 @@ class KillingServers(LazyMcp):
 
 
 async def run(order: Order) -> None:
-    """Carry out an order: `tool` of the server at `peer`, which is configured with `options`."""
+    """Execute an order: `tool` of the server at `peer`, which is configured with `options`."""
     folder, servers = Path(order["folder"]), KillingServers(order.get("kill") or {})
     late: list[JSONObject] = [{"when": text, "text": "I see."} for text in ENDS]
     turns: list[JSONObject] = [{"calls": [{"name": order["tool"], "args": {}}]}, {"text": "Done."}, *late]
@@ -108,7 +108,7 @@ async def _lead(rt: Runtime, store: Store, order: Order) -> None:
 
 
 async def _is_over(rt: Runtime, store: Store) -> bool:
-    """Whether nothing is open: no run, no call, no timer."""
+    """Return whether nothing is open: no run, no call, no timer."""
     runs = await rt.runs.list()
     if any(run.status not in OVER for run in runs) or await rt.calls.list():
         return False

@@ -1,4 +1,4 @@
-"""Processes in which an agent has others work for it in the ways that keep something for later, and that die at it."""
+"""Processes in which an agent delegates work in the modes that keep state for later, and that die meanwhile."""
 
 import asyncio
 from typing import Any
@@ -108,7 +108,7 @@ async def run(order: Order) -> None:
 
 
 async def lead(runtime: Runtime) -> None:
-    """Begin, if it has not begun; give what is asked for; wait until nobody works any more."""
+    """Start, unless started already; provide requested values; wait until no run is active."""
     if not await runtime.threads.list():
         await runtime.threads.create("boss", user_id="u", env=ENV)
     [boss] = [thread for thread in await runtime.threads.list() if thread.parent_id is None]

@@ -1,8 +1,9 @@
-"""A process that is a node of a cluster: `python -m tests.crash.node_child URL FILE TTL` works until it is ended.
+"""A process that is a node of a cluster: `python -m tests.crash.node_child URL FILE TTL` runs until it is terminated.
 
-Its tools note each effect as a line of the file: the process, the tool, the id of the call. Options follow as
-`name=value`: `bus` is the cluster's, `shift` are the seconds by which the node's clock is wrong, `blocks` those for
-which its first tool stops the event loop, and `hung` those after which a node whose loop stands still has no heartbeat.
+Its tools record each effect as a line of the file: the process, the tool, the id of the call. Options follow as
+`name=value`. `bus` is the cluster's bus, `shift` the error of the node's clock in seconds, `blocks` the seconds for
+which its first tool blocks the event loop, and `hung` the seconds after which a node with a blocked loop sends no
+heartbeat.
 """
 
 import asyncio
@@ -24,18 +25,18 @@ CALLS = 4
 
 
 blocking: list[float] = []
-"""Seconds for which the next calls stop the event loop."""
+"""The seconds for which the next calls block the event loop."""
 
 
 def noting(path: str, name: str, *, read_only: bool) -> tw.Tool:
-    """A tool that takes a moment, and notes that it began."""
+    """Return a tool that takes a moment, and records its begin."""
 
     @tw.tool(name=name, description="Work.", read_only=read_only)
     async def work(state: tw.ThreadState) -> str:
         with Path(path).open("a", encoding="utf-8") as file:  # noqa: ASYNC230 - one line
             file.write(f"{os.getpid()} {name} {state.call_id}\n")
         if blocking:
-            time.sleep(blocking.pop())  # noqa: ASYNC251 - as a tool that blocks does
+            time.sleep(blocking.pop())  # noqa: ASYNC251 - as a blocking tool does
         await asyncio.sleep(0.05)
         return "worked"
 
@@ -43,7 +44,7 @@ def noting(path: str, name: str, *, read_only: bool) -> tw.Tool:
 
 
 def answer(messages: Sequence[Message]) -> dict[str, object]:
-    """Call the tools in turn, then say so."""
+    """A model that calls the tools in turn, then reports it."""
     done = sum(message.role == "tool" for message in messages)
     if done == CALLS:
         return {"text": "All done."}
@@ -51,29 +52,29 @@ def answer(messages: Sequence[Message]) -> dict[str, object]:
 
 
 def worker(path: str) -> tw.Agent:
-    """The agent of every node."""
+    """Return the agent of every node."""
     tools = [noting(path, "look", read_only=True), noting(path, "effect", read_only=False)]
     return tw.Agent("worker", instructions="Work.", model=testing.FunctionModel(answer), tools=tools)
 
 
 def set_clock(shift: float) -> None:
-    """Set the clock of this process wrong by so many seconds."""
+    """Shift the clock of this process by that number of seconds."""
     right = time.time
 
     class Shifted(datetime):
         @classmethod
-        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]  # a plain datetime is enough
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]  # a plain datetime is sufficient
             return datetime.now(tz) + timedelta(seconds=shift)
 
     time.time = lambda: right() + shift
-    system.datetime = Shifted  # type: ignore[misc]  # of the product's clocks
+    system.datetime = Shifted  # type: ignore[misc]  # shifts the clocks of the product
 
 
 async def main() -> None:
     """Be a node until SIGTERM."""
     url, path, ttl, *options = sys.argv[1:]
     chosen = dict(each.split("=", 1) for each in options)
-    (leases.PostgresLeases.__init__.__kwdefaults__ or {})["ttl"] = float(ttl)  # no setting of an operator's
+    (leases.PostgresLeases.__init__.__kwdefaults__ or {})["ttl"] = float(ttl)  # not a setting for operators
     leases.HUNG = float(chosen.get("hung", leases.HUNG))
     if "shift" in chosen:
         set_clock(float(chosen["shift"]))

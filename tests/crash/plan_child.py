@@ -1,4 +1,4 @@
-"""Processes that set a plan and fire it, and kill themselves before or after a unit of that effect."""
+"""Processes that set a plan and fire it, and kill themselves before or after a unit with that effect."""
 
 from tests.crash.dying import die
 from tests.crash.forks import Order

@@ -1,4 +1,4 @@
-"""Processes that a test starts and lets die, the journal that they share, and what they leave in it."""
+"""Processes that a test starts and lets die, their shared journal, and the state that they leave in it."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.mark.structures import ParameterSet  # what `pytest.param` makes has no public name
+from _pytest.mark.structures import ParameterSet  # the type of `pytest.param` has no public name
 
 from tests.crash.forks import Order
 from tests.databases import database
@@ -24,7 +24,7 @@ INTERRUPTED = "Interrupted: the process stopped while this call was running; its
 
 @dataclass
 class Processes:
-    """Starts processes of one module, by way of the fork server."""
+    """Starts processes of one module through the fork server."""
 
     server: "subprocess.Popen[str]"
     module: str
@@ -39,14 +39,14 @@ class Processes:
 
 @contextmanager
 def fork_server() -> Generator["subprocess.Popen[str]"]:
-    """The server, at work."""
+    """Run the fork server."""
     command = [sys.executable, "-m", "tests.crash.forks"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         yield server
 
 
 def processes_of(module: str) -> Callable[..., Processes]:
-    """A fixture: the processes that carry out what this module of `tests.crash` does."""
+    """Return a fixture: the processes that execute `run` of this module of `tests.crash`."""
 
     @pytest.fixture(name="processes")
     def processes(forks: "subprocess.Popen[str]") -> Processes:
@@ -56,37 +56,37 @@ def processes_of(module: str) -> Callable[..., Processes]:
 
 
 def rows(folder: Path, query: str) -> list[Any]:
-    """What a query finds in the journal of SQLite that is left in the folder."""
+    """Return the result of a query on the SQLite journal in the folder."""
     with closing(sqlite3.connect(folder / "journal.db")) as connection:
         return connection.execute(query).fetchall()
 
 
 def commits(folder: Path) -> int:
-    """How many commits the last process made on the journal of the folder that nobody killed."""
+    """Return the number of commits of the last process that was not killed."""
     return int((folder / "commits").read_text())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """A folder, and a journal of either kind, that processes share one after another."""
+    """A folder, and a journal of either kind, shared by consecutive processes."""
 
     processes: Processes
     folder: Path
     url: str
 
     async def run(self, **order: Any) -> int:
-        """Have a process carry that out; how it ended."""
+        """Execute the order in a process. Return its exit status."""
         where: Order = {"folder": str(self.folder)}
-        if not self.url.startswith("sqlite"):  # which lies in the folder
+        if not self.url.startswith("sqlite"):  # SQLite's file is in the folder
             where["url"] = self.url
         return await asyncio.to_thread(lambda: self.processes.run(**where, **order))
 
     def commits(self) -> int:
-        """How many commits the last process made that nobody killed."""
+        """Return the number of commits of the last process that was not killed."""
         return commits(self.folder)
 
     async def rows(self, query: str) -> list[Any]:
-        """What a query finds in the journal now, as tuples; JSON as text."""
+        """Return the current result of a query on the journal, as tuples; JSON as text."""
         if self.url.startswith("sqlite"):
             return rows(self.folder, query)
         connection = await connect(self.url)
@@ -98,26 +98,26 @@ class Scene:
 
 @asynccontextmanager
 async def scene_of(kind: str, processes: Processes, folder: Path) -> AsyncGenerator[Scene]:
-    """An empty one, with a journal of that kind."""
+    """An empty scene, with a journal of that kind."""
     async with database(kind, folder) as url:
         yield Scene(processes=processes, folder=folder, url=url)
 
 
 def sampled(points: Iterable[int], *before: str) -> list[ParameterSet]:
-    """The points of a crash matrix: a sample of them belongs to `make test`, the others are `exhaustive`.
+    """Return the points of a crash matrix: a sample of them runs in `make test`, the others are `exhaustive`.
 
-    What is the same for all of them, such as a `kind` of journal, comes before each.
+    Common parameters, such as a `kind` of journal, precede each point.
     """
     return [pytest.param(*before, point, marks=[pytest.mark.matrix]) for point in points]
 
 
 def kill_points(*, sqlite: range, postgres: range) -> list[ParameterSet]:
-    """At which units a process dies on each `kind` of journal."""
+    """Return the units at which a process dies, for each `kind` of journal."""
     return [*sampled(sqlite, "sqlite"), *sampled(postgres, "postgres")]
 
 
 async def assert_answered(scene: Scene, threads: Iterable[str], *never: str) -> None:
-    """Every call of these threads has one answer; nothing said in them holds any of the texts `never`."""
+    """Check that every call of these threads has one answer, and that no message contains any of the texts `never`."""
     for thread_id in threads:
         said = await scene.rows(
             f"SELECT role, body FROM messages WHERE thread_id = '{thread_id}' ORDER BY seq"

@@ -1,4 +1,4 @@
-"""Processes that retry a failed run, and that kill themselves at a commit; the next one retries what has failed."""
+"""Processes that retry a failed run, and that kill themselves at a commit; the next one retries the failed run."""
 
 import asyncio
 from collections.abc import Sequence

@@ -54,7 +54,7 @@ async def run(order: Order) -> None:
 
 
 async def talk(runtime: Runtime) -> None:
-    """Whatever of it has not been done yet, until everything has been said."""
+    """Do the remaining steps, and wait until all messages have been posted."""
     husam = await runtime.entities.create(external_id="husam", display_name="Husam")
     spaces = await runtime.spaces.list()
     if not spaces:
@@ -62,7 +62,7 @@ async def talk(runtime: Runtime) -> None:
     if not await runtime.spaces.messages("tea"):
         await runtime.spaces.say("tea", husam.id, "Book")
     following = runtime.events.follow(Topic(kind="space", id="tea"), after=0)
-    async for _ in following:  # whatever is said or shown may be what is waited for
+    async for _ in following:  # any event can be the awaited one
         for call in await runtime.calls.list():
             await runtime.calls.submit(call.run_id, call.id, {"confirmed": True})
         if "Booked" in [shown.message.content for shown in await runtime.spaces.messages("tea")]:

@@ -1,6 +1,6 @@
-"""Processes that lead a conversation too long for its model, and that kill themselves at a commit of a summary.
+"""Processes that continue a conversation too long for its model, and that kill themselves at a commit of a summary.
 
-If the order says `ahead`, the limit is known, and summaries are written while the conversation goes on.
+If the order says `ahead`, the limit is known, and summaries are written in the background of the conversation.
 """
 
 import asyncio
@@ -23,11 +23,14 @@ TURNS = 5
 COST = 0.25
 LINE = "word " * 600  # 750 tokens
 TURNS_AHEAD, SHORT_LINE = 24, "word " * 150
-RUNS_MEANWHILE = 2  # while a summary is written that takes its time
+RUNS_MEANWHILE = 2  # while a slow summary is written
 
 
 class Narrow:
-    """Refuses more than its limit without a number; calls a tool first, then says that it is done."""
+    """A model that refuses requests over its limit without giving a number.
+
+    It calls a tool first, then says it is done.
+    """
 
     name = "test:narrow"
 
@@ -55,9 +58,10 @@ def summary() -> ModelResponse:
 
 
 class Writer:
-    """Writes the summaries ahead of time; where the order says so, its first one is the end of the process.
+    """A model that writes the summaries ahead of time; if the order says so, the process dies at its first one.
 
-    The process dies when it is `asked` for, when it is `written`, or some runs later, while it is still `held`.
+    The process dies when the summary is `asked` for, when it is `written`, or some runs later, while it is still
+    `held`.
     """
 
     name = "test:writer"
@@ -87,7 +91,7 @@ class Writer:
         if self._runs is None:
             return
         self._runs += 1
-        if self._runs > RUNS_MEANWHILE:  # the first is the one that has asked for it
+        if self._runs > RUNS_MEANWHILE:  # the first is the run that requested it
             die()
 
 
@@ -113,7 +117,7 @@ async def run(order: Order) -> None:
 
 
 async def lead(rt: Runtime, writer: Writer | None) -> None:
-    """Go on with the conversation until each of its messages is answered."""
+    """Continue the conversation until each of its messages is answered."""
     threads = await rt.threads.list()
     thread = threads[0] if threads else await rt.threads.create("talker")
     for each in await rt.runs.list():

@@ -1,4 +1,4 @@
-"""Processes in which an agent passes tenvs on to a child, and that kill themselves at a commit."""
+"""Processes in which an agent passes tenvs to a child, and that kill themselves at a commit."""
 
 import asyncio
 from typing import Annotated, Any

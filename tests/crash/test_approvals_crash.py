@@ -1,4 +1,4 @@
-"""A process is killed while calls wait for their approval, and right after it: each is carried out once, or never."""
+"""A process is killed while calls wait for their approval, and right after it: each is executed once, or never."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -21,7 +21,7 @@ async def scene(kind: str, processes: Processes, tmp_path: Path) -> AsyncGenerat
 
 
 async def check(scene: Scene) -> list[str]:
-    """Nothing was paid twice or without an approval; the numbers of what was paid, in order."""
+    """Check that nothing was paid twice or without an approval. Return the numbers of the payments, in order."""
     assert await scene.rows("SELECT status FROM runs") == [("completed",)]
     assert await scene.rows("SELECT 1 FROM wakes") == []
     witness = scene.folder / "witness"
@@ -31,7 +31,8 @@ async def check(scene: Scene) -> list[str]:
     calls = await scene.rows("SELECT name, status, approval, result FROM calls ORDER BY step, position, id")
     payments = [(status, approval) for name, status, approval, _ in calls if json.loads(name) == "pay"]
     assert {status for status, _ in payments} <= {"done", "resolved", "error"}
-    assert [status for status, approval in payments if approval == "asked"] == ["resolved"]  # the refused one
+    # the refused payment
+    assert [status for status, approval in payments if approval == "asked"] == ["resolved"]
     interrupted = [each for each in calls if json.loads(each[3]).get("error") == INTERRUPTED]
     assert len(paid) + len(interrupted) >= 3
     said = await scene.rows("SELECT body FROM messages WHERE role = 'tool' ORDER BY seq")
@@ -55,14 +56,16 @@ async def test_killed_while_it_waits_it_is_approved_in_the_next_process(scene: S
         "SELECT status, attempts FROM calls WHERE approval = 'asked' AND status = 'waiting'"
     )
     assert asked == [("waiting", 0)]
-    assert await scene.run(waits=waits) == KILLED  # a second death changes nothing
+    assert await scene.run(waits=waits) == KILLED  # a second crash changes nothing
     assert await scene.run() == 0
     assert await check(scene) == ["1", "3", "5"]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.parametrize("approved", [1, 2, 3, 4])
-async def test_killed_right_after_the_answer_nobody_is_asked_again(scene: Scene, approved: int) -> None:
+async def test_killed_right_after_the_answer_the_question_is_not_repeated(
+    scene: Scene, approved: int
+) -> None:
     assert await scene.run(approved=approved) == KILLED
     assert await scene.run() == 0
     assert await check(scene) == ["1", "3", "5"]

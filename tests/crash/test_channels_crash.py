@@ -1,6 +1,6 @@
-"""The process dies at every commit of a round through three agents: each answers once, in its turn.
+"""The process dies at every commit of a round of three agents: each answers once, in its turn.
 
-On SQLite it dies at each of them, on Postgres, where a process takes longer, at every third.
+On SQLite it dies at each commit. On Postgres, where a process takes longer, it dies at every third.
 """
 
 import json
@@ -11,7 +11,7 @@ from tests.crash.processes import KILLED, Scene, assert_answered, kill_points, p
 
 pytestmark = pytest.mark.anyio
 
-COMMITS = 26  # of an undisturbed round, about: the last ones may not be reached
+COMMITS = 26  # about as many as an undisturbed round has: the last ones can be missing
 
 
 processes = processes_of("channels_child")

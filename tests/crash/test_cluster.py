@@ -1,4 +1,4 @@
-"""Three processes execute the runs of one database, and some of them die, stand still or are replaced meanwhile."""
+"""Three processes execute the runs of one database, while some of them die, stall or are replaced."""
 
 import asyncio
 import signal
@@ -33,14 +33,14 @@ from toolwright.wiring.settings import Settings
 pytestmark = [pytest.mark.anyio, pytest.mark.outage]
 
 NODES, THREADS = 3, 30
-# What the model reads of a call that was interrupted.
+# The result of an interrupted call, as the model reads it.
 LOST = model_text(ToolResult.fail(INTERRUPTED, error_code="interrupted"))
-NEVER = 600.0  # seconds without a heartbeat after which a node is dead, where none shall be taken for it
+NEVER = 600.0  # seconds without a heartbeat after which a node is dead; never reached
 
 
 @dataclass
 class Cluster:
-    """The nodes, and a runtime beside them that only writes and reads."""
+    """The nodes, and a runtime in addition to them that only writes and reads."""
 
     url: str
     path: Path
@@ -49,7 +49,7 @@ class Cluster:
     nodes: list[Process] = field(default_factory=list[Process])
 
     async def start(self, *options: str, url: str | None = None) -> Process:
-        """Start one more node, with options of `node_child`; it is ready then."""
+        """Start one more node, with options of `node_child`. Returns when it is ready."""
         url, path = url or self.url, str(self.path)
         command = (sys.executable, "-m", "tests.crash.node_child", url, path, str(self.ttl), *options)
         node = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
@@ -59,26 +59,26 @@ class Cluster:
         return node
 
     async def end(self, node: Process, number: int) -> None:
-        """End a node with that signal."""
+        """Terminate a node with that signal."""
         node.send_signal(number)
         await node.wait()
         self.nodes.remove(node)
 
     def effects(self) -> list[list[str]]:
-        """What the tools have noted: the process, the tool, the call."""
+        """Return the records of the tools: the process, the tool, the call."""
         if not self.path.exists():
             return []
         return [line.split() for line in self.path.read_text(encoding="utf-8").splitlines()]
 
     async def effects_of(self, process: Process) -> None:
-        """Wait until that node has begun a call."""
+        """Wait until that node has started a call."""
         while True:
             if any(line[0] == str(process.pid) for line in self.effects()):
                 return
             await asyncio.sleep(0.02)
 
     async def send(self, count: int = THREADS) -> list[tuple[str, str]]:
-        """Send a message to new threads; each with its run."""
+        """Send a message to new threads. Return the threads, each with its run."""
         sent: list[tuple[str, str]] = []
         for _ in range(count):
             thread = await self.rt.threads.create("worker")
@@ -86,7 +86,10 @@ class Cluster:
         return sent
 
     async def check(self, sent: list[tuple[str, str]]) -> list[str]:
-        """All runs come to their end; their transcripts are whole, each effect began once. Return the results."""
+        """Wait until all runs end.
+
+        Check that transcripts are complete and each effect began once. Return the results.
+        """
         results: list[str] = []
         for thread_id, run_id in sent:
             run = await self.rt.runs.wait(run_id, 60)
@@ -109,7 +112,7 @@ async def cluster(
     options: Sequence[Sequence[str]] = ((),) * NODES,
     seconds: float = 100,
 ) -> AsyncGenerator[Cluster]:
-    """Nodes with these options, three if none are given; each is dead after so many seconds without a heartbeat."""
+    """Nodes with these options, three by default; each is dead after that many seconds without a heartbeat."""
     if url is None:
         async with (
             fresh_database() as made,
@@ -168,7 +171,7 @@ async def test_a_node_that_stands_still_loses_its_runs_and_takes_none_back(tmp_p
         frozen = here.nodes[0]
         await here.effects_of(frozen)
         frozen.send_signal(signal.SIGSTOP)
-        await here.check(sent)  # while it stands still
+        await here.check(sent)  # while it is stalled
         frozen.send_signal(signal.SIGCONT)
         later = await here.send(10)
         await here.check([*sent, *later])
@@ -182,7 +185,7 @@ async def test_a_node_that_is_cut_off_from_the_database_loses_its_runs_and_takes
         sent = await here.send()
         await here.effects_of(cut_off)
         proxy.freeze()
-        await here.check(sent)  # while nothing comes through
+        await here.check(sent)  # while no packets pass
         proxy.thaw()
         later = await here.send(10)
         await here.check([*sent, *later])
@@ -202,7 +205,7 @@ async def test_a_node_whose_event_loop_is_blocked_for_long_loses_its_runs(tmp_pa
         blocked = here.nodes[0]
         sent = await here.send()
         await here.effects_of(blocked)
-        await here.check(sent)  # while it stands still
+        await here.check(sent)  # while it is stalled
         await here.end(blocked, signal.SIGKILL)
 
 

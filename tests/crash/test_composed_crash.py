@@ -1,4 +1,4 @@
-"""The process dies at every commit of a composed request, and within its handlers: another one solves it."""
+"""The process dies at every commit of a composed request, and within its handlers: another process solves it."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ processes = processes_of("composed_child")
 
 
 async def check(scene: Scene) -> int:
-    """What must be true whatever died when; how many calls were interrupted."""
+    """Check what must hold after any crash. Return the number of interrupted calls."""
     solution = json.loads((scene.folder / "solution").read_text())
     assert (solution["output"], solution["steps"]) == (DONE, 4)
     results = solution["results"]

@@ -1,7 +1,7 @@
-"""The process dies at every point of a run, and again while it recovers: nothing is lost, nothing happens twice.
+"""The process dies at every point of a run, and again during recovery: nothing is lost, nothing happens twice.
 
-What the tools did is read from a synced file outside the database; what the journal says is read from the file
-that the dead processes left.
+The effects of the tools are read from a synced file outside the database. The state of the journal is read from the
+file that the dead processes left.
 """
 
 import json
@@ -18,8 +18,8 @@ from tests.crash.processes import INTERRUPTED, KILLED, Processes, commits, proce
 
 FLAVOURS = ["plain", "read_only", "idempotent", "parallel"]
 OVER_HTTP = ["http", "http_read_only", "http_idempotent"]
-ONCE = ("plain", "http")  # flavours of which nobody knows that a second time does no harm
-UNITS = 5 + CALLS  # create, send, claim, answer, a result each, answer
+ONCE = ("plain", "http")  # flavours whose calls might not be safe to repeat
+UNITS = 5 + CALLS  # create, send, claim, answer, one result each, answer
 
 
 processes = processes_of("child")
@@ -117,7 +117,7 @@ def test_death_at_a_commit_of_runs_that_fail(
 
 
 def check(journal: "Journal", flavour: str) -> None:
-    """What must be true whatever died when."""
+    """Check what must hold after any crash."""
     run_ids = journal.column("SELECT id FROM runs")
     for acknowledged in journal.acknowledged():
         assert acknowledged in run_ids, "what was acknowledged is there"
@@ -143,7 +143,7 @@ def check(journal: "Journal", flavour: str) -> None:
 
 
 def expected(interrupted: set[int]) -> list[tuple[str, str]]:
-    """The transcript, where the calls of those numbers were interrupted."""
+    """Return the transcript in which the calls of those numbers were interrupted."""
     results = [
         ("tool", INTERRUPTED) if n in interrupted else ("tool", f"worked {n + 1}") for n in range(CALLS)
     ]
@@ -151,7 +151,7 @@ def expected(interrupted: set[int]) -> list[tuple[str, str]]:
 
 
 class Journal:
-    """What is left on the disk."""
+    """Return the state on disk."""
 
     def __init__(self, folder: Path) -> None:
         self._witness = Witness(folder / "witness")

@@ -20,7 +20,7 @@ processes = processes_of("child")
 
 
 class PostgresJournal(Journal):
-    """What is left in the database, read beforehand."""
+    """The state in the database, read in advance."""
 
     def __init__(self, folder: Path, tables: dict[str, list[tuple[Any, ...]]]) -> None:
         self._witness = Witness(folder / "witness")

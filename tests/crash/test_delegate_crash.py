@@ -1,4 +1,4 @@
-"""The process dies at every commit of a request and its delegates: another one solves it, and writes nothing twice."""
+"""The process dies at every commit of a request and its delegates: another one solves it, without repeated writes."""
 
 import json
 
@@ -16,7 +16,7 @@ processes = processes_of("delegate_child")
 
 
 async def check(scene: Scene) -> None:
-    """What must be true whatever died when."""
+    """Check what must hold after any crash."""
     solution = json.loads((scene.folder / "solution").read_text())
     assert solution == {"output": DONE, "results": [SHORT, SHORT], "state": {"sums": [SHORT, SHORT]}}
     runs = await scene.rows("SELECT status, stop_reason, step_count FROM runs")

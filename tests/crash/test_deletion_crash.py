@@ -1,4 +1,4 @@
-"""A process is killed while it deletes a thread: it is there whole, or gone, and what is left of it goes later."""
+"""A process is killed while it deletes a thread: the thread is complete or gone, its rest is deleted later."""
 
 import sqlite3
 from contextlib import closing

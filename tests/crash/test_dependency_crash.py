@@ -1,4 +1,4 @@
-"""The process dies while dependencies are open: the next one opens its own, cleans up, and the run ends as ever."""
+"""The process dies while dependencies are open: the next one opens its own, cleans up, and the run completes."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ processes = processes_of("depends_child")
 
 
 async def check(scene: Scene) -> None:
-    """Each process has opened one pool at most; the last one has left nothing open."""
+    """Check that each process has opened at most one pool, and that the last one has left nothing open."""
     lines = Witness(scene.folder / "witness").lines()
     by_process = [
         Counter(line[0] for line in lines if line[-1] == pid) for pid in {line[-1] for line in lines}

@@ -1,6 +1,6 @@
-"""The process dies at every commit of a parent and of its children: all end as if nothing had happened (S0 §5).
+"""The process dies at every commit of a parent and of its children: all runs end as without the crash (S0 §5).
 
-On SQLite it dies at each of them, on Postgres, where a process takes longer, at every third.
+On SQLite it dies at each commit. On Postgres, where a process takes longer, it dies at every third.
 """
 
 from collections import Counter
@@ -11,8 +11,8 @@ from tests.crash.processes import KILLED, Scene, assert_answered, kill_points, p
 
 pytestmark = pytest.mark.anyio
 
-COMMITS = 46  # of an undisturbed run, about: the last ones may not be reached
-SURE = 40  # of them there are always
+COMMITS = 46  # about as many as an undisturbed run has: the last ones can be missing
+SURE = 40  # the number that always exists
 
 
 processes = processes_of("family_child")

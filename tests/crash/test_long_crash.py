@@ -1,4 +1,4 @@
-"""The process dies several times in a long conversation, and in a room: nothing is lost, done or heard twice."""
+"""The process dies several times in a long conversation, and in a room: nothing is lost, repeated or read twice."""
 
 import json
 from collections import Counter
@@ -24,7 +24,7 @@ processes = processes_of("long_child")
 
 
 def deaths(seed: int) -> Sequence[dict[str, Any]]:
-    """When the processes die, one after another: at the first shortening of each, and at commits by chance."""
+    """When the processes die, one after another: at the first compaction of each, and at random commits."""
     random = Random(seed)
     found: list[dict[str, Any]] = [
         {"effect": "Compact", "unit": 1, "when": "before"},
@@ -41,7 +41,7 @@ async def die_often(scene: Scene, place: str, seed: int) -> None:
 
 
 def check_sizes(scene: Scene, limit: int) -> None:
-    """Nothing was refused as too long."""
+    """Check that nothing was refused as too long."""
     assert Witness(scene.folder / "refused").lines() == []
     assert max(int(line[0]) for line in Witness(scene.folder / "sent").lines()) <= limit
 
@@ -81,7 +81,7 @@ async def test_a_long_conversation_outlives_its_processes(scene: Scene, seed: in
 
 
 async def turn_with_result(scene: Scene) -> int:
-    """An early turn whose call was not interrupted."""
+    """Return an early turn whose call was not interrupted."""
     store = await opened(scene.url, MemoryBus())
     calls = await store.calls(limit=500)
     await store.close()

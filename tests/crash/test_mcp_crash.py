@@ -1,7 +1,7 @@
 """The process dies while its agent calls an MCP server: at every commit, and after every answer of the server.
 
-What the server saw is known: it lives on. A call without hints reaches it once at most, a task that is recorded is
-followed to its end by the next process, and its result is delivered once; what was asked is never asked again.
+The requests to the server are known, since it survives. A call without hints reaches it at most once. A recorded task
+is followed to its end by the next process, and its result is delivered once. An answered question is never repeated.
 """
 
 import json
@@ -23,7 +23,7 @@ processes = processes_of("mcp_child")
 
 
 class Play:
-    """One tool of one server, called by processes that die; what the server and the journal saw of it."""
+    """One tool of one server, called by processes that die; the requests to the server and the state of the journal."""
 
     def __init__(self, scene: Scene, server: Served, **order: Any) -> None:
         self.scene = scene
@@ -34,7 +34,7 @@ class Play:
         return await self.scene.run(**{**self._order, **more})
 
     async def run_to_the_end(self, **kill: Any) -> None:
-        """By a process that dies there, if it comes there, and by the next one."""
+        """Execute it in a process that dies at that point, if it reaches it, and in the next process."""
         assert await self.run(kill=kill) in (KILLED, 0)
         assert await self.run() == 0
         assert await self.scene.rows("SELECT 1 FROM mcp_tasks") == []
@@ -44,7 +44,7 @@ class Play:
         return len(self.server.hearing.of(method))
 
     async def result(self) -> dict[str, Any]:
-        """That of the call, which the agent has read once: as an answer or in its inbox."""
+        """Return the result of the call, which the agent has read once: as an answer or in its inbox."""
         [(call_id, route, told)] = await self.scene.rows(
             "SELECT id, route, result FROM calls WHERE parent_id IS NULL"
         )
@@ -59,7 +59,7 @@ class Play:
         return result
 
     async def questions(self) -> list[dict[str, Any]]:
-        """What was answered, each question once."""
+        """Return the answers, one per question."""
         asked = await self.scene.rows("SELECT result FROM calls WHERE parent_id IS NOT NULL ORDER BY id")
         return [json.loads(told)["result"] for (told,) in asked]
 
@@ -68,21 +68,21 @@ class Play:
 def play(
     scene: Scene, peer: str, tool: str, revision: str, *, more: dict[str, Any] | None = None, **options: Any
 ) -> Generator[Play]:
-    """That tool of that peer, made with `more`; the server has these options in the configuration."""
+    """Serve that tool of that peer, created with `more`; the server is configured with these options."""
     with served(peer, revision, **more or {}) as server:
         yield Play(scene, server, tool=tool, options=options)
 
 
 TOO_LATE = "Tool timed out after 50ms"
 UNITS = {"call": 6, "task": 13, "late": 14, "call_asks": 11}
-"""Commits of an undisturbed run, about."""
+"""The approximate number of commits of an undisturbed run."""
 both_revisions = pytest.mark.parametrize("revision", REVISIONS)
 both_kinds = pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 before_or_after = pytest.mark.parametrize("when", ["before", "after"])
 
 
 def commits(name: str) -> pytest.MarkDecorator:
-    """At which of them a process dies: on Postgres at every third. The revisions of the protocol take turns."""
+    """Parametrize the commits at which a process dies: on Postgres every third. The protocol revisions alternate."""
     units = {"sqlite": range(1, UNITS[name] + 1), "postgres": range(1, UNITS[name] + 1, 3)}
     points = [(kind, unit) for kind, numbers in units.items() for unit in numbers]
     return pytest.mark.parametrize(
@@ -162,7 +162,7 @@ async def test_a_task_whose_call_is_pending_brings_its_result_to_the_inbox_once(
     with play(scene, "tasks", "work", revision, timeout=50) as it:
         await it.run_to_the_end(unit=unit, when=when)
         result = await it.result()
-        # on a busy machine the server may not have made its task in time: then the call has failed by its timeout
+        # on a busy machine the server might not have created its task in time: then the call has failed by its timeout
         assert result.get("result") == DONE_TASK or result["error"] in (INTERRUPTED, TOO_LATE)
 
 

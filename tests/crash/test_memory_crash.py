@@ -1,4 +1,4 @@
-"""A process is killed while it writes to an agent's memory: everything is there once, and the index knows it."""
+"""A process is killed while it writes to an agent's memory: everything is stored once, and indexed."""
 
 from pathlib import Path
 

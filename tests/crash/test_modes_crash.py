@@ -1,4 +1,4 @@
-"""The process dies while children live on, talk, tell, or are put off: all end as if nothing had happened (S0 §5, §6).
+"""The process dies while children live on, talk, report or are deferred: all runs end as without it (S0 §5, §6).
 
 On SQLite it dies at every third commit, on Postgres at every ninth.
 """
@@ -12,8 +12,8 @@ from tests.crash.processes import KILLED, Scene, assert_answered, kill_points, p
 
 pytestmark = pytest.mark.anyio
 
-COMMITS = 63  # of an undisturbed run, about: the last ones may not be reached
-SURE = 55  # of them there are always
+COMMITS = 63  # about as many as an undisturbed run has: the last ones can be missing
+SURE = 55  # the number that always exists
 
 
 processes = processes_of("modes_child")
@@ -28,7 +28,7 @@ async def check(scene: Scene) -> None:
         ('"Bob"', "idle"),
         ('"Eve"', "idle"),
         ('"Needy"', "idle"),
-        ("None", "terminated"),  # the pair
+        ("None", "terminated"),  # the pair of agents
     ]
     assert [(run, report) for _, _, _, run, report in threads] == [(None, None)] * 7
     assert {status for (status,) in await scene.rows("SELECT status FROM runs")} == {"completed"}

@@ -1,4 +1,4 @@
-"""A process is killed while it sets a plan, or fires it: the next one fires it, once."""
+"""A process is killed while it sets or fires a plan: the next one fires it once."""
 
 from datetime import timedelta
 from pathlib import Path

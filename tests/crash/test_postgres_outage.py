@@ -1,4 +1,4 @@
-"""Postgres dies under load, or falls silent: who was told that something is written finds it, once.
+"""Postgres dies under load, or stops responding: all acknowledged data is stored, once.
 
 Real callers, a real gateway on loopback, a real server that is killed with SIGKILL and started again.
 """
@@ -28,7 +28,7 @@ from toolwright.web.options import GatewayOptions
 pytestmark = [pytest.mark.anyio, pytest.mark.outage]
 
 CALLERS, OUTAGES, BETWEEN = 6, 3, 10
-PATIENCE = 25.0  # seconds for any answer: the journal gives up after 15
+PATIENCE = 25.0  # seconds for any answer: the journal times out after 15
 
 app = tw.App(agents=[tw.Agent("tester", tw.Prompt("p", model=asking(), tools=[outside]))])
 
@@ -57,19 +57,19 @@ async def served(server: MortalServer) -> AsyncGenerator[tuple[Runtime, httpx.As
 
 @dataclass
 class Load:
-    """What callers asked, and what they were told."""
+    """The requests of callers, and the answers that they received."""
 
     client: httpx.AsyncClient
     threads: list[str] = field(default_factory=list[str])
     sent: list[str] = field(default_factory=list[str])
-    messages: dict[str, str] = field(default_factory=dict[str, str])  # the run that was told, by content
+    messages: dict[str, str] = field(default_factory=dict[str, str])  # the acknowledged run, by content
     submitted: dict[str, str] = field(default_factory=dict[str, str])  # the result, by call
     refused: int = 0
     stopping: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any] | None:  # any JSON
-        """The answer, or None for 503 with word when to come again; nothing else is an answer."""
+        """Return the answer, or None for 503 with a `Retry-After` header. Any other status fails the test."""
         response = await self.client.request(method, path, json=body)
         self.changed.set()
         if response.status_code == 503:
@@ -83,7 +83,7 @@ class Load:
         return response.json()
 
     async def caller(self, name: int) -> None:
-        """Threads, messages and results, one after the other, until it is enough."""
+        """Create threads, messages and results, one after the other, until stopped."""
         number = 0
         while not self.stopping:
             number += 1
@@ -100,12 +100,12 @@ class Load:
             await self.submit(told["runId"], f"result {number} of {name}")
 
     async def submit(self, run_id: str, result: str) -> None:
-        """Hand in what the run asks for, once; a 409 says that an unanswered attempt was written."""
+        """Submit the requested result of the run once; a 409 means that an unanswered attempt was stored."""
         while True:
             found = await self.ask("GET", f"/api/calls?runId={run_id}&status=waiting,pending")
             if found and found["calls"]:
                 break
-            await asyncio.sleep(0.02)  # as a caller does that polls
+            await asyncio.sleep(0.02)  # as a polling caller does
         call_id = found["calls"][0]["callId"]
         while True:
             body = {"callId": call_id, "result": result}
@@ -144,7 +144,7 @@ async def test_whatever_was_acknowledged_is_there_once_though_postgres_was_kille
 
 
 async def hand_in_the_rest(runtime: Runtime, load: Load) -> None:
-    """Runs of messages whose sender was not told wait for a result too; then all runs end."""
+    """Submit results for runs whose sender received no answer, and wait until all runs end."""
     for run in await runtime.runs.list(limit=10_000):
         if run.id not in load.messages.values():
             await load.submit(run.id, "late")
@@ -175,7 +175,7 @@ async def check(runtime: Runtime, load: Load) -> None:
 
 
 async def recorded(runtime: Runtime, thread_id: str) -> AsyncGenerator[int]:
-    """The numbers of the thread's events, from the first to the last."""
+    """Return the numbers of the thread's events, from the first to the last."""
     last = (await runtime.threads.get(thread_id)).ev
     if not last:
         return

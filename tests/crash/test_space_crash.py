@@ -1,6 +1,6 @@
-"""The process dies at every commit of a talk in a space: every word is said once, every call shown to its end.
+"""The process dies at every commit of a talk in a space: every message is posted once, every call shown to its end.
 
-On SQLite it dies at each of them, on Postgres, where a process takes longer, at every third.
+On SQLite it dies at each commit. On Postgres, where a process takes longer, it dies at every third.
 """
 
 import json
@@ -11,7 +11,7 @@ from tests.crash.processes import KILLED, Scene, kill_points, processes_of
 
 pytestmark = pytest.mark.anyio
 
-COMMITS = 22  # of an undisturbed talk, about: the last ones may not be reached
+COMMITS = 22  # about as many as an undisturbed talk has: the last ones can be missing
 
 
 processes = processes_of("space_child")

@@ -1,7 +1,7 @@
-"""The process dies at every commit of a conversation that is shortened: it goes on, nothing is done or paid twice."""
+"""The process dies at every commit of a conversation that is compacted: it continues, nothing is done or paid twice."""
 
 import pytest
-from _pytest.mark.structures import ParameterSet  # what `pytest.param` makes has no public name
+from _pytest.mark.structures import ParameterSet  # the type of `pytest.param` has no public name
 
 from tests.crash.dying import Witness
 from tests.crash.processes import INTERRUPTED, KILLED, Scene, processes_of, sampled
@@ -13,9 +13,10 @@ from toolwright.testing import MemoryBus
 
 pytestmark = pytest.mark.anyio
 
-SHORTENED = (19, 22)  # the commits that shorten it, by references and by a summary
+SHORTENED = (19, 22)  # the commits that compact it, by references and by a summary
 COMMITS = (
-    28  # of an undisturbed conversation: thread; message, claim, answer, result, answer a turn; and summaries
+    # of an undisturbed conversation: thread; message, claim, answer, result, answer per turn; and summaries
+    28
 )
 
 processes = processes_of("summary_child")
@@ -56,7 +57,7 @@ async def check(scene: Scene, turns: int = TURNS) -> None:
 
 
 def points(kind: str) -> list[ParameterSet]:
-    """All commits; those that shorten the conversation belong to `make test`."""
+    """Return all commits; those that compact the conversation run in `make test`."""
     others = [unit for unit in range(1, COMMITS + 1) if unit not in SHORTENED]
     return [*[pytest.param(kind, unit) for unit in SHORTENED], *sampled(others, kind)]
 
@@ -80,7 +81,7 @@ async def test_death_at_a_commit_of_a_conversation_that_is_shortened(
     await check(scene)
 
 
-# ── summaries that are written ahead of time ────────────────────────────────────────────────────────────────────
+# ── summaries written ahead of time ─────────────────────────────────────────────────────────────────────────────
 
 DEATHS = {
     "its model was asked": {"summary": "asked"},
@@ -92,7 +93,7 @@ DEATHS = {
 
 
 async def numbers(scene: Scene) -> tuple[int, int]:
-    """How many summaries were asked for, and how many are in the journal."""
+    """Return the number of requested summaries, and the number in the journal."""
     [(paid,)] = await scene.rows("SELECT count(*) FROM compactions")
     return len(Witness(scene.folder / "requests").lines()), paid
 
@@ -115,7 +116,7 @@ async def test_undisturbed_summaries_ahead_of_time(scene: Scene) -> None:
 @pytest.mark.parametrize("death", DEATHS)
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_death_while_a_summary_is_written_ahead_of_time(scene: Scene, death: str) -> None:
-    """It is written again if it was not committed, and used if it was."""
+    """The summary is written again if it was not committed, and used if it was."""
     assert await scene.run(ahead=True, kill=DEATHS[death]) == KILLED
     before = await numbers(scene)
     assert before == (1, int(death == "it is committed"))

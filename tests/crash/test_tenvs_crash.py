@@ -1,4 +1,4 @@
-"""The process dies while a child with tenvs begins and works: there is one child, and it has them all, sealed."""
+"""The process dies while a child with tenvs starts and runs: there is one child, and it has all tenvs, encrypted."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.crash.tenvs_child import KEY
 pytestmark = pytest.mark.anyio
 
 COMMITS = 13
-"""Of an undisturbed run, about."""
+"""The approximate number of commits of an undisturbed run."""
 processes = processes_of("tenvs_child")
 
 

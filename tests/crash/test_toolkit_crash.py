@@ -1,6 +1,6 @@
-"""The process dies at every commit of a loop of one's own: every call is recorded once with its return (`rt.toolkit`).
+"""The process dies at every commit of a custom loop: every call is recorded once with its result (`rt.toolkit`).
 
-On SQLite it dies at each of them, on Postgres, where a process takes longer, at every third.
+On SQLite it dies at each commit. On Postgres, where a process takes longer, it dies at every third.
 """
 
 import pytest
@@ -13,7 +13,7 @@ from toolwright.testing import MemoryBus
 
 pytestmark = pytest.mark.anyio
 
-COMMITS = 24  # of an undisturbed loop, about
+COMMITS = 24  # the approximate number of an undisturbed loop
 
 
 processes = processes_of("toolkit_child")

@@ -1,4 +1,4 @@
-"""A process is killed at every commit of a run that waits for a value: the next one carries it on, once."""
+"""A process is killed at every commit of a run that waits for a value: the next one continues it, once."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -18,13 +18,13 @@ processes = processes_of("variables_child")
 
 
 async def carried_on(rig: Rig) -> str:
-    """Do what is left to do of the run; its id."""
+    """Complete the run. Return its id."""
     runs = await rig.rt.runs.list()
     if not runs:
         return await whole(rig)
     [run] = runs
     request_id = await parked(rig, run.id)
-    with suppress(NotFound):  # it was answered
+    with suppress(NotFound):  # answered already
         await rig.rt.requests.answer(run.thread_id, request_id, {"REGION": "eu"})
     return run.id
 

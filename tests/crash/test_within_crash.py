@@ -1,8 +1,9 @@
-"""The process dies at every commit of a run with calls within calls: it ends as if nothing had happened.
+"""The process dies at every commit of a run with nested calls: it ends as without the crash.
 
-Prompt tools go on from what was said in them; a handler that may run again gets what its calls have given; no effect
-happens twice of which nobody knows whether it may. On SQLite it dies at each commit, on Postgres, where a process takes
-longer, at every third, and at fewer points while it recovers or while either side speaks.
+Prompt tools continue from their recorded messages. A handler that is allowed to run again receives the recorded results
+of its calls. An effect that might not be repeatable is never repeated. On SQLite it dies at each commit. On Postgres,
+where a process takes longer, it dies at every third, and at fewer points during recovery and while either side is
+active.
 """
 
 import json
@@ -34,7 +35,7 @@ processes = processes_of("within_child")
 
 
 async def check(scene: Scene) -> int:
-    """What must be true whatever died when; how many calls were interrupted."""
+    """Check what must hold after any crash. Return the number of interrupted calls."""
     calls = await scene.rows("SELECT id, name, status, result FROM calls ORDER BY step, position")
     names = {id_: json.loads(name) for id_, name, _, _ in calls}
     placed = {".".join([names[id_.split(".")[0]], *id_.split(".")[1:]]) for id_ in names}

@@ -1,6 +1,6 @@
-"""Processes that lead a loop of their own with an agent's toolkit, and that kill themselves at a commit.
+"""Processes that execute a custom loop with an agent's toolkit, and that kill themselves at a commit.
 
-One that begins anew reads what is recorded, and calls what is not.
+A process that starts again reads the recorded calls, and makes the missing ones.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Processes whose run waits for a value, which they give it, and which kill themselves before or after a unit."""
+"""Processes whose run waits for a value that they set, and which kill themselves before or after a unit."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def script() -> ScriptedModel:
 
 
 async def whole(rig: Rig) -> str:
-    """All of it, from the thread to the end of the run; the run's id."""
+    """Execute everything from the thread to the end of the run. Return the run's id."""
     thread = await rig.rt.threads.create("tester")
     run = await rig.rt.threads.send(thread.id, "Go")
     request_id = await parked(rig, run.id)
@@ -43,9 +43,9 @@ async def whole(rig: Rig) -> str:
 async def run(order: Order) -> None:
     seen = 0
 
-    async def kill(_: int, unit: Unit) -> Any:  # nothing, or no return
+    async def kill(_: int, unit: Unit) -> Any:  # the result of the unit; unused
         nonlocal seen
-        if type(unit).__name__ != "Leave":  # whether a drain looks once more is a matter of time
+        if type(unit).__name__ != "Leave":  # the number of these units depends on timing
             seen += 1
             if seen == order["unit"]:
                 die()

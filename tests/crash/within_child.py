@@ -1,4 +1,4 @@
-"""Processes whose run makes calls within calls, of every kind, and that kill themselves at a commit or in a tool."""
+"""Processes whose run makes nested calls of every kind, and that kill themselves at a commit or in a tool."""
 
 import asyncio
 from pathlib import Path

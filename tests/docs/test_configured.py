@@ -1,4 +1,4 @@
-"""The guide to agents as JSON: its JSON is taken, and every field is in it."""
+"""The guide to agents as JSON: its JSON is valid, and it covers every field."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def block(title: str) -> str:
 
 
 def unnamed(fields: Iterable[str]) -> list[str]:
-    """Those that the guide does not have, within backticks or quotes."""
+    """Return the names that the guide does not contain within backticks or quotes."""
     return [each for each in fields if not re.search(rf"[`\"{{ .]{each}[`\",}}: ]", GUIDE)]
 
 

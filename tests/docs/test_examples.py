@@ -1,4 +1,4 @@
-"""The page among the examples speaks to the server that there is."""
+"""The example page uses routes of the current server."""
 
 import re
 from datetime import UTC, datetime
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.anyio
 
 
 def routes() -> list[tuple[str, str]]:
-    """The routes that the page's script names, with their methods."""
+    """Return the routes that the page's script uses, with their methods."""
     called: list[tuple[str, str]] = re.findall(r'call\("(\w+)", [`"]([^`"]+)[`"]', PAGE)
     followed = [("GET", path) for path in re.findall(r"new EventSource\(`\$\{server\}([^`]+)`", PAGE)]
     return [*called, *followed]
 
 
 def plain(path: str) -> str:
-    """The path alone, with `{}` for what is filled in."""
+    """Return the path alone, with `{}` for each placeholder."""
     return re.sub(r"\$?\{[^}]*\}", "{}", path.partition("?")[0])
 
 

@@ -1,4 +1,4 @@
-"""The shortest programs of `examples/first`: short, and at work against a provider's wire."""
+"""The shortest programs of `examples/first`: short, and working with a provider's wire format."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 FIRST = ROOT / "examples" / "first"
 MOST_LINES = {"tool": 8, "stream": 6, "approval": 8, "output": 6, "test_tool": 6, "subagent": 6}
-"""Lines that are not empty, as in the frameworks that people know."""
+"""Return the number of lines that are not empty, as the comparison with other frameworks counts them."""
 
 
 def lines_of(path: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""The code of README and guides runs, as it stands there."""
+"""The code of README and guides runs unchanged."""
 
 import asyncio
 import json
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.anyio
 
 
 def blocks(path: Path) -> str:
-    """All Python of a page, as one program, but for what lies in files of its own."""
+    """Return all Python of a page as one program, except the blocks of separate files."""
     found = BLOCK.finditer(path.read_text(encoding="utf-8"))
     return "\n".join(match["code"] for match in found if match["title"] in (None, "app.py"))
 
 
 def write_files(path: Path, folder: Path) -> None:
-    """Write the blocks of a page whose titles are files beside its program."""
+    """Write the blocks of a page whose titles are file names into the folder of its program."""
     for match in TITLED.finditer(path.read_text(encoding="utf-8")):
         if match["title"] != "app.py":
             (folder / match["title"]).write_text(match["code"], encoding="utf-8")
@@ -43,7 +43,7 @@ def environment(server: WireServer) -> dict[str, str]:
 
 
 async def run(*command: str, folder: Path, environ: dict[str, str] | None = None, typed: str = "") -> str:
-    """What the command printed, which reads what is `typed`; it must succeed."""
+    """Return the output of the command, with `typed` as its input. It must succeed."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=folder,
@@ -54,7 +54,7 @@ async def run(*command: str, folder: Path, environ: dict[str, str] | None = None
     )
     async with asyncio.timeout(
         110
-    ):  # a program starts slowly on a busy machine; the test itself ends after 120 s
+    ):  # a program starts slowly on a busy machine; the test itself times out after 120 s
         out, err = await process.communicate(typed.encode())
     assert process.returncode == 0, (out + err).decode()
     return out.decode()

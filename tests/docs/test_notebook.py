@@ -1,4 +1,4 @@
-"""The notebook among the examples, executed by a kernel against a provider's wire."""
+"""The example notebook, executed by a kernel against a provider's wire format."""
 
 import json
 import os
@@ -18,12 +18,12 @@ NOTEBOOK = ROOT / "examples" / "notebook" / "first_hour.ipynb"
 
 
 def opened() -> Any:
-    """The notebook; its library has no types."""
+    """Return the notebook; its library is untyped."""
     return cast("Any", nbformat).read(NOTEBOOK, as_version=4)
 
 
 def printed(cell: Any) -> str:
-    """What a cell printed, and what it came to."""
+    """Return the output and the result of a cell."""
     return "".join(each.get("text") or each["data"]["text/plain"] for each in cell["outputs"])
 
 

@@ -1,4 +1,4 @@
-"""The notes among the examples: an agent whose tools are those of an MCP server beside it."""
+"""The notes example: an agent whose tools come from an MCP server in a separate process."""
 
 import os
 import shlex
@@ -18,7 +18,7 @@ SCRIPT = """
 
 
 def printed(*arguments: str, typed: str = "", **variables: str) -> str:
-    """What the command prints in the folder of the example; it must succeed."""
+    """Return the output of the command in the folder of the example. It must succeed."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
     environ |= {"TOOLWRIGHT_DATABASE_URL": "memory://", **variables}
     done = subprocess.run(

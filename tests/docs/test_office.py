@@ -1,4 +1,4 @@
-"""The office among the examples plays through offline, by the command, in memory and on a journal that stays."""
+"""The office example runs offline, by its command, in memory and on a persistent journal."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ CREW = ("michael", "jim", "dwight", "angela")
 
 
 def played(*arguments: str, stripped: bool = True) -> list[str]:
-    """The lines that the command prints; it must succeed."""
+    """Return the lines that the command prints. It must succeed."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
     done = subprocess.run(
         [sys.executable, "office.py", *arguments],

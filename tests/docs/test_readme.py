@@ -17,11 +17,11 @@ from tests.models.wire_server import WireCall, WireServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peers]  # it installs from the package index
 COMMANDS = re.compile(r"```bash\n(.*?)```", re.DOTALL)
-TESTS = "make test "  # which is what runs this
+TESTS = "make test "  # the target that runs this test
 
 
 def checkout(folder: Path) -> None:
-    """Copy what git tracks, or would."""
+    """Copy all files that git tracks or would track."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     for name in subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0"):
         if name and (ROOT / name).is_file():
@@ -31,7 +31,7 @@ def checkout(folder: Path) -> None:
 
 
 def script(readme: str, port: int) -> str:
-    """Return the blocks as one script: the server in the background, a stream cut off after some seconds."""
+    """Return the blocks as one script: the server in the background, each stream stopped after some seconds."""
     lines = "\n".join(block for block in COMMANDS.findall(readme) if not block.startswith(TESTS))
     lines = lines.replace("localhost:8000", f"localhost:{port}")
     served = f"toolwright serve app:app --port {port} > served.txt 2>&1 & SERVER=$!\n"

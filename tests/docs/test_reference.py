@@ -33,12 +33,12 @@ PUBLIC_MODULES = {
 }
 PYDANTIC = {"model_config", "model_post_init"}
 PARTS = ("app_calls", "telemetry")
-"""Attributes of a runtime for our own gateway."""
+"""Attributes of a runtime that are reserved for our own gateway."""
 INTERNAL = {
     "ActiveAgent", "AgentTool", "Bus", "Catalog", "EnvVar", "Subscription", "ArgumentValidator", "MissingTenvs",
     "Model", "OperationFault", "OutputPath", "RenamedTool", "Tenvs", "ToolDefinition",
 }  # fmt: skip
-"""Types of attributes and results that users pass on, and never read."""
+"""Types of attributes and results that users only pass on, and never read."""
 
 
 def is_ours(each: object) -> bool:
@@ -58,14 +58,14 @@ def classes_in(hint: object) -> Iterator[type]:
 def hints_of(owner: object) -> dict[str, object]:
     try:
         return typing.get_type_hints(owner)
-    except (NameError, TypeError):  # named for the type checker alone, or no function
+    except (NameError, TypeError):  # imported for type checking only, or not a function
         return {}
 
 
 def functions_of(cls: type) -> dict[str, object]:
     """Return the public methods and properties that the class defines, as functions."""
     functions: dict[str, object] = {}
-    for name, member in list(vars(cls).items()):  # shapes are built when first used
+    for name, member in list(vars(cls).items()):  # lazily created shapes must exist first
         function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         if not name.startswith("_") and inspect.isroutine(function):
             functions[name] = inspect.unwrap(function)  # type: ignore[arg-type]  # a routine is callable
@@ -78,7 +78,7 @@ def assigned(cls: type) -> dict[str, ast.expr]:
         return {}
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(vars(cls)["__init__"])))
-    except (OSError, TypeError):  # made by a decorator
+    except (OSError, TypeError):  # created by a decorator
         return {}
     return {
         target.attr: node.value
@@ -96,7 +96,7 @@ def attributes(cls: type) -> set[str]:
 
 
 def reached(cls: type) -> Iterator[type]:
-    """Yield our classes that users get by attributes and methods of this one."""
+    """Yield our classes that users get from attributes and methods of this one."""
     hints = hints_of(cls)
     for name in inspect.get_annotations(cls):
         if not name.startswith("_"):
@@ -114,7 +114,7 @@ def reached(cls: type) -> Iterator[type]:
 
 
 def documented_types() -> set[type]:
-    """Return the public types, and all that users get from them, but for what is internal."""
+    """Return the public types and all types that users get from them, without internal ones."""
     roots = [Runtime, *[each for each in vars(errors).values() if is_ours(each)]]
     roots += [getattr(tw, name) for name in tw.__all__]
     roots += [getattr(toolwright.client, name) for name in toolwright.client.__all__]
@@ -130,7 +130,7 @@ def documented_types() -> set[type]:
 
 @pytest.fixture(scope="module")
 def inventory(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The names that the site documents, each with its canonical one, as other sites link to them."""
+    """Return the documented names, each with its canonical one, as other sites link to them."""
     site = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site)]
     environ = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT / "src")}
@@ -195,7 +195,7 @@ def programs(page: Path) -> Iterator[str]:
 
 
 def documented_in(module: str) -> set[str]:
-    """Return the names of the module to which the reference has an entry."""
+    """Return the names of the module that have an entry in the reference."""
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md")]
     return {
         name

@@ -1,4 +1,4 @@
-"""The newsroom among the examples plays through offline, served by the command in a process of its own."""
+"""The research example runs offline, served by the command in a separate process."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The reference of the documentation's site has every public name."""
+"""The reference of the documentation site has every public name."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ from toolwright.web.answers import status_of
 
 SHOWN = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
 ALIASES = {"RunEvent", "ToolContent"}
-"""Unions of what is shown."""
+"""Unions of documented types."""
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -23,7 +23,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 def codes() -> set[str]:
-    """The codes of errors and of results that stand in the code."""
+    """Return the codes of errors and results used in the source."""
     found = set[str]()
     for path in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

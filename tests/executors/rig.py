@@ -1,4 +1,4 @@
-"""A server on this machine that answers with the bytes a test gives it, and tools that call it by a name."""
+"""A server on this machine that answers with given bytes, and tools that call it by a host name."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ Reply = Callable[[Received, asyncio.StreamWriter], Awaitable[None]]
 
 
 def answer(status: str = "200 OK", body: bytes | str = b"", **headers: str) -> bytes:
-    """An HTTP answer; `_` in the name of a header stands for `-`."""
+    """Return an HTTP answer. `_` in the name of a header stands for `-`."""
     content = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(content)}"]
     lines += [f"{name.replace('_', '-')}: {text}" for name, text in headers.items()]
@@ -84,7 +84,7 @@ async def serving(tls: ssl.SSLContext | None = None) -> AsyncGenerator[Server]:
 
 
 class Names:
-    """A resolver: each name has a list of answers, all its addresses each, of which the last one stays."""
+    """A resolver: each name has a list of answers with all its addresses, of which the last one is repeated."""
 
     def __init__(self, names: Mapping[str, Sequence[Sequence[str]]]) -> None:
         self.asked: list[str] = []
@@ -99,11 +99,11 @@ class Names:
 
 
 class Wires(httpcore.AsyncNetworkBackend):
-    """The network: notes which addresses are dialled, and leads all of them to this machine."""
+    """A network that records the dialled addresses, and connects all of them to this machine."""
 
     def __init__(self) -> None:
         self.dialled: list[str] = []
-        self._inner: Any = httpcore.AnyIOBackend()  # typed as if anyio were not there
+        self._inner: Any = httpcore.AnyIOBackend()  # typed as if anyio were not installed
 
     async def connect_tcp(
         self, host: str, port: int, timeout: Any = None, local_address: Any = None, socket_options: Any = None
@@ -128,9 +128,9 @@ class Bench:
         scheme: str = "http",
         env: Mapping[str, str] | None = None,
         state: MemoryState | None = None,
-        **fields: Any,  # those of `tool`
+        **fields: Any,  # fields of `tool`
     ) -> tw.ToolResult:
-        """Call a tool whose URL is this server's, under that name."""
+        """Call a tool whose URL is this server's, under that host name."""
         made = tool(f"{scheme}://{host}:{self.server.port}{path}", **fields)
         values = {name: EnvVar(value=text) for name, text in (env or {}).items()}
         tools = Toolset([made], executors={"gateway": self.executor})
@@ -142,7 +142,7 @@ def tool(
     method: str = "POST",
     headers: Mapping[str, str] | None = None,
     trusted: bool = False,
-    **fields: Any,  # of a configuration
+    **fields: Any,  # fields of a configuration
 ) -> tw.Tool:
     anything: dict[str, object] = {}
     names = ("id", "q", "a", "b")
@@ -169,7 +169,7 @@ async def bench(
 ) -> AsyncGenerator[Bench]:
     """A server, and an executor that knows these names; `api.test` and `other.test` are public.
 
-    `tls` are the contexts of the server and of the executor.
+    `tls` holds the contexts of the server and of the executor.
     """
     wires = Wires()
     known = Names({"api.test": [[PUBLIC]], "other.test": [["93.184.216.35"]], **(names or {})})

@@ -1,4 +1,4 @@
-"""Forms and styled parameters over HTTP: what a server reads of them, and files of the thread."""
+"""Forms and styled parameters over HTTP: the request as a server reads it, and files of the thread."""
 
 from email.message import EmailMessage, Message
 from email.parser import BytesParser
@@ -239,7 +239,7 @@ async def test_an_answer_is_trimmed_and_that_of_head_is_its_status() -> None:
         ({"publicOnly": 1}, "execution.publicOnly"),
     ],
 )
-def test_each_fault_of_a_configuration_is_named(execution: dict[str, Any], path: str) -> None:
+def test_each_error_of_a_configuration_is_named(execution: dict[str, Any], path: str) -> None:
     with pytest.raises(tw.errors.InvalidConfiguration) as caught:
         tw.Tool.from_config(
             {

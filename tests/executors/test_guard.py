@@ -1,4 +1,4 @@
-"""Where a URL from outside may lead (D13): every form of a private address, names that resolve twice, TLS by name."""
+"""Allowed targets of external URLs (D13): every form of a private address, names that resolve twice, TLS by name."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ REFUSED = "The service at {!r} has an address that is not public; the operator m
         "127。0。0。1", "①②⑦.0.0.1",
     ],
 )  # fmt: skip
-async def test_numbers_are_judged_as_the_system_reads_them(host: str) -> None:
+async def test_numbers_are_validated_as_the_system_reads_them(host: str) -> None:
     async with bench(resolve=resolve) as on:
         result = await on.call(host=host)
         assert result.error_code in ("address_refused", "http_bad_url", "http_unreachable"), result.error
@@ -44,7 +44,7 @@ async def test_the_words_of_a_refusal(host: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "fd00:ec2::254", "::ffff:10.0.0.1"])
-async def test_a_name_is_judged_by_all_of_its_addresses(address: str) -> None:
+async def test_a_name_is_validated_by_all_of_its_addresses(address: str) -> None:
     names = {"inside.test": [[address]], "both.test": [[PUBLIC, address]]}
     async with bench(names) as on:
         for host in names:
@@ -53,8 +53,8 @@ async def test_a_name_is_judged_by_all_of_its_addresses(address: str) -> None:
         assert on.wires.dialled == []
 
 
-async def test_the_address_that_was_judged_is_the_one_connected_to() -> None:
-    """A name that resolves to another address the second time gains nothing: nobody asks a second time."""
+async def test_the_address_that_was_validated_is_the_one_connected_to() -> None:
+    """A name that resolves to another address the second time has no effect: it is resolved only once."""
     async with bench({"rebind.test": [[PUBLIC], ["127.0.0.1"]]}) as on:
         first = await on.call(host="rebind.test")
         assert first.status == "success"
@@ -88,7 +88,7 @@ async def test_urls_of_the_operators_own_are_taken_as_written() -> None:
 
 
 def _contexts(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server that is `name` by a certificate of its own, and a client that trusts it."""
+    """Run a server with a self-signed certificate for `name`, and a client that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)

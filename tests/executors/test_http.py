@@ -1,4 +1,4 @@
-"""A call over HTTP: the request that is sent, the result that its answer becomes."""
+"""A call over HTTP: the request, and the result of its answer."""
 
 import asyncio
 import base64
@@ -258,7 +258,7 @@ async def test_a_body_that_drips_is_stopped_by_the_tools_timeout(kind: str) -> N
             while True:
                 writer.write(b"x")
                 await writer.drain()
-                await asyncio.sleep(0)  # the others' turn
+                await asyncio.sleep(0)  # let the others run
         except ConnectionError:
             gone.set()
             raise
@@ -271,7 +271,7 @@ async def test_a_body_that_drips_is_stopped_by_the_tools_timeout(kind: str) -> N
             await gone.wait()
 
 
-def _raw(content: bytes) -> Any:  # a reply
+def _raw(content: bytes) -> Any:  # an answer
     async def reply(_: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(content)
         writer.close()
@@ -346,7 +346,7 @@ asyncio.run(main())
 
 
 async def _echo(got: Received, writer: asyncio.StreamWriter) -> None:
-    """As services do that read headers as Latin-1: the text in JSON, or its bytes."""
+    """Like services that read headers as Latin-1: the text in JSON, or its bytes."""
     key = got.headers["X-Key"]
     match got.target:
         case "/json":

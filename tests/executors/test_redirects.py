@@ -1,4 +1,4 @@
-"""Redirects: our own rules, every hop judged, no credentials to another origin (D13)."""
+"""Redirects: our own rules, every hop checked, no credentials sent to another origin (D13)."""
 
 import json
 from itertools import pairwise
@@ -23,7 +23,7 @@ def to(location: str, status: str = "302 Found") -> bytes:
 
 
 def lead(on: Bench, *paths: str) -> None:
-    """Each path redirects to the next one."""
+    """Answer each path with a redirect to the next one."""
     for here, there in pairwise(paths):
         on.server.replies[here] = to(there)
 
@@ -96,7 +96,7 @@ async def test_user_and_password_go_to_no_other_place_either() -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "fd00:ec2::254"])
 @pytest.mark.parametrize("trusted", [True, False])
-async def test_every_hop_is_judged_also_those_of_trusted_urls(address: str, trusted: bool) -> None:
+async def test_every_hop_is_validated_also_those_of_trusted_urls(address: str, trusted: bool) -> None:
     async with bench({"inside.test": [[address]]}) as on:
         on.server.replies["/"] = to(f"http://inside.test:{on.server.port}/admin")
         result = await on.call(trusted=trusted)
@@ -138,7 +138,7 @@ async def test_a_name_that_turns_inward_at_a_later_hop_is_refused() -> None:
         "http://x:99999/",
     ],
 )
-async def test_places_that_are_none_are_refused(location: str) -> None:
+async def test_invalid_places_are_refused(location: str) -> None:
     async with bench() as on:
         on.server.replies["/"] = to(location)
         result = await on.call("/?k=${env.KEY}", env=ENV)

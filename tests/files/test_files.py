@@ -1,4 +1,4 @@
-"""One behaviour of every file store: memory, a folder, S3."""
+"""The common behaviour of every file store: memory, a folder, S3."""
 
 import asyncio
 import os
@@ -23,13 +23,13 @@ from toolwright.wiring.settings import Settings
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.filterwarnings("default"),  # moto's server and what it stands on warn of their own future
+    pytest.mark.filterwarnings("default"),  # moto's server and its dependencies raise deprecation warnings
 ]
 
 
 @pytest.fixture(scope="module")
 def s3() -> Generator[str]:
-    """The endpoint of a server that speaks S3."""
+    """Yield the endpoint of a server that speaks S3."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
@@ -61,7 +61,7 @@ def _bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Files:
         "AWS_ALLOW_HTTP": "true",
     }.items():
         monkeypatch.setenv(name, value)
-    import httpx  # noqa: PLC0415 - one use
+    import httpx  # noqa: PLC0415 - used once
 
     httpx.put(f"{endpoint}/bucket", headers={"Authorization": "AWS test:test"}, timeout=60).raise_for_status()
     return open_bucket("s3://bucket/a/prefix")
@@ -120,8 +120,8 @@ async def test_a_folder_that_is_a_file_or_below_one_is_found_by_a_probe(tmp_path
         await open_folder(tmp_path / below).probe()
 
 
-async def test_a_folder_that_nobody_can_write_is_found_by_a_probe() -> None:
-    """Nor a superuser, whom permissions do not stop."""
+async def test_a_folder_without_write_permission_is_found_by_a_probe() -> None:
+    """This includes a superuser, whom permissions do not restrict."""
     with pytest.raises(StoreError, match="files folder '/proc/files' cannot be written"):
         await open_folder(Path("/proc/files")).probe()
 
@@ -136,14 +136,14 @@ async def test_a_runtime_whose_named_folder_is_unusable_does_not_open(tmp_path: 
     assert not database.exists()
 
 
-async def test_a_folder_that_cannot_be_written_is_a_fault_of_the_store(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_written_is_an_error_of_the_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
     made = open_folder(tmp_path / "file" / "below")
     with pytest.raises(StoreError, match="cannot be written"):
         await made.put(b"x")
 
 
-async def test_a_store_that_is_away_is_a_fault_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_is_away_is_an_error_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
         "AWS_ACCESS_KEY_ID": "test",
@@ -181,7 +181,7 @@ async def test_a_folder_is_not_made_before_there_is_a_file(tmp_path: Path) -> No
 def test_files_lie_beside_the_database_unless_told_otherwise(
     settings: dict[str, str], folder: str | None
 ) -> None:
-    found = Settings(**settings).files_folder  # type: ignore[arg-type]  # texts
+    found = Settings(**settings).files_folder  # type: ignore[arg-type]  # texts, as in the environment
     assert found == (None if folder is None else Path(folder))
 
 
@@ -207,7 +207,7 @@ DAY = timedelta(days=1)
 
 
 async def killed_while_writing(folder: Path) -> Path:
-    """The part that a process leaves which the kernel kills in the middle of a file."""
+    """The partial file that a process leaves if it is killed in the middle of a write."""
     killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED_WRITING, str(folder))
     assert await killed.wait() == -signal.SIGXFSZ
     [part] = [Path(where) / name for where, _, names in os.walk(folder) for name in names]

@@ -1,4 +1,4 @@
-"""Bytes are removed from a folder when they are old, and nobody loses what they put at the same moment."""
+"""Old bytes are removed from a folder, and bytes that are stored again at the same time are never lost."""
 
 import os
 import threading
@@ -34,13 +34,13 @@ async def test_old_bytes_are_removed_and_young_ones_stay(files: Files) -> None:
     assert await files.remove(digest, FUTURE)
     with pytest.raises(NotFound):
         await files.get(digest)
-    assert await files.remove(digest, FUTURE)  # nothing is there any more
+    assert await files.remove(digest, FUTURE)  # the file does not exist any more
     assert await files.remove("../../secrets", FUTURE)
     assert await files.put(b"some") == digest
     assert await files.get(digest) == b"some"
 
 
-async def test_whoever_puts_bytes_again_makes_them_young(tmp_path: Path) -> None:
+async def test_storing_bytes_again_makes_them_young(tmp_path: Path) -> None:
     files = open_folder(tmp_path)
     digest = await files.put(b"some")
     [path] = files_in(tmp_path)
@@ -53,7 +53,7 @@ async def test_whoever_puts_bytes_again_makes_them_young(tmp_path: Path) -> None
 
 
 def test_bytes_that_are_touched_while_they_are_removed_come_back(tmp_path: Path) -> None:
-    """A thread makes them young as fast as it can: in the end they are there, or it knows that they are not."""
+    """Another thread renews them as fast as it can: at the end they exist, or it has been notified that they do not."""
     path, stop = tmp_path / sha256(b"some").hexdigest(), threading.Event()
 
     def touch() -> None:
@@ -73,14 +73,14 @@ def test_bytes_that_are_touched_while_they_are_removed_come_back(tmp_path: Path)
         stop.set()
         toucher.join()
     if not path.exists():
-        assert not renew(path)  # whoever puts it is told
+        assert not renew(path)  # the writer is notified
         path.write_bytes(b"some")
     assert path.read_bytes() == b"some"
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 async def test_bytes_that_a_killed_process_has_moved_aside_come_back(tmp_path: Path) -> None:
-    """Somebody may have been told that they are there before they were moved."""
+    """Another caller can have seen them before they were moved."""
     files = open_folder(tmp_path)
     lost, written_anew = await files.put(b"lost"), await files.put(b"anew")
     for digest in (lost, written_anew):

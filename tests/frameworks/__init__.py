@@ -1,1 +1,1 @@
-"""Tools of other frameworks, by the real libraries."""
+"""Tools of other frameworks, tested with the real libraries."""

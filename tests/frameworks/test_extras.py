@@ -1,4 +1,4 @@
-"""What is said where a framework is not installed."""
+"""The errors if a framework is not installed."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Tools between Toolwright and LangChain: its real tools, and a model of its own that is scripted."""
+"""Tools between Toolwright and LangChain: its real tools, and a scripted model of its own."""
 
 import asyncio
 from typing import Annotated, Any
@@ -31,11 +31,11 @@ def named(name: str) -> BaseTool:
 
 
 def asked(name: str, arguments: object) -> Any:
-    """A call as LangChain's agents make it."""
+    """Make a call as LangChain's agents do."""
     return {"type": "tool_call", "name": name, "args": arguments, "id": "c1"}
 
 
-async def test_our_tools_are_called_with_judged_arguments() -> None:
+async def test_our_tools_are_called_with_validated_arguments() -> None:
     good: ToolMessage = await named("book").ainvoke(asked("book", GOOD))
     assert good.status == "success"
     assert good.artifact == tw.ToolResult.ok({"place": "Inn", "nights": [1, 2], "thread": "thread"})
@@ -53,9 +53,7 @@ async def test_a_model_of_theirs_is_told_our_schemas() -> None:
     for ours in TOOLS:
         assert told[ours.name]["description"] == ours.description
     assert told["fails"]["parameters"] == fails.parameters
-    place = told["book"]["parameters"]["properties"][
-        "place"
-    ]  # LangChain puts definitions where they are used
+    place = told["book"]["parameters"]["properties"]["place"]  # LangChain inlines definitions
     assert (place["required"], place["properties"]["rooms"]) == (
         ["name", "rooms"],
         {"type": "integer", "minimum": 1},
@@ -245,7 +243,7 @@ by_schema = StructuredTool.from_function(shown, name="by_schema", description="S
 
 
 class AnyNames(BaseTool):
-    """Without a form LangChain passes on what it is given."""
+    """Without a response format LangChain returns the value unchanged."""
 
     name: str = "anything"
     description: str = "Take any arguments."
@@ -281,7 +279,7 @@ async def test_a_tool_is_called_with_what_its_schema_names(
 
 
 def test_a_tool_of_langchain_among_ours_names_what_takes_it() -> None:
-    foreign: Any = [of_state]  # what users do
+    foreign: Any = [of_state]  # as users do
     for declare in (
         lambda: tw.Toolset(foreign),
         lambda: tw.Agent("desk", instructions="", tools=foreign),

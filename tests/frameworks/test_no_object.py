@@ -1,4 +1,4 @@
-"""Parameters that no object fits are refused where a tool is declared, whichever framework it comes from."""
+"""Parameters that no object can fit are rejected at declaration, for every framework."""
 
 from typing import Any
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def outputs(server: WireServer, calls: list[tuple[str, Any]]) -> list[Any]:
-    """What the model is told of its calls, made one after another."""
+    """Return the results of calls made one after another, as the model reads them."""
     for number, (name, arguments) in enumerate(calls):
         server.answer(calls=[WireCall(id=f"c{number}", name=name, arguments=(json.dumps(arguments),))])
     server.answer(text=["done"])
@@ -36,7 +36,7 @@ async def outputs(server: WireServer, calls: list[tuple[str, Any]]) -> list[Any]
     ]
 
 
-async def test_our_tools_are_called_by_its_runner_with_judged_arguments() -> None:
+async def test_our_tools_are_called_by_its_runner_with_validated_arguments() -> None:
     async with WireServer() as server:
         good, bad, failed = await outputs(server, [("book", GOOD), ("book", BAD), ("fails", {"why": "rain"})])
         assert json.loads(good) == {"place": "Inn", "nights": [1, 2], "thread": "thread"}
@@ -79,7 +79,7 @@ async def test_a_function_tool_of_theirs_is_taken() -> None:
 
 
 def test_one_among_ours_names_what_takes_it_and_nothing_else_is_taken() -> None:
-    foreign: Any = [greet]  # what users do
+    foreign: Any = [greet]  # as users do
     with pytest.raises(DefinitionError, match=r"'greet' .*tw\.Tool\.from_openai_agents"):
         tw.Agent("desk", instructions="", tools=foreign)
     with pytest.raises(DefinitionError, match="FunctionTool, not 3"):

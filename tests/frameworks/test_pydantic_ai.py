@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def run_with(calls: list[tuple[str, Any]]) -> list[ModelMessage]:
-    """What is said in a run of an agent that makes these calls, one after another."""
+    """Return the messages in a run of an agent that makes these calls, one after another."""
     left = [*calls]
 
     def answer(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
@@ -47,7 +47,7 @@ def returns(messages: list[ModelMessage]) -> list[ToolReturnPart]:
     return [part for each in messages for part in each.parts if isinstance(part, ToolReturnPart)]
 
 
-async def test_our_tools_are_called_by_its_agent_with_judged_arguments() -> None:
+async def test_our_tools_are_called_by_its_agent_with_validated_arguments() -> None:
     good, bad, failed = returns(await run_with([("book", GOOD), ("book", BAD), ("fails", {"why": "rain"})]))
     assert good.content == {"place": "Inn", "nights": [1, 2], "thread": "thread"}
     assert (good.outcome, bad.outcome, failed.outcome) == ("success", "failed", "failed")
@@ -82,7 +82,7 @@ async def test_an_image_of_ours_is_shown_to_its_model() -> None:
 
 @dataclasses.dataclass
 class Deps:
-    """What tools of theirs find in their context."""
+    """The context that their tools receive."""
 
     town: str
 
@@ -144,7 +144,7 @@ async def test_what_is_no_tool_of_theirs_is_refused_in_a_sentence() -> None:
     with pytest.raises(DefinitionError, match=r"A pydantic-ai tool must be a pydantic_ai\.Tool, not"):
         tw.Tool.from_pydantic_ai(weather)
     with pytest.raises(DefinitionError, match="has a `prepare` function"):
-        tw.Tool.from_pydantic_ai(Tool(weather, prepare=lambda _, each: each))  # type: ignore[arg-type, return-value]  # async, as it may be
+        tw.Tool.from_pydantic_ai(Tool(weather, prepare=lambda _, each: each))  # type: ignore[arg-type, return-value]  # an async function, which is allowed
 
 
 class Node(BaseModel):

@@ -1,4 +1,4 @@
-"""Tools of ours that the frameworks are given."""
+"""Our tools that are passed to the frameworks."""
 
 from pydantic import BaseModel, Field
 

@@ -1,1 +1,1 @@
-"""MCP on both sides: its conformance suite, peers that misbehave, and our client and server with others'."""
+"""MCP on both sides: conformance suite, peers that misbehave, our client and server with other implementations."""

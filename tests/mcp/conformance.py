@@ -1,7 +1,7 @@
-"""`python -m tests.mcp.conformance [server|client …]`: MCP's official conformance suite, against both sides of ours.
+"""`python -m tests.mcp.conformance [server|client …]`: MCP's official conformance suite, against both of our sides.
 
-One line a scenario, the last line says how many passed and failed. What is expected to fail is in
-`expected_failures.yaml`; a scenario of it that passes is a failure too, so that the file stays true.
+Prints one line per scenario, and the number of passed and failed ones. Expected failures are in
+`expected_failures.yaml`. A scenario of it that passes counts as a failure too, so that the file stays accurate.
 """
 
 import argparse
@@ -30,12 +30,12 @@ EXTENSIONS = "extensions"
 PATIENCE = 110
 """Seconds for one run of the suite."""
 AT_ONCE = 2
-SHOWN = 2_000  # characters of what a scenario that failed has said
+SHOWN = 2_000  # characters of a failed scenario's output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One scenario on the wire of one revision; those of an extension have that of the newest one."""
+    """One scenario in the wire format of one revision; scenarios of an extension use the newest one."""
 
     side: Side
     name: str
@@ -45,7 +45,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How one came out: `said` has what the suite says of a failure."""
+    """The outcome of one scenario: `said` is the suite's output for a failure."""
 
     scenario: Scenario
     passed: bool
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run both sides, or those that are named; exit 1 where something is not as it is expected."""
+    """Run both sides, or the named ones; exit with 1 if an outcome is unexpected."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.mcp.conformance", description="MCP's conformance suite."
     )
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def outcomes_of(side: Side, url: str | None = None) -> list[Outcome]:
-    """All scenarios of that side, but for those that are left out."""
+    """Run all scenarios of that side, except the excluded ones."""
     suite = npm_program("conformance", environ={"CI": "true"})
     left_out = [pattern for pattern in expected(side) if "*" in pattern]
     chosen = [each for each in scenarios(side, suite) if not _matches(each.name, left_out)]
@@ -81,7 +81,7 @@ def outcomes_of(side: Side, url: str | None = None) -> list[Outcome]:
 
 
 def scenarios(side: Side, suite: Sequence[str]) -> list[Scenario]:
-    """What the suite has for that side in both revisions, and for the extensions."""
+    """Return the suite's scenarios of that side for both revisions, and for the extensions."""
     shown = subprocess.run(
         [*suite, "list"], capture_output=True, text=True, check=True, timeout=PATIENCE
     ).stdout
@@ -98,12 +98,15 @@ def scenarios(side: Side, suite: Sequence[str]) -> list[Scenario]:
 
 
 def expected(side: Side) -> list[str]:
-    """The names of `expected_failures.yaml`; one with a * is a pattern of those that are left out."""
+    """Return the names of `expected_failures.yaml`. A name with a * is a pattern of excluded scenarios."""
     return list(yaml.safe_load(EXPECTED.read_text(encoding="utf-8"))[side] or [])
 
 
 def told(outcomes: Iterable[Outcome]) -> bool:
-    """Print a line for each, why those failed that should not have, and the count; whether all is as expected."""
+    """Print a line for each outcome, the reasons of unexpected failures, and the count.
+
+    Return whether all are expected.
+    """
     counts = {True: 0, False: 0}
     for outcome in outcomes:
         scenario = outcome.scenario
@@ -120,7 +123,7 @@ def told(outcomes: Iterable[Outcome]) -> bool:
 
 
 def _of_client(suite: Sequence[str], chosen: Iterable[Scenario]) -> list[Outcome]:
-    """Each by a command of its own, so that those that are left out are not begun."""
+    """Run each scenario by a separate command, so that excluded ones are not started."""
 
     def run(scenario: Scenario) -> Outcome:
         command = ["client", "--command", f"{sys.executable} -m tests.mcp.conformance_client"]
@@ -134,7 +137,10 @@ def _of_client(suite: Sequence[str], chosen: Iterable[Scenario]) -> list[Outcome
 
 
 def _of_server(suite: Sequence[str], chosen: Iterable[Scenario], url: str) -> list[Outcome]:
-    """All of a revision by one command, those of extensions by one without any: what is left out is not told."""
+    """Run all scenarios of a revision by one command, and extensions by one without revision.
+
+    Excluded ones are not reported.
+    """
     command = [*suite, "server", "--url", url, "--suite", "all"]
     shown = {each: _said([*command, "--spec-version", each])[0] for each in REVISIONS}
     shown[EXTENSIONS] = _said(command)[0]
@@ -148,13 +154,13 @@ def _of_server(suite: Sequence[str], chosen: Iterable[Scenario], url: str) -> li
 
 
 def _why(suite: Sequence[str], scenario: Scenario, url: str) -> str:
-    """The end of what the suite says of one scenario alone: of all together it only says which of them failed."""
+    """Return the end of the suite's output for one scenario, since a run of all only names the failed ones."""
     revision = [] if scenario.extension else ["--spec-version", scenario.revision]
     return _said([*suite, "server", "--url", url, "--scenario", scenario.name, *revision])[0][-SHOWN:]
 
 
 def _said(command: Sequence[str]) -> tuple[str, int]:
-    """What a command writes, without colours, and its exit status."""
+    """Return the output of a command, without colours, and its exit status."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             command,
@@ -169,14 +175,14 @@ def _said(command: Sequence[str]) -> tuple[str, int]:
 
 
 def _environment() -> dict[str, str]:
-    """That of this process without settings of ours; what it starts finds this repository."""
+    """Return this process's environment without our settings; child processes find this repository."""
     kept = {name: each for name, each in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
     return {**kept, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "NODE_NO_WARNINGS": "1"}
 
 
 @contextmanager
 def server_of_ours() -> Generator[str]:
-    """The URL of `/mcp` of a gateway that serves the suite's app, in a process of its own on an empty journal."""
+    """Serve the suite's app with a gateway in a separate process, on an empty journal. Yields the URL of `/mcp`."""
     command = [
         sys.executable,
         "-m",

@@ -1,4 +1,4 @@
-"""The app that the server side of the official conformance suite asks for, built with plain Toolwright."""
+"""The app that the server side of the official conformance suite requires, built with plain Toolwright."""
 
 import asyncio
 import base64
@@ -22,7 +22,7 @@ def _png() -> bytes:
 
 
 def _wav() -> bytes:
-    """Silence of no length."""
+    """An empty sound."""
     form = b"fmt " + (16).to_bytes(4, "little") + bytes([1, 0, 1, 0]) + (8000).to_bytes(4, "little")
     form += (8000).to_bytes(4, "little") + bytes([1, 0, 8, 0]) + b"data" + (0).to_bytes(4, "little")
     return b"RIFF" + (len(form) + 4).to_bytes(4, "little") + b"WAVE" + form
@@ -238,7 +238,7 @@ protocol_error_job = tw.Tool.from_config(
 
 @tw.tool(description="Asks before it deletes.")
 async def confirm_delete(state: tw.ThreadState, filename: str) -> str:
-    await asyncio.sleep(1)  # a task by now
+    await asyncio.sleep(1)  # it has become a task by now
     schema = {"type": "object", "properties": {"confirm": {"type": "boolean"}}, "required": ["confirm"]}
     answer = await state.elicit(f"Delete {filename}?", schema)
     return f"Deleted {filename}." if (answer.content or {}).get("confirm") else "Nothing was deleted."
@@ -246,7 +246,7 @@ async def confirm_delete(state: tw.ThreadState, filename: str) -> str:
 
 @tw.tool(description="Asks two things at once.")
 async def multi_input(state: tw.ThreadState) -> str:
-    await asyncio.sleep(1)  # a task by now
+    await asyncio.sleep(1)  # it has become a task by now
     answers = await asyncio.gather(_name_of(state, "Who are you?"), _name_of(state, "And who else?"))
     return " and ".join(answers)
 

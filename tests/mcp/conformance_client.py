@@ -1,7 +1,7 @@
-"""Our client as the official conformance suite wants it: a command with the URL of a server, one scenario a run.
+"""Our client as the official conformance suite requires it: a command with the URL of a server, one scenario per run.
 
-An agent that has the server's tools calls those that the scenario (`MCP_CONFORMANCE_SCENARIO`) asks for, one a step.
-A person accepts what is asked, with the defaults.
+An agent that has the server's tools calls the ones that the scenario (`MCP_CONFORMANCE_SCENARIO`) requires, one per
+step. A person accepts every question, with the defaults.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from toolwright.runtime.runtime import Runtime
 Arguments: TypeAlias = dict[str, Any]
 Offered: TypeAlias = Mapping[str, Arguments]
 Plan: TypeAlias = Callable[[Offered], list[tuple[str, Arguments]]]
-"""The calls of a scenario, by the schemas of the tools that the model was told."""
+"""Returns the calls of a scenario, given the schemas of the tools that the model was offered."""
 
 PATIENCE = 25.0
 """Seconds for a run; the suite waits 30."""
@@ -37,13 +37,13 @@ STUBS: Arguments = {
 
 
 def main() -> None:
-    """Carry one scenario out."""
+    """Execute one scenario."""
     scenario, url = os.environ["MCP_CONFORMANCE_SCENARIO"], sys.argv[-1]
     asyncio.run(play(url, PLANS.get(scenario, _nothing)))
 
 
 async def play(url: str, plan: Plan) -> None:
-    """A run of an agent that has the server's tools and calls them by that plan."""
+    """Execute a run of an agent that has the server's tools and calls them by that plan."""
     agent = tw.Agent("host", tw.Prompt("host", "Do it.", model=Host(plan)))
     app = tw.App(agents=[agent], mcp={"suite": {"url": url}})
     async with testing.runtime(app) as rt:
@@ -58,7 +58,7 @@ async def play(url: str, plan: Plan) -> None:
 
 
 async def answer(rt: Runtime, run_id: str) -> None:
-    """A person who accepts whatever the run asks; defaults stand for what has any."""
+    """Accept every question of the run; fields with defaults keep them."""
     while True:
         for call in await rt.calls.list(run_id=run_id):
             if call.name == "elicit" and call.status in ("waiting", "pending"):
@@ -72,7 +72,7 @@ async def answer(rt: Runtime, run_id: str) -> None:
 
 
 def content_for(question: Mapping[str, Any]) -> Arguments:
-    """What is filled in: yes where no default is."""
+    """Return the values of a form: the default, or yes if there is none."""
     schema: Arguments = question.get("requestedSchema") or {}
     properties: Offered = schema.get("properties") or {}
     return {
@@ -83,7 +83,7 @@ def content_for(question: Mapping[str, Any]) -> Arguments:
 
 
 class Host:
-    """A model that makes the calls of a plan, one a step, and then is done."""
+    """A model that makes the calls of a plan, one per step, and then is done."""
 
     name = "host"
 
@@ -92,7 +92,7 @@ class Host:
         self._calls: list[tuple[str, Arguments]] | None = None
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """The next call."""
+        """Return the next call."""
         if self._calls is None:
             self._calls = self._plan({tool.name: dict(tool.parameters) for tool in request.tools})
         if not self._calls:
@@ -116,7 +116,7 @@ def _echo_schema(offered: Offered) -> list[tuple[str, Arguments]]:
 
 
 def _every_tool(offered: Offered) -> list[tuple[str, Arguments]]:
-    """Each tool that is offered, with the least arguments that fit."""
+    """Return a call of each offered tool, with the smallest valid arguments."""
     return [(name, _least(schema)) for name, schema in offered.items()]
 
 
@@ -127,7 +127,7 @@ def _least(schema: Arguments) -> Arguments:
 
 
 def _of_context(offered: Offered) -> list[tuple[str, Arguments]]:
-    """The calls that the suite wants, of those tools that are offered; null fits none of their schemas."""
+    """Return the calls that the suite requires, for the offered tools; null is invalid for all of their schemas."""
     context: Arguments = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     wanted: list[Arguments] = context.get("toolCalls") or []
     return [

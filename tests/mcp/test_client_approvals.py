@@ -1,4 +1,4 @@
-"""Calls of the tools of MCP servers that need an approval: the server hears of them once they have it."""
+"""Calls of the tools of MCP servers that need an approval: the server receives them only after the approval."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Servers that break off in a call, or that answer errors of HTTP: what the model is told of the call's effect."""
+"""Servers that disconnect during a call, or answer with HTTP errors: what the model reads about the call's effect."""
 
 import asyncio
 import json
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.anyio
 
 
 def answered(status: str, body: bytes, kind: str, headers: str = "") -> bytes:
-    """A whole answer of HTTP."""
+    """Return a complete HTTP answer."""
     head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n{headers}\r\n"
     return head.encode() + body
 
 
 @contextmanager
 def peer_that(answer: bytes | None) -> Generator[Served]:
-    """A server whose one tool gives that answer of HTTP, or breaks off for None."""
+    """Run a server whose one tool sends that HTTP answer, or disconnects for None."""
 
     async def call(message: JSONObject, line: Line) -> None:
         if answer is None:
@@ -43,7 +43,7 @@ def peer_that(answer: bytes | None) -> Generator[Served]:
 
 
 async def told(answer: bytes | None) -> dict[str, str]:
-    """What the model reads of the call."""
+    """Return the call's result as the model reads it."""
     with peer_that(answer) as peer:
         async with hosting({"url": peer.url}, calling("plain")) as host:
             await host.until(["plain"])
@@ -82,7 +82,7 @@ async def test_an_error_keeps_its_status_and_its_text(kind: str) -> None:
     assert "The token has expired" in error["error"]
 
 
-async def test_an_error_of_the_protocol_is_told_as_it_is_whatever_its_status() -> None:
+async def test_an_error_of_the_protocol_is_reported_unchanged_whatever_its_status() -> None:
     async def call(message: JSONObject, line: Line) -> None:
         body = error(message, -32602, "no such thing")
         await line.raw(answered("400 Bad Request", body, "application/json"))

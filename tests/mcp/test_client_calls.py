@@ -1,4 +1,4 @@
-"""Calls of tools of servers that answer strangely, late or never: one result each, and the run goes on."""
+"""Calls of servers with unusual, late or missing answers: one result each, and the run continues."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 REVISIONS = ("2025-11-25", "2026-07-28")
 SOON = {"timeout": 400}
-"""Milliseconds of a call that never ends."""
+"""Milliseconds for a call that never ends."""
 TIMED_OUT = '{"error":"Tool timed out after 400ms","error_code":"timeout"}'
 LATER = {"timeout": 5_000}
 NAMED = {
@@ -34,7 +34,7 @@ NAMED = {
     "embedded_bad_base64": "[The file a.pdf is left out: it is not base64.]",
     "error_with_picture": '{"error":"No seat.","error_code":"mcp_tool_failed","structuredContent":{"free":0}}',
 }
-"""What the model reads of some of them, among other things."""
+"""Part of the results of some of them, as the model reads them."""
 FAILING = {
     "error",
     "structured_error",
@@ -46,7 +46,7 @@ FAILING = {
 
 
 def status_of(ran: Ran, name: str) -> str | None:
-    """Whether that tool's message is an error."""
+    """Return whether that tool's message is an error."""
     return next(each.status for each in ran.messages if each.tool_name == name)
 
 
@@ -149,7 +149,7 @@ async def test_a_call_that_is_never_answered_ends_with_its_timeout_at_the_latest
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_call_that_hangs_times_out_and_the_server_is_told(revision: str) -> None:
+async def test_a_call_that_hangs_times_out_and_the_server_is_notified(revision: str) -> None:
     async with meeting("hangs_at_call", calling("wait", "plain"), "http", SOON, revision) as host:
         ran = await host.run()
         assert ran.results == {"wait": TIMED_OUT, "plain": "{}"}
@@ -243,7 +243,7 @@ async def test_variables_fill_headers_and_the_environment_of_a_process() -> None
     assert "TOOLWRIGHT_" not in shown
 
 
-async def test_arguments_are_judged_before_they_are_sent() -> None:
+async def test_arguments_are_validated_before_they_are_sent() -> None:
     async with meeting("plain", calling("add", args={"a": "1"})) as host:
         ran = await host.run()
     assert status_of(ran, "add") == "error"

@@ -1,4 +1,4 @@
-"""Servers that misbehave: the agent starts, its other tools work, and the API tells what is wrong."""
+"""Servers that misbehave: the agent starts, its other tools work, and the API reports the errors."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from toolwright.adapters.mcp.peer import MAX_MESSAGE
 pytestmark = pytest.mark.anyio
 
 USABLE = [
-    # peer, transport, what the API says is wrong with it, as far as it says anything
+    # peer, transport, the error that the API reports (empty if none)
     ("plain", "http", ""),
     ("plain", "sse", ""),
     ("plain", "stdio", ""),
@@ -92,7 +92,7 @@ async def test_a_server_that_is_down_is_used_once_it_is_there() -> None:
             assert await host.faults() == ""
 
 
-async def test_a_command_that_is_not_there_and_an_address_without_a_server_are_told() -> None:
+async def test_a_missing_command_and_an_address_without_a_server_are_reported() -> None:
     async with hosting({"command": "no-such-program-of-anybody"}, calling("own")) as host:
         assert (await host.run()).run.status == "completed"
         assert "cannot be started" in await host.faults()
@@ -120,7 +120,7 @@ async def test_tools_with_wrong_schemas_are_left_out_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_a_list_that_changes_is_read_anew(revision: str) -> None:
+async def test_a_list_that_changes_is_read_again(revision: str) -> None:
     turns = calling("grow", "grown_0")
     with served("changing_tools", revision) as peer:
         async with hosting({"url": peer.url}, turns) as host:

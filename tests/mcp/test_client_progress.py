@@ -1,4 +1,4 @@
-"""Floods of progress reports: of each call the latest counts, a bounded number a second."""
+"""Floods of progress reports: only the latest of each call counts, a bounded number per second."""
 
 import asyncio
 from contextlib import suppress
@@ -32,7 +32,7 @@ def report(progress: int, total: int | None = None, token: str | int = 1) -> Ses
 
 
 async def delivered(*reports: SessionMessage, last: float) -> list[float]:
-    """What a call is told of these reports; it ends once it was told `last`."""
+    """Return the reports that a call receives; it ends after `last`."""
     told: list[float] = []
     is_last = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Prompts that servers offer: listed with their arguments wherever a server is shown, and fetched by code."""
+"""Prompts of servers: listed with their arguments wherever a server is shown, and fetched by code."""
 
 import base64
 from collections.abc import Generator
@@ -50,7 +50,7 @@ async def get(asked: Asked) -> JSONObject:
 
 
 @contextmanager
-def offering(revision: Revision | None = None, **more: Any) -> Generator[Served]:  # Peer's own
+def offering(revision: Revision | None = None, **more: Any) -> Generator[Served]:  # options of Peer
     given: dict[str, Any] = {"capabilities": {"prompts": {}}, **more}
     answers: dict[str, Any] = {"prompts/list": pages, "prompts/get": get, **given.pop("answers", {})}
     with started(Served(Peer(tools=[tool("plain")], answers=answers, revision=revision, **given))) as served:
@@ -129,7 +129,7 @@ async def odd(_: Asked) -> JSONObject:
         (odd, ["same", "ok"], "A prompt has no name on one line, or one that is listed before."),
     ],
 )
-async def test_what_is_wrong_with_prompts_is_a_fault_of_the_server(
+async def test_what_is_wrong_with_prompts_is_an_error_of_the_server(
     listed: Any, names: list[str], fault: str
 ) -> None:
     with offering(answers={"prompts/list": listed}) as served:

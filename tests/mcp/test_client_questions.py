@@ -1,4 +1,4 @@
-"""Servers that ask back and servers whose calls become tasks: people and models answer, tasks end, all in one run."""
+"""Servers that ask during calls, and servers whose calls become tasks: all are completed within one run."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ REVISIONS = ("2025-11-25", "2026-07-28")
 
 
 async def question(host: Host, run_id: str, known: frozenset[str] = frozenset()) -> Call:
-    """The first question of that run that is open and not known."""
+    """Return the first open question of that run that was not seen before."""
     async with asyncio.timeout(20):
         while True:
             for call in await host.rt.calls.list(run_id=run_id):
@@ -28,7 +28,7 @@ async def question(host: Host, run_id: str, known: frozenset[str] = frozenset())
 
 
 async def answered(host: Host, *answers: dict[str, Any]) -> Ran:
-    """A run whose questions are answered one after another."""
+    """Execute a run whose questions are answered one after another."""
     thread = await host.rt.threads.create("host")
     run = await host.rt.threads.send(thread.id, "Go")
     known: set[str] = set()
@@ -94,12 +94,12 @@ async def test_two_questions_at_once_are_both_answered(revision: str) -> None:
 
 
 def answer_to(asked: Call) -> dict[str, Any]:
-    """What a person says to a form, or to an address."""
+    """Return a person's answer to a form, or to a URL."""
     return FILLED if "requestedSchema" in asked.arguments else {"action": "accept"}
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_server_that_asks_for_ever_is_ended(revision: str) -> None:
+async def test_a_server_that_asks_without_end_is_stopped(revision: str) -> None:
     async with meeting("elicits_for_ever", calling("form", "own"), revision=revision) as host:
         thread = await host.rt.threads.create("host")
         run = await host.rt.threads.send(thread.id, "Go")
@@ -115,7 +115,7 @@ async def test_a_server_that_asks_for_ever_is_ended(revision: str) -> None:
 
 
 async def answer_all(host: Host, run_id: str) -> None:
-    """A person who declines nothing, ever."""
+    """A person who never declines."""
     known: set[str] = set()
     while True:
         asked = await question(host, run_id, frozenset(known))
@@ -186,7 +186,7 @@ async def test_a_task_that_never_ends_is_cancelled_with_its_run(revision: str) -
 SAID_BY_FASTMCP = "elicitation via server-initiated requests is unavailable on 2026-07-28 connections."
 
 
-async def test_a_tool_that_cannot_ask_in_the_newest_revision_is_told_how_it_can(
+async def test_a_tool_that_cannot_ask_in_the_newest_revision_reads_how_it_can(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def call(message: JSONObject, line: Line) -> None:
@@ -203,6 +203,6 @@ async def test_a_tool_that_cannot_ask_in_the_newest_revision_is_told_how_it_can(
     finally:
         served.stop()
     assert told["error"] == f"{SAID_BY_FASTMCP} {ASKS_IN_2025}"
-    assert chosen["error"] == SAID_BY_FASTMCP  # the operator has decided
+    assert chosen["error"] == SAID_BY_FASTMCP  # the operator has decided it
     warned = [each for each in caplog.messages if ASKS_IN_2025 in each and "'peer'" in each]
     assert len(warned) == 1, "who can set the option reads of it"

@@ -1,4 +1,4 @@
-"""Resources of servers that a model reads by a tool: text as the result, bytes as a file, if configured."""
+"""Resources of servers, read by a model with a tool: text as the result, bytes as a file, if configured."""
 
 import base64
 import dataclasses
@@ -37,8 +37,8 @@ async def read(asked: Asked) -> JSONObject:
 
 
 @contextmanager
-def library(revision: Revision | None = None, **more: Any) -> Generator[str]:  # Peer's own
-    """The URL of a server with resources, and a tool that links to one."""
+def library(revision: Revision | None = None, **more: Any) -> Generator[str]:  # options of Peer
+    """Run a server with resources, and a tool that links to one. Yields its URL."""
     given: dict[str, Any] = {"capabilities": {"resources": {}}, **more}
     peer = Peer(
         tools=[tool("link")],
@@ -118,7 +118,7 @@ async def test_a_server_of_ours_gives_files_with_their_names_also_those_that_it_
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_an_error_of_a_server_of_ours_is_told_once_with_its_code_its_data_and_its_files(
+async def test_an_error_of_a_server_of_ours_is_reported_once_with_its_code_its_data_and_its_files(
     revision: str,
 ) -> None:
     async with (

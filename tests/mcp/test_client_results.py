@@ -1,4 +1,4 @@
-"""Answers to calls as results: text, structured content and files together, and which of them take long to read."""
+"""Answers to calls as results: text, structured content and files together, and answers that take long to read."""
 
 import base64
 from typing import Any
@@ -43,7 +43,7 @@ FILE = types.EmbeddedResource(
     resource=types.BlobResourceContents(uri="file:///a.pdf", blob=PIXEL, mime_type="application/pdf")
 )
 URL_SAFE = PIXEL.replace("+", "-").replace("/", "_")
-"""As pydantic writes bytes."""
+"""Return bytes as pydantic encodes them."""
 
 
 def text(words: str) -> types.TextContent:

@@ -1,4 +1,4 @@
-"""Sessions: lost ones, in which no call is made twice that was heard; calls that keep silent, or that are given up."""
+"""Sessions: in a lost one no received call is repeated; silent calls and abandoned calls."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 def with_sessions(**more: Answer) -> Bare:
-    """A server of 2025-11-25 over HTTP with sessions, and without a stream of its own: it answers 404 to every GET."""
+    """Return a server of 2025-11-25 over HTTP with sessions, and without a stream: every GET is answered with 404."""
 
     async def greet(message: JSONObject, line: Line) -> None:
         assert isinstance(line, HttpLine)
@@ -39,7 +39,7 @@ def with_sessions(**more: Answer) -> Bare:
 
 @contextmanager
 def at_work(peer: Bare) -> Generator[str]:
-    """That peer on a port; its URL."""
+    """Run that peer on a port. Yields its URL."""
     served = Served(peer)
     served.start()
     try:
@@ -135,7 +135,7 @@ async def test_a_call_may_keep_silent_for_longer_than_a_stream_that_no_call_wait
     await serving
 
 
-async def test_nobody_is_asked_for_a_call_of_another_thread_that_was_given_up() -> None:
+async def test_no_approval_is_requested_for_an_abandoned_call_of_another_thread() -> None:
     turns = [*calling("plain"), *calling("plain")]
     async with meeting("asks_late", turns, "stdio", settings={"timeout": 500}) as host:
         assert "timed out" in (await host.run()).results["plain"]

@@ -1,4 +1,4 @@
-"""MCP's official conformance suite passes on both sides, but for what `expected_failures.yaml` gives reasons for."""
+"""MCP's official conformance suite passes on both sides, except for the explained `expected_failures.yaml`."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Agents of one app that share a server, and whoever wants more of it than the configuration gives them."""
+"""Agents of one app that share a server, and attempts to get more of it than the configuration allows."""
 
 import asyncio
 from typing import Any, cast
@@ -23,14 +23,14 @@ SECRET = "sk-no-one-may-read-this"
 
 
 def agent(name: str, url: str, *calls: str, env: dict[str, str] | None = None, **server: Any) -> tw.Agent:
-    """An agent of that name, which has the server there as `peer`, and calls these tools without arguments."""
+    """Return an agent with that name and server (as `peer`), which calls these tools without arguments."""
     model = testing.ScriptedModel(calling(*calls))
     options = {"peer": {"url": url, **server}}
     return tw.Agent(name, tw.Prompt(name, "Work.", model=model), mcp=options, env=env or {})
 
 
 async def run(rt: Runtime, name: str, **thread: Any) -> list[Message]:
-    """The tool messages of a run of that agent in a thread of its own."""
+    """Return the tool messages of a run of that agent in a new thread."""
     begun = await rt.threads.create(name, **thread)
     done = await rt.runs.wait((await rt.threads.send(begun.id, "Go")).id, timeout=60)
     assert done.status == "completed", done.error
@@ -82,7 +82,7 @@ async def test_a_private_address_is_said_to_be_one_whatever_the_transport(transp
 
 @pytest.mark.parametrize("place", ["url", "headers"])
 @pytest.mark.parametrize("name", ["tells_token", "plain"])
-async def test_what_a_server_is_told_in_secret_is_in_no_fault_and_no_log(
+async def test_what_a_server_is_told_in_secret_is_in_no_error_and_no_log(
     name: str, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
@@ -91,14 +91,14 @@ async def test_what_a_server_is_told_in_secret_is_in_no_fault_and_no_log(
         headers = {"Authorization": "Bearer ${env.TOKEN}"} if place == "headers" else {}
         app = tw.App(agents=[agent("a", url, env={"TOKEN": SECRET}, headers=headers)])
         async with testing.runtime(app) as rt:
-            (server,) = await rt.mcp.of("a")  # in no run, so that no redactor of a thread is there
+            (server,) = await rt.mcp.of("a")  # outside a run, so that there is no redactor of a thread
             await run(rt, "a")
     assert (server.status == "ready") == (name == "plain")
     assert SECRET not in repr(server)
     assert [line for line in caplog.messages if SECRET in line] == []
 
 
-async def test_a_connection_makes_room_for_others_only_while_no_call_is_at_work_on_it() -> None:
+async def test_a_connection_makes_room_for_others_only_while_no_call_is_in_progress_on_it() -> None:
     connections = McpConnections(resolve=resolve, most=1)
     busy, other, third = [nowhere(name) for name in ("busy", "other", "third")]
     connection = connections.connection(busy)
@@ -110,7 +110,7 @@ async def test_a_connection_makes_room_for_others_only_while_no_call_is_at_work_
     await connections.aclose()
 
 
-async def test_whoever_waits_for_a_connection_that_is_closed_waits_no_longer() -> None:
+async def test_waiters_for_a_connection_that_is_closed_stop_waiting() -> None:
     connections = McpConnections(resolve=resolve)
     with served("hangs_at_connect") as peer:
         target = target_of(McpServer(name="slow", url=peer.url), {})
@@ -132,11 +132,11 @@ async def test_nothing_of_a_connection_is_left_once_all_are_closed() -> None:
 
 
 def stdio(name: str) -> McpTarget:
-    """A plain server on stdio, as a server of that name."""
+    """A plain server on stdio, under that name."""
     program, *arguments = command("plain", None)
     return target_of(McpServer(name=name, transport="stdio", command=program, args=tuple(arguments)), {})
 
 
 def nowhere(name: str) -> McpTarget:
-    """A server of that name at which nobody answers."""
+    """A server of that name that no one answers for."""
     return target_of(McpServer(name=name, url="http://127.0.0.1:9/mcp"), {})

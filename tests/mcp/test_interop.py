@@ -23,7 +23,7 @@ PATIENCE = 60
 
 @contextmanager
 def everything_over_http() -> Generator[str]:
-    """The URL of npm's example server, in a process of its own."""
+    """Run npm's example server in a separate process. Yields its URL."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     process = subprocess.Popen(
@@ -80,7 +80,7 @@ async def test_an_agent_uses_the_example_server_over_http() -> None:
 
 
 def inspected(url: str, *arguments: str) -> dict[str, Any]:
-    """What the Inspector prints of an answer of our server."""
+    """Return the Inspector's output for an answer of our server."""
     command = [*npm_program("inspector"), "--cli", url, "--transport", "http", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Programs of MCP from npm: locked, of no registry in particular, and found or told to be missing."""
+"""MCP programs from npm: locked, independent of the registry, and found or reported as missing."""
 
 import json
 import re
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent / "npm"
 
 
 def read(name: str) -> dict[str, Any]:
-    """A document of the folder."""
+    """Return a document of the folder."""
     return json.loads((FOLDER / name).read_text(encoding="utf-8"))
 
 

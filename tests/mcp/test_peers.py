@@ -1,4 +1,4 @@
-"""The peers are as their names say: met by the SDK's own client, over HTTP, SSE and stdio, in both revisions."""
+"""The peers behave as their names say: tested by the SDK's own client, over HTTP, SSE and stdio, in both revisions."""
 
 import asyncio
 import json
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.anyio
 
 REVISIONS = ("2025-11-25", "2026-07-28")
 SOON = 0.3
-"""Seconds that one waits for what never matches a date."""
+"""Seconds to wait for an event that must not happen."""
 
 
 async def answer(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
-    """A person who fills in every form."""
+    """Fill in every form."""
     content: Any = {"email": "ada@example.com"} if params.mode == "form" else None
     return types.ElicitResult(action="accept", content=content)
 
@@ -38,21 +38,21 @@ async def answer(context: ClientRequestContext, params: types.ElicitRequestParam
 async def sample(
     context: ClientRequestContext, params: types.CreateMessageRequestParams
 ) -> types.CreateMessageResult:
-    """A model that knows one city."""
+    """Answer as a model that knows one city."""
     content = types.TextContent(type="text", text="Paris")
     return types.CreateMessageResult(role="assistant", content=content, model="m")
 
 
 @asynccontextmanager
-async def client_of(target: Any, **options: Any) -> AsyncGenerator[Client]:  # the client's own
-    """The SDK's client, which answers what it is asked."""
+async def client_of(target: Any, **options: Any) -> AsyncGenerator[Client]:  # options of the client
+    """Connect the SDK's client, which answers all questions."""
     async with Client(target, elicitation_callback=answer, sampling_callback=sample, **options) as client:
         yield client
 
 
 @asynccontextmanager
 async def met(name: str, revision: str = "2025-11-25") -> AsyncGenerator[Client]:
-    """That peer over HTTP, in that revision."""
+    """Run that peer over HTTP, in that revision."""
     mode = "legacy" if revision == "2025-11-25" else revision
     with served(name) as peer:
         async with client_of(peer.url, mode=mode) as client:
@@ -60,13 +60,13 @@ async def met(name: str, revision: str = "2025-11-25") -> AsyncGenerator[Client]
 
 
 def over_stdio(name: str, revision: str | None = None) -> StdioServerParameters:
-    """That peer as a command."""
+    """Return the command of that peer."""
     program, *arguments = command(name, revision)
     return StdioServerParameters(command=program, args=arguments)
 
 
-async def posted(url: str, method: str, **params: Any) -> dict[str, Any]:  # the protocol's own
-    """The result of a request of 2026-07-28 by a client that knows the extension for tasks, as it is on the wire."""
+async def posted(url: str, method: str, **params: Any) -> dict[str, Any]:  # parameters of the protocol
+    """Return the raw result of a request of 2026-07-28 by a client with the extension for tasks."""
     capabilities: dict[str, Any] = {"extensions": {EXTENSION: {}}, "elicitation": {"form": {}}}
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -82,8 +82,9 @@ async def posted(url: str, method: str, **params: Any) -> dict[str, Any]:  # the
         return await sent(client, url, method, {**params, "_meta": meta})
 
 
-async def posted_of_2025(url: str, method: str, **params: Any) -> dict[str, Any]:  # the protocol's own
-    """The result of a request of 2025-11-25 after the handshake, as it is on the wire."""
+# parameters of the protocol
+async def posted_of_2025(url: str, method: str, **params: Any) -> dict[str, Any]:
+    """Return the raw result of a request of 2025-11-25 after the handshake."""
     greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
     async with httpx.AsyncClient(headers=ACCEPT) as client:
         await sent(client, url, "initialize", greeting)
@@ -91,7 +92,7 @@ async def posted_of_2025(url: str, method: str, **params: Any) -> dict[str, Any]
 
 
 async def sent(client: httpx.AsyncClient, url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The result of one request; the error where it is one."""
+    """Return the result of one request, or the whole message for an error."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     answered = await client.post(url, json=body)
     client.headers.update({key: value for key, value in answered.headers.items() if key == "mcp-session-id"})
@@ -142,7 +143,7 @@ async def test_a_peer_is_served_by_a_process_of_its_own_and_by_none() -> None:
     with spawned("plain") as url:
         async with client_of(url) as client:
             assert len((await client.list_tools()).tools) == 2
-    with down() as url, pytest.raises(BaseException):  # noqa: B017 - whatever the SDK makes of it
+    with down() as url, pytest.raises(BaseException):  # noqa: B017 - any exception of the SDK
         async with client_of(url):
             raise AssertionError("nobody is there")
 
@@ -235,7 +236,7 @@ async def test_what_hangs_is_cancelled_and_heard(name: str, revision: str) -> No
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_progress_is_told_before_the_result(revision: str) -> None:
+async def test_progress_is_reported_before_the_result(revision: str) -> None:
     steps: list[tuple[float, float | None, str | None]] = []
 
     async def step(progress: float, total: float | None, message: str | None) -> None:
@@ -268,7 +269,7 @@ async def test_the_model_of_the_host_is_asked(revision: str) -> None:
 
 
 async def task_of(session: ClientSession, name: str) -> str:
-    """The id of the task that a call of that tool becomes; the session itself takes no task for a call's answer."""
+    """Return the id of the task that a call of that tool becomes. The session itself accepts no task as an answer."""
     dispatcher = session._dispatcher  # pyright: ignore[reportPrivateUsage]  # there is no other way
     made = await dispatcher.send_raw_request(
         "tools/call", {"name": name, "arguments": {}, "task": {"ttl": 1_000}}
@@ -299,7 +300,7 @@ async def test_calls_become_tasks_of_2025() -> None:
 
 
 async def end_of(session: ClientSession, task: str) -> types.CallToolResult:
-    """What the call would have answered without a task."""
+    """Return the answer that the call would have had without a task."""
     request = types.GetTaskPayloadRequest(params=types.GetTaskPayloadRequestParams(task_id=task))
     return await session.send_request(request, types.CallToolResult)
 
@@ -401,26 +402,26 @@ async def test_a_peer_never_comes_to_an_end(name: str, method: str) -> None:
 
 
 class Process:
-    """A peer's process, written to and read by hand."""
+    """A peer's process, written to and read directly."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
 
     async def ask(self, method: str) -> bytes:
-        """A request, and the next line that comes."""
+        """Send a request. Return the next line."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({**CALL, "method": method}).encode() + b"\n")
         return await self.read()
 
     async def read(self) -> bytes:
-        """The next line."""
+        """Return the next line."""
         assert self.process.stdout is not None
         return await self.process.stdout.readline()
 
 
 @asynccontextmanager
 async def process_of(name: str) -> AsyncGenerator[Process]:
-    """That peer's process, killed in the end with its children."""
+    """Run that peer's process; it is killed at the end with its children."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *command(name), stdin=pipe, stdout=pipe, stderr=pipe, limit=2**27, start_new_session=True

@@ -1,4 +1,4 @@
-"""The option `revision` of a server: the only revision of the protocol that is spoken with it."""
+"""The option `revision` of a server: the only protocol revision used with it."""
 
 import json
 import sys
@@ -63,7 +63,7 @@ def test_servers_of_two_revisions_share_no_connection() -> None:
 
 
 def app(folder: Path, **options: Any) -> tw.App:
-    """An agent whose server's tool asks by `ctx.elicit` of the SDK."""
+    """Run an agent whose server's tool asks with `ctx.elicit` of the SDK."""
     (folder / "asks.py").write_text(ASKS, encoding="utf-8")
     server = {"command": sys.executable, "args": [str(folder / "asks.py")], **options}
     model = testing.ScriptedModel([call("ask"), {"text": "done"}])
@@ -80,7 +80,7 @@ async def test_a_tool_that_asks_by_the_context_of_the_sdk_does_so_in_2025(tmp_pa
     assert json.loads(told.content) == {"result": "M"}
 
 
-async def test_without_the_option_the_fault_of_such_a_tool_names_it(tmp_path: Path) -> None:
+async def test_without_the_option_the_error_of_such_a_tool_names_it(tmp_path: Path) -> None:
     async with testing.runtime(app(tmp_path)) as rt:
         thread = await rt.threads.create("a")
         run = await rt.threads.send(thread.id, "Go")

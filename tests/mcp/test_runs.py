@@ -1,4 +1,4 @@
-"""Runs of agents whose tools are those of MCP servers: what is asked, told, held back, carried out as a task."""
+"""Runs of agents with tools of MCP servers: questions, notifications, held-back tools, tasks."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ REVISIONS = ("2025-11-25", "2026-07-28")
 
 
 class Hearing(testing.ScriptedModel):
-    """A script that keeps what it was offered."""
+    """A script that records the offered tools."""
 
     def __init__(self, turns: Sequence[JSONObject]) -> None:
         super().__init__(list(turns))
@@ -43,7 +43,7 @@ class Hearing(testing.ScriptedModel):
 
     @property
     def offered(self) -> list[list[str]]:
-        """The names of the tools at each step."""
+        """Names of the tools at each step."""
         return [[tool.name for tool in request.tools] for request in self.asked]
 
 
@@ -55,7 +55,7 @@ def call(name: str, **args: Any) -> JSONObject:  # any JSON
 async def agent(
     url: str, *turns: JSONObject, env: dict[str, str] | None = None, **server: Any
 ) -> AsyncGenerator[tuple[Runtime, Hearing]]:
-    """A runtime with one agent, `a`, that has the tools of the server there and makes these calls."""
+    """Run a runtime with one agent, `a`, that has the tools of the server at that URL and makes these calls."""
     model = Hearing([*turns, {"text": "done"}])
     prompt = tw.Prompt("a", "Work.", model=model)
     app = tw.App(agents=[tw.Agent("a", prompt, env=env or {})], mcp={"peer": {"url": url, **server}})
@@ -64,13 +64,13 @@ async def agent(
 
 
 async def begin(rt: Runtime) -> tuple[str, str]:
-    """A thread, and the run in it."""
+    """Start a run in a new thread. Return both."""
     thread = await rt.threads.create("a")
     return thread.id, (await rt.threads.send(thread.id, "Go")).id
 
 
 async def over(rt: Runtime, run_id: str) -> list[Message]:
-    """The tool messages of the run, once it is over."""
+    """Return the tool messages of the run after it has finished."""
     run = await rt.runs.wait(run_id, timeout=60)
     assert run.status == "completed", run.error
     messages = await rt.threads.messages(run.thread_id)
@@ -78,7 +78,7 @@ async def over(rt: Runtime, run_id: str) -> list[Message]:
 
 
 async def question(rt: Runtime, run_id: str, seen: Sequence[str] = ()) -> Call:
-    """The next question of the run."""
+    """Return the next question of the run."""
 
     async def asked() -> Call | None:
         for each in await rt.calls.list(run_id=run_id):
@@ -90,9 +90,9 @@ async def question(rt: Runtime, run_id: str, seen: Sequence[str] = ()) -> Call:
 
 
 async def met(condition: Callable[[], Awaitable[T | None]]) -> T:
-    """What the condition gives once it is met."""
+    """Return the value of the condition once it is met."""
     async with asyncio.timeout(60):
-        while not (value := await condition()):  # noqa: ASYNC110 - of another thread, or of the journal
+        while not (value := await condition()):  # noqa: ASYNC110 - set by another thread, or by the journal
             await asyncio.sleep(0.01)
     return value
 
@@ -143,7 +143,7 @@ async def test_the_agents_model_answers_a_server_only_where_that_is_allowed(
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_progress_is_told_as_the_calls(revision: str) -> None:
+async def test_progress_is_reported_as_the_calls(revision: str) -> None:
     with served("progress", revision) as server:
         async with agent(server.url, call("with_message")) as (rt, _):
             thread_id, run_id = await begin(rt)
@@ -226,7 +226,7 @@ async def test_a_thread_without_a_value_that_a_server_needs_waits_for_it() -> No
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_list_that_changes_is_read_anew(revision: str) -> None:
+async def test_a_list_that_changes_is_read_again(revision: str) -> None:
     with served("changing_tools", revision) as server:
         async with agent(server.url, call("grow"), call("shrink"), call("grow")) as (rt, model):
             state = await ready(rt)

@@ -1,4 +1,4 @@
-"""A server that is killed while calls over MCP are at work: what is a row goes on in the next process."""
+"""A server that is killed during calls over MCP: recorded calls continue in the next process."""
 
 import asyncio
 import sys
@@ -38,7 +38,7 @@ META: dict[str, Any] = {
 
 @asynccontextmanager
 async def served(folder: Path) -> AsyncGenerator[Wire]:
-    """The app, served by a process of its own, which is killed at the end of the block."""
+    """Serve the app by a separate process, which is killed at the end of the block."""
     source = str(Path(__file__).parents[2] / "src")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "toolwright.cli", "serve", "app:app", "--port", "0"),
@@ -78,5 +78,5 @@ async def test_tasks_go_on_in_the_next_process(tmp_path: Path) -> None:
         over = await task_of(wire, asked)
         assert over["result"]["content"] == [{"type": "text", "text": "late"}]
         while (task := await task_of(wire, waiting))["status"] == "working":
-            pass  # each look is a request: the process is at work meanwhile
+            pass  # each poll is a request, so the process works in the meantime
         assert task["result"]["content"] == [{"type": "text", "text": "gone on"}]

@@ -1,4 +1,4 @@
-"""`/mcp` at the gateway: who may call, what is refused, and what spite comes to."""
+"""`/mcp` at the gateway: allowed callers, rejected requests, and hostile ones."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ async def test_a_service_calls_with_its_key_in_either_header(
     "headers",
     [{}, {"x-secret-key": "wrong"}, {"authorization": "Bearer wrong"}, {"authorization": "Basic x"}],
 )
-async def test_without_a_key_nobody_calls_a_server_that_has_some(headers: dict[str, str]) -> None:
+async def test_without_a_key_no_one_calls_a_server_that_has_some(headers: dict[str, str]) -> None:
     async with hosting(APP, secret_keys=(KEY,)) as host, host.wire("2026-07-28", headers) as wire:
         for method in ("GET", "POST", "DELETE"):
             response = await wire.http.request(method, "/mcp", content=b"{}")
@@ -92,7 +92,7 @@ async def test_a_persons_calls_are_theirs() -> None:
             refused = await wire.request("tasks/get", {"taskId": task_id})
             assert refused["error"]["message"].startswith("Unknown task")
             assert (await wire.request("tasks/list"))["result"]["tasks"] == []
-            wire.session = session  # somebody else's
+            wire.session = session  # another caller's session
             stolen = await wire.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
             assert stolen.status_code == 404
         async with host.wire("2026-07-28", {"x-public-key": "pk", "authorization": "Bearer eve"}) as wire:
@@ -193,7 +193,7 @@ async def test_a_host_that_goes_away_in_the_middle_cancels_its_call() -> None:
         assert (await host.rt.runs.wait(run.id, 10)).status == "cancelled"
 
 
-async def test_a_handler_that_swallows_its_cancellation_holds_nobody_up() -> None:
+async def test_a_handler_that_swallows_its_cancellation_blocks_no_other() -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     @tw.tool(description="Wait.")
@@ -282,7 +282,7 @@ async def test_a_page_of_an_allowed_origin_may_be_a_host() -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_host_that_waits_is_told_that_the_call_goes_on(revision: Revision) -> None:
+async def test_a_waiting_host_is_notified_that_the_call_goes_on(revision: Revision) -> None:
     seen: list[float] = []
 
     async def told(progress: float, total: float | None, message: str | None) -> None:
@@ -299,7 +299,7 @@ async def test_a_host_that_waits_is_told_that_the_call_goes_on(revision: Revisio
 
 
 async def lists_tools(wire: Wire) -> bool:
-    """Whether the wire's session is still there."""
+    """Return whether the wire's session still exists."""
     response = await wire.post({"jsonrpc": "2.0", "id": 9, "method": "tools/list"})
     assert response.status_code in (200, 404), response.text
     return response.status_code == 200
@@ -316,7 +316,7 @@ async def test_a_session_too_many_ends_the_one_of_its_caller_that_was_idle_for_l
 
         service, ada = {"x-secret-key": KEY}, {"x-public-key": "pk", "authorization": "Bearer ada"}
         first, second, third = [await opened(service) for _ in range(3)]
-        assert await lists_tools(first)  # so that the second is idle for longer
+        assert await lists_tools(first)  # so that the second one is idle for longer
         fourth = await opened(service)
         assert [await lists_tools(each) for each in (first, second, third, fourth)] == [
             True,
@@ -324,12 +324,12 @@ async def test_a_session_too_many_ends_the_one_of_its_caller_that_was_idle_for_l
             True,
             True,
         ]
-        hers = [await opened(ada), await opened(ada)]  # the second is one too many in all
+        hers = [await opened(ada), await opened(ada)]  # the second one exceeds the total limit
         assert [await lists_tools(each) for each in hers] == [True, True]
         assert [await lists_tools(each) for each in (first, third, fourth)] == [False, True, True]
 
 
-async def test_a_session_too_many_is_refused_where_all_others_are_at_work() -> None:
+async def test_a_session_too_many_is_refused_if_all_others_are_in_use() -> None:
     bounded = partial(McpEndpoint, most_sessions=(1, 4))
     async with hosting(APP, mcp=bounded) as host, host.wire("legacy") as wire:
         headers = {"accept": "text/event-stream", **wire.session}
@@ -349,7 +349,7 @@ async def test_a_session_too_many_is_refused_where_all_others_are_at_work() -> N
 
 @asynccontextmanager
 async def two_nodes(tmp_path: Path, **options: Any) -> AsyncGenerator[tuple[Host, Host]]:
-    """The app served by two processes of a cluster, as they are to each other."""
+    """Serve the app by two processes of a cluster that know each other."""
     async with fresh_database() as url, AsyncExitStack() as stack:
         settings = Settings(database_url=url, cluster="postgres", files_url=str(tmp_path))
         hosts = [
@@ -362,7 +362,7 @@ async def two_nodes(tmp_path: Path, **options: Any) -> AsyncGenerator[tuple[Host
 
 
 async def known(host: Host, session_id: str) -> None:
-    """Wait until that process knows where the session is."""
+    """Wait until that process knows the owner of the session."""
     async with asyncio.timeout(60):
         while True:
             if host.rt.events.bus.shared(f"{KEY_OF_SESSION}{session_id}"):
@@ -433,7 +433,7 @@ async def test_a_request_to_a_frozen_process_ends_once_that_is_known_to_be_gone(
     async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         reached.set()
-        await asyncio.Event().wait()  # and no answer ever comes
+        await asyncio.Event().wait()  # no answer ever arrives
 
     server = await asyncio.start_server(receive, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Who may call which tool over MCP, from which pages, and what a caller without a key is told."""
+"""Permissions over MCP: which caller can call which tool, from which pages, and the answer without a key."""
 
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ async def _listed(wire: Wire) -> list[str]:
 
 
 async def _begun(host: Host, tool: str, owner: str | None) -> str:
-    """The id of a call of that tool that waits, made for that person or for a service."""
+    """Return the id of a pending call of that tool, made for that person or for a service."""
     call = host.rt.app_calls.new()
     with host.rt.app_calls.watch(call) as watch:
         await host.rt.app_calls.make(call, tool, {}, owner)
@@ -82,11 +82,11 @@ async def test_a_caller_lists_calls_and_finds_the_tools_that_are_permitted(
                 assert (before[name] in seen) is (name in permitted)
                 await _check_tool(wire, name, before[name], permitted=name in permitted)
         called = [each.name for each in await host.rt.calls.list(status=["pending", "cancelled"])]
-        assert sorted(called) == sorted(ALL + permitted)  # what is refused is recorded nowhere
+        assert sorted(called) == sorted(ALL + permitted)  # rejected calls are recorded nowhere
 
 
 async def _check_tool(wire: Wire, name: str, task_id: str, *, permitted: bool) -> None:
-    """A call as a task, a task of before, its cancel, its result."""
+    """Make a call as a task; read, cancel and fetch the result of an earlier task."""
     made = await wire.call(name, task={})
     if permitted:
         assert made["result"]["task"]["status"] == "working"

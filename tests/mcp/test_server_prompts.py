@@ -1,4 +1,4 @@
-"""Prompts and fixed resources of an app as MCP hosts see them: listed, fetched, read, and permitted like tools."""
+"""Prompts and fixed resources of an app for MCP hosts: listed, fetched, read, with the same permissions as tools."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ greet = tw.Prompt("greet", "Greet the user.")
 secret = tw.Prompt("secret", "Nobody is told.")
 
 
-def app(**offered: Any) -> tw.App:  # what `mcp_server` takes
+def app(**offered: Any) -> tw.App:  # arguments of `mcp_server`
     return tw.App(prompts=[review, greet, secret], mcp_server=offered)
 
 

@@ -1,4 +1,4 @@
-"""Questions of handlers that the host's user answers: within a session, by a retry, in a task."""
+"""Questions of handlers that the host's user answers: in a session, by a retry, in a task."""
 
 import asyncio
 from pathlib import Path
@@ -102,7 +102,7 @@ async def test_several_questions_are_asked_one_after_another(revision: Revision)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_nobody_is_asked_where_the_host_cannot(revision: Revision) -> None:
+async def test_no_one_is_asked_where_the_host_cannot(revision: Revision) -> None:
     async with hosting(APP) as host, host.client(revision) as client:
         assert (
             text_of(await client.call_tool("hello", {})) == "cancel: The host does not support elicitation."

@@ -1,4 +1,4 @@
-"""Files of calls as resources: read by who made the call, and by nobody else."""
+"""Files of calls as resources: readable by the caller of the call only."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""Calls that take their time as tasks, in both revisions, over a restart too."""
+"""Long calls as tasks, in both revisions, also across a restart."""
 
 import asyncio
 from pathlib import Path
@@ -39,13 +39,13 @@ def add(a: int, b: int) -> int:
 
 
 class AnyResult(Result):
-    """A result as it is on the wire."""
+    """Return a result as on the wire."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class Params(RequestParams):
-    """Parameters as they are."""
+    """Pass parameters on unchanged."""
 
     model_config = ConfigDict(extra="allow")
     task_id: str | None = Field(default=None, alias="taskId")
@@ -66,7 +66,7 @@ async def send(client: mcp.Client, method: str, **params: Any) -> dict[str, Any]
 
 
 async def task_of(client: mcp.Client, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A call of a host that knows tasks, answered by one."""
+    """Return the answer to a call of a host with tasks."""
     request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=arguments))
     answer = await client.session.send_request(cast("Any", request), AnyResult)
     return answer.model_dump(by_alias=True, mode="json")
@@ -85,7 +85,7 @@ async def until_over(host: Host, client: mcp.Client, task_id: str) -> dict[str, 
 
 
 def too_long() -> tw.App:
-    """An app whose tool `long` promises an object that is too long to be one."""
+    """Return an app whose tool `long` promises an object, which is too long to be one."""
     registry = tw.Registry()
     output = {"type": "object", "required": ["text"]}
     registry.tool("long", {"description": "Is long.", "type": "object", "properties": {"_output": output}})

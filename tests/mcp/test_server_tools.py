@@ -188,7 +188,7 @@ async def test_files_are_content_of_their_kind(revision: Revision) -> None:
     assert binary.resource.blob == PNG
 
 
-async def test_progress_rises_and_is_told_before_the_result(revision: Revision) -> None:
+async def test_progress_rises_and_is_reported_before_the_result(revision: Revision) -> None:
     seen: list[tuple[float, float | None, str | None]] = []
 
     async def told(progress: float, total: float | None, message: str | None) -> None:
@@ -279,7 +279,7 @@ def maybe() -> str | None:
 @tw.tool
 def sloppy() -> dict[str, int]:
     """Not what its annotation says."""
-    return {"n": "three"}  # type: ignore[dict-item]  # pyright: ignore[reportReturnType]  # the fault
+    return {"n": "three"}  # type: ignore[dict-item]  # pyright: ignore[reportReturnType]  # the error under test
 
 
 @tw.tool

@@ -1,4 +1,4 @@
-"""Tasks of servers over HTTP that belong to a session: asked about in that session, also after our restart."""
+"""Tasks of servers over HTTP that belong to a session: polled in that session, also after our restart."""
 
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 class Sessions:
     """A server of 2025-11-25 that makes a task of each call and knows it only in the session of the call.
 
-    `forgets` are sessions that it answers with this status.
+    `forgets` maps sessions to the status that it answers them with.
     """
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class Sessions:
 
     @property
     def hearing(self) -> list[str]:
-        """The sessions in which the task was asked about."""
+        """Sessions in which the task was polled."""
         return [each.headers["mcp-session-id"] for each in self.peer.hearing.of("tasks/get")]
 
     @property
     def ended(self) -> list[str]:
-        """The sessions that were ended by their client."""
+        """Sessions that their client has ended."""
         return [each.headers["mcp-session-id"] for each in self.peer.hearing.of("(DELETE)")]
 
     async def _greet(self, message: JSONObject, line: Line) -> None:
@@ -113,7 +113,7 @@ def served(sessions: Sessions) -> Generator[str]:
 
 @asynccontextmanager
 async def process(url: str, journal: Path) -> AsyncGenerator[Runtime]:
-    """A runtime on that journal whose agent calls the server's tool."""
+    """Run a runtime on that journal whose agent calls the server's tool."""
     model = testing.ScriptedModel([call("plain"), {"text": "done"}])
     app = tw.App(agents=[tw.Agent("a", tw.Prompt("a", "Work.", model=model))], mcp={"peer": {"url": url}})
     settings = tw.Settings(database_url=f"sqlite:///{journal}")

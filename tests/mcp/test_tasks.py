@@ -1,4 +1,4 @@
-"""Tasks of MCP servers that answer oddly, or change their mind: the run always goes on."""
+"""Tasks of MCP servers with unusual or changing answers: the run always continues."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ DONE: JSONObject = {"status": "completed", "result": text("All done.")}
 
 
 def asks(**questions: JSONObject) -> JSONObject:
-    """The state of a task that asks these, by their keys."""
+    """Return the state of a task that asks these questions, by their keys."""
     requests = {key: {"method": "elicitation/create", "params": each} for key, each in questions.items()}
     return {"status": "input_required", "inputRequests": requests}
 
@@ -54,7 +54,7 @@ async def test_a_task_may_take_as_long_as_its_server_keeps_it_else_a_week(
 
 @contextmanager
 def task_that(*states: JSONObject, create: Answer | None = None, **answers: Answer) -> Generator[Served]:
-    """A server whose tool `work` becomes a task with these states, one a look; the last one stays.
+    """Run a server whose tool `work` becomes a task with these states, one per poll; the last one is repeated.
 
     `create` answers the call, `answers` the methods of tasks.
     """
@@ -87,7 +87,7 @@ def task_that(*states: JSONObject, create: Answer | None = None, **answers: Answ
 
 
 async def told_by(server: Served) -> str:
-    """What the agent reads of its task, which asks nobody."""
+    """Return the result of a task without questions, as the agent reads it."""
     async with agent(server.url, call("work")) as (rt, _):
         _, run_id = await begin(rt)
         [told] = await over(rt, run_id)
@@ -121,7 +121,7 @@ async def test_a_question_that_cannot_be_asked_is_cancelled_at_once(faulty: JSON
     assert heard[0] == {"where": {"action": "cancel"}}
 
 
-async def test_a_task_that_asks_what_nobody_can_answer_is_cancelled() -> None:
+async def test_a_task_with_an_unanswerable_question_is_cancelled() -> None:
     requests = {"model": {"method": "sampling/createMessage", "params": SAMPLING}}
     with task_that({"status": "input_required", "inputRequests": requests}) as server:
         assert "asks for input that no one here can give" in await told_by(server)
@@ -265,7 +265,7 @@ async def test_whatever_the_result_of_a_task_is_the_run_goes_on(result: Any) -> 
     ],
     ids=["fits", "does not fit", "none"],
 )
-async def test_the_result_of_a_task_is_judged_as_that_of_a_call_is(
+async def test_the_result_of_a_task_is_validated_as_that_of_a_call_is(
     structured: JSONObject | None, said: str, revision: Revision
 ) -> None:
     result = text("3") if structured is None else text("3", structuredContent=structured)

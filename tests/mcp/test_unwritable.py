@@ -1,4 +1,4 @@
-"""What Postgres does not take, from a server: NUL, and ids of tasks without an end. The run always goes on."""
+"""Values from a server that Postgres does not accept: NUL, and unlimited task ids. The run always continues."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -26,7 +26,7 @@ ODD = "nul \x00 in it"
 
 @asynccontextmanager
 async def serving(peer: Peer) -> AsyncGenerator[str]:
-    """The URL of that peer."""
+    """Run that peer. Yields its URL."""
     server = Served(peer)
     server.start()
     try:
@@ -36,7 +36,7 @@ async def serving(peer: Peer) -> AsyncGenerator[str]:
 
 
 async def told(peer: Peer, name: str) -> Message:
-    """What the agent reads of a call of that tool, with its journal on Postgres."""
+    """Return the result of a call of that tool as the agent reads it, with its journal on Postgres."""
     model = testing.ScriptedModel([call(name), {"text": "done"}])
     agent = tw.Agent("a", tw.Prompt("a", "Work.", model=model))
     async with serving(peer) as url, fresh_database() as database:
@@ -49,7 +49,7 @@ async def told(peer: Peer, name: str) -> Message:
 
 
 def task(task_id: str, revision: Any, *states: JSONObject) -> Peer:
-    """A peer whose tool `work` becomes a task of that id, with these states."""
+    """A peer whose tool `work` becomes a task with that id and these states."""
     left = list(states)
 
     async def create(asked: Asked) -> JSONObject:
@@ -76,7 +76,7 @@ def task(task_id: str, revision: Any, *states: JSONObject) -> Peer:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("task_id", [ODD, "", "x" * 100_000], ids=["nul", "empty", "long"])
-async def test_the_id_of_a_task_that_cannot_be_kept_is_the_servers_fault(task_id: str, revision: str) -> None:
+async def test_the_id_of_a_task_that_cannot_be_kept_is_the_servers_error(task_id: str, revision: str) -> None:
     message = await told(task(task_id, revision, {"status": "working"}), "work")
     assert json.loads(message.content)["error_code"] == "mcp_bad_answer"
     assert len(message.content) < 1_000

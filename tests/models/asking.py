@@ -1,4 +1,4 @@
-"""Requests and their answers, as the tests of models write them."""
+"""Requests and their answers, as written in the tests of models."""
 
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
@@ -25,12 +25,12 @@ class MakeModel(Protocol):
 
 
 def user(content: str, id: str = "m1") -> Message:
-    """What a person said."""
+    """Return a user's message."""
     return Message(id=id, role="user", content=content, created_at=NOW)
 
 
 def assistant(answer: ModelResponse, id: str = "m2", native: JSON = None) -> Message:
-    """An answer as the journal keeps it."""
+    """Return an answer as the journal stores it."""
     calls = tuple(
         MessageCall(id=f"ours_{call.id}", name=call.name, arguments=call.arguments, model_call_id=call.id)
         for call in answer.calls
@@ -39,7 +39,7 @@ def assistant(answer: ModelResponse, id: str = "m2", native: JSON = None) -> Mes
 
 
 def tool(call_id: str, content: str, *, name: str = "search", failed: bool = False) -> Message:
-    """A tool's result."""
+    """Return a tool's result."""
     return Message(
         id=f"result-{call_id}",
         role="tool",
@@ -53,22 +53,22 @@ def tool(call_id: str, content: str, *, name: str = "search", failed: bool = Fal
 
 
 def request(*messages: Message, tools: tuple[ToolDefinition, ...] = (SEARCH,)) -> ModelRequest:
-    """A request with a system text."""
+    """Return a request with a system text."""
     return ModelRequest(messages=messages or (user("Hello"),), system="Be brief.", tools=tools)
 
 
 async def ask(model: Model, asked: ModelRequest | None = None) -> list[ModelEvent]:
-    """All events of the answer."""
+    """Return all events of the answer."""
     return [event async for event in model.respond(asked or request())]
 
 
 async def answer_of(model: Model, asked: ModelRequest | None = None) -> ModelResponse:
-    """The answer."""
+    """Return the answer."""
     last = (await ask(model, asked))[-1]
     assert isinstance(last, ModelResponse)
     return last
 
 
 def only(events: list[ModelEvent], kind: type[Event]) -> list[Event]:
-    """The events of one kind."""
+    """Return the events of one kind."""
     return [event for event in events if isinstance(event, kind)]

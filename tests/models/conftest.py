@@ -1,4 +1,4 @@
-"""A wire server, and models by name that talk to it."""
+"""A wire server, and models by name that use it."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
@@ -21,18 +21,18 @@ async def server() -> AsyncGenerator[WireServer]:
 
 @dataclass
 class Pauses:
-    """A clock that does not wait: it notes how long it should have."""
+    """A clock that does not wait: it records the pauses."""
 
     seconds: list[float] = field(default_factory=list[float])
 
     async def sleep(self, seconds: float) -> None:
-        """Note the pause."""
+        """Record the pause."""
         self.seconds.append(seconds)
 
 
 @pytest.fixture
 def pauses() -> Pauses:
-    """The pauses that a model made between its attempts."""
+    """The pauses of a model between its attempts."""
     return Pauses()
 
 
@@ -40,7 +40,7 @@ def pauses() -> Pauses:
 async def make_model(
     server: WireServer, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[MakeModel]:
-    """Makes models by name, whose providers' environment variables lead to the wire server."""
+    """Creates models by name, whose providers' environment variables point to the wire server."""
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server.base_url}/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.base_url)
@@ -58,5 +58,5 @@ async def make_model(
 
 @pytest.fixture(params=WIRES)
 def model(request: pytest.FixtureRequest, make_model: MakeModel) -> PydanticAIModel:
-    """The same model over each of the three wires."""
+    """The same model over each of the three wire formats."""
     return make_model(request.param)

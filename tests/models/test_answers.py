@@ -1,4 +1,4 @@
-"""Answers that fit a schema: what each provider is asked for, and how its answer is read."""
+"""Answers that fit a schema: the request to each provider, and the parsing of its answer."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -104,14 +104,14 @@ def request(
 
 
 async def sent(model: Model, server: WireServer, asked: ModelRequest) -> dict[str, Any]:
-    """The body that the provider got."""
+    """Return the body that the provider received."""
     server.answer(text=("{}",))
     await ask(model, asked)
     return server.requests[-1].body
 
 
 def form_of(body: dict[str, Any]) -> JSONObject | None:
-    """The structured output that a body asks for: its type, schema, and `strict` and `name` where the wire has them."""
+    """Return the structured output that a body requests: type, schema, and `strict` and `name` if the wire has them."""
     match body:
         case {"response_format": {"json_schema": form} as whole}:
             return {"type": whole["type"], **form}
@@ -122,7 +122,7 @@ def form_of(body: dict[str, Any]) -> JSONObject | None:
 
 
 def final_tool_of(body: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema of the arguments of the tool by which a body asks for the final answer."""
+    """Return the argument schema of the tool with which a body requests the final answer."""
     for each in body.get("tools", []):
         told = each.get("function", each)
         if told["name"] == FINAL_TOOL:
@@ -131,7 +131,7 @@ def final_tool_of(body: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def instructions_of(body: dict[str, Any]) -> str:
-    """All that the model is told beside the schema and the tools."""
+    """Return all instructions of the model, without the schema and the tools."""
     return json.dumps([body.get(key) for key in ("system", "instructions", "messages", "input")])
 
 
@@ -297,7 +297,7 @@ async def test_a_final_call_beside_others_waits_for_them(server: WireServer) -> 
         assert "together with other calls it is ignored" in described
 
 
-async def test_a_run_is_told_of_the_faults_of_a_final_answer_and_ends_with_its_instance(
+async def test_a_run_gets_the_errors_of_a_final_answer_and_ends_with_its_instance(
     server: WireServer,
 ) -> None:
     async with chat_model(server, {"supports_json_schema_output": False}) as model:
@@ -310,7 +310,7 @@ async def test_a_run_is_told_of_the_faults_of_a_final_answer_and_ends_with_its_i
 
 
 @pytest.mark.parametrize("text", ["not JSON", '{"answer": ', "[1]", "7"])
-async def test_a_final_answer_that_is_no_json_is_left_to_the_judge(
+async def test_a_final_answer_that_is_not_json_is_left_to_the_validator(
     make_model: MakeModel, server: WireServer, text: str
 ) -> None:
     server.answer(calls=[WireCall(name=FINAL_TOOL, arguments=(text,))])
@@ -366,14 +366,14 @@ async def test_a_compatible_provider_gets_the_same_rendering(server: WireServer)
 
 @asynccontextmanager
 async def chat_model(server: WireServer, profile: ModelProfile) -> AsyncGenerator[PydanticAIModel]:
-    """A model of chat completions with this profile."""
+    """Return a model of chat completions with this profile."""
     async with AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="k") as client:
         provider = OpenAIProvider(openai_client=client)
         yield PydanticAIModel(OpenAIChatModel("gpt-4o", provider=provider, profile=profile))
 
 
 class Gemini(FunctionModel):
-    """A model of a provider that takes no structured output beside tools; it notes what it is asked."""
+    """A model of a provider that supports no structured output together with tools; it records its requests."""
 
     def __init__(self, combines: bool) -> None:
         self.modes: list[str] = []
@@ -488,7 +488,7 @@ async def test_a_refusal_of_the_schema_is_said_in_the_providers_words(
     assert len(server.requests) == 1
 
 
-async def test_an_answer_that_breaks_off_begins_anew(model: PydanticAIModel, server: WireServer) -> None:
+async def test_an_answer_that_breaks_off_starts_again(model: PydanticAIModel, server: WireServer) -> None:
     server.answer(text=('{"calls": [',), ending="dropped")
     server.answer(text=('{"calls": [], "output": null}',))
     events = await ask(model, request(COMPOSED))

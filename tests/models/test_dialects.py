@@ -1,4 +1,4 @@
-"""Schemas in the dialects of providers' structured output: what is said, what is told in words, what cannot be said."""
+"""Schemas in the dialects of providers' structured output: supported parts, parts in the prompt, unsupported ones."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,14 +30,14 @@ BOUNDS: JSONObject = {
 
 
 def of(part: JSON, definition: JSON = None) -> JSONObject:
-    """A schema with one required property, which may refer to a definition."""
+    """Return a schema with one required property, which can refer to a definition."""
     schema: JSONObject = {"type": "object", "properties": {"x": part}, "required": ["x"]}
     return schema if definition is None else {**schema, "$defs": {"D": definition}}
 
 
 def rendered(form: Callable[[JSONObject], JSONObject], part: JSON, definition: JSON = None) -> JSON:
-    """The rendering of one required property."""
-    schema: Any = form(of(part, definition))  # JSON, looked into
+    """Return the rendering of one required property."""
+    schema: Any = form(of(part, definition))  # indexed JSON
     return schema["properties"]["x"]
 
 
@@ -157,7 +157,7 @@ def test_what_no_provider_takes_is_refused(
 
 
 def nested(levels: int) -> JSONObject:
-    """Objects within each other, so many."""
+    """Return an object schema with that nesting depth."""
     schema: JSON = {"type": "null"}
     for _ in range(levels):
         schema = of(schema)
@@ -226,7 +226,7 @@ VALUES = st.recursive(
 
 
 def objects(schema: JSON) -> Iterator[JSONObject]:
-    """All objects of a rendering that are schemas."""
+    """Return all objects of a rendering that are schemas."""
     if isinstance(schema, dict):
         yield schema
         for key in ("properties", "$defs"):

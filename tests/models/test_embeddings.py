@@ -1,4 +1,4 @@
-"""The embedder of OpenAI over the wire: what it asks, what it makes of answers, and how it is named and found."""
+"""The embedder of OpenAI over the wire: its requests, its results, and its names."""
 
 import math
 from collections.abc import AsyncGenerator, Sequence
@@ -24,14 +24,14 @@ APP = tw.App(agents=[tw.Agent("host", tw.Prompt("host", "x", model=MODEL), toolk
 
 @pytest.fixture(autouse=True)
 def variables(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The provider's environment variables lead to the wire server."""
+    """Point the provider's environment variables to the wire server."""
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server.base_url}/v1/")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 
 
 @pytest.fixture
 async def embedder() -> AsyncGenerator[OpenAIEmbedder]:
-    """The embedder that the name and the environment make."""
+    """Return the embedder for the name and the environment."""
     made = open_embedder(NAME)
     yield made
     await made.aclose()

@@ -1,4 +1,4 @@
-"""What fails at a provider: tried again, or said in one sentence."""
+"""Failures of a provider: retried, or reported in one sentence."""
 
 import asyncio
 from contextlib import aclosing
@@ -71,7 +71,7 @@ async def test_exhausted_credit_is_not_tried_again(model: PydanticAIModel, serve
     assert len(server.requests) == 1
 
 
-async def test_a_stream_that_breaks_off_begins_anew(model: PydanticAIModel, server: WireServer) -> None:
+async def test_a_stream_that_breaks_off_starts_again(model: PydanticAIModel, server: WireServer) -> None:
     server.answer(text=("Hel",), ending="dropped")
     server.answer(text=("Hel", "lo"), calls=[WireCall(name="search")])
     events = await ask(model)
@@ -84,7 +84,7 @@ async def test_a_stream_that_breaks_off_begins_anew(model: PydanticAIModel, serv
 
 
 @pytest.mark.parametrize("name", ["openai:gpt-4o", "anthropic:claude-sonnet-5"])
-async def test_a_stream_that_ends_before_its_answer_does_begins_anew(
+async def test_a_stream_that_ends_before_its_answer_does_starts_again(
     make_model: MakeModel, server: WireServer, name: str
 ) -> None:
     server.answer(text=("Hel",), ending="cut")

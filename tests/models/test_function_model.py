@@ -1,4 +1,4 @@
-"""The function model: a turn for each step, made of the messages; and what a faulty function says."""
+"""The function model: one turn per step, computed from the messages; and the errors of invalid functions."""
 
 from collections.abc import Awaitable, Callable
 
@@ -21,7 +21,7 @@ async def price(article: str) -> float:
 
 
 def look_up(messages: tuple[Message, ...]) -> JSON:
-    """Asks for the price, then says it."""
+    """Request the price, then report it."""
     last = messages[-1]
     if last.role == "tool":
         return {"text": f"It is {last.content}."}
@@ -33,7 +33,7 @@ async def look_up_later(messages: tuple[Message, ...]) -> JSON:
 
 
 async def turn_of(fn: Callable[[tuple[Message, ...]], object]) -> str:
-    """The text of the answer to one message."""
+    """Return the text of the answer to one message."""
     return (await answer_of(testing.FunctionModel(fn), ModelRequest(messages=(user("Hello"),)))).text
 
 
@@ -93,7 +93,7 @@ async def test_a_turn_may_fail_as_one_of_a_script() -> None:
         ),
     ],
 )
-async def test_a_faulty_turn_is_a_clear_error(turn: JSON, fault: str) -> None:
+async def test_an_invalid_turn_is_a_clear_error(turn: JSON, fault: str) -> None:
     with pytest.raises(DefinitionError, match=fault):
         await turn_of(lambda _: turn)
 

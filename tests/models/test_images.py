@@ -1,4 +1,4 @@
-"""Files of messages on the providers' wires: images are shown to models that see, all files are named."""
+"""Files of messages on the providers' wires: models with vision receive images, and all files are named."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ def ref(name: str, mime_type: str, digest: str = "d1", size: int = len(PIXELS)) 
 
 
 class Loading:
-    """Gives the bytes of what is known, and keeps count."""
+    """Returns the bytes of known files, and records the loads."""
 
     def __init__(self) -> None:
         self.loaded: list[str] = []
@@ -37,7 +37,7 @@ class Loading:
 
 
 def asked(*files: AttachmentRef, load: Loading) -> ModelRequest:
-    """A conversation in which a person sends the files, and a tool returns them."""
+    """Return a conversation in which a person sends the files, and a tool returns them."""
     call = ModelCall(id="c1", name="search", arguments="{}")
     said = replace(user("See"), attachments=files)
     result = replace(tool("c1", "Drawn."), attachments=files)
@@ -54,7 +54,7 @@ async def test_images_of_messages_and_results_are_shown(model: PydanticAIModel, 
     assert sent.count(SHOWN) == 2
     assert sent.count("[File /attachments/chart.png (image/png, 15 bytes)]") == 2
     assert sent.count("[File /attachments/report.pdf (application/pdf, 15 bytes)]") == 2
-    assert load.loaded == ["/attachments/chart.png"]  # once for both messages and both requests
+    assert load.loaded == ["/attachments/chart.png"]  # one load for both messages and both requests
 
 
 @pytest.mark.parametrize(

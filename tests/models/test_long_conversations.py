@@ -1,4 +1,4 @@
-"""A conversation of thousands of turns over the providers' wires, that stays within its budget and forgets nothing."""
+"""A conversation of thousands of turns over the providers' wires that stays within its budget and loses nothing."""
 
 import json
 import re
@@ -15,11 +15,12 @@ pytestmark = pytest.mark.anyio
 
 BUDGET = 32_000
 RESULT = 4_000  # characters of a result: 8 MB in 2,000 turns
-LOOKS = 10  # turns of the model for each message
+LOOKS = 10  # turns of the model per message
 POLICIES = {
     200: tw.Context(max_tokens=BUDGET),
     2_000: tw.Context(max_tokens=BUDGET, start_at=0.1, keep=0.04),
-}  # by turns: a client of a provider takes 1 ms for each message sent, 86 s in all for 2,000 turns by default
+    # per turn: a client of a provider takes 1 ms for each message sent, 86 s in total for 2,000 turns by default
+}
 QUESTION = "What was the secret of turn "
 Body = dict[str, Any]  # JSON of a provider
 
@@ -29,13 +30,13 @@ def secret_of(turn: int) -> str:
 
 
 def result_of(turn: int) -> str:
-    """A long result with something in the middle of it that no reference shows."""
+    """Return a long result whose middle contains something that no reference shows."""
     half = f"line of turn {turn} " * (RESULT // 2 // 18)
     return f"{half} The secret of turn number {turn:04} is {secret_of(turn)}. {half}"
 
 
 def last_text(body: Body) -> tuple[bool, str]:
-    """Whether the last message of a request is a result, and its text, whatever the wire."""
+    """Return whether the last message of a request is a result, and its text, for any wire format."""
     messages: list[Body] = body.get("messages") or body["input"]
     last = messages[-1]
     content: Any = last.get("content", last.get("output"))
@@ -49,7 +50,7 @@ def last_text(body: Body) -> tuple[bool, str]:
 
 
 class Provider:
-    """Calls `look` at every turn; looks up what it is not shown any more; refuses requests that are too long."""
+    """Calls `look` at every turn, reads left-out results again, and refuses requests that are too long."""
 
     def __init__(self) -> None:
         self.requests = self.refused = self.summaries = self.longest = self.calls = 0
@@ -109,7 +110,7 @@ EXHAUSTIVE = [
 ]
 
 
-@pytest.mark.timeout(900)  # 40 s alone for 2,000 turns, and much more on a busy machine
+@pytest.mark.timeout(900)  # 40 s for 2,000 turns, and much more on a busy machine
 @pytest.mark.parametrize(("turns", "name"), [*SMALL, *EXHAUSTIVE])
 async def test_thousands_of_turns_stay_within_the_budget_and_an_early_result_is_found(
     turns: int, name: str, monkeypatch: pytest.MonkeyPatch

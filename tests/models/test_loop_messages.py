@@ -1,4 +1,4 @@
-"""Long loops of the official clients with an agent's toolkit: within the budget, pairs intact, nothing lost."""
+"""Long loops of the official clients with an agent's toolkit: within the budget, pairs complete, nothing lost."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 BUDGET = 8_000
 PAGES = 60
-OLD = 3  # the page whose secret is asked for in the end
+OLD = 3  # the page whose secret is requested at the end
 TASK = "Look at all pages, then tell the secret of the third."
 SYSTEM = "You look at pages."
 
@@ -50,7 +50,7 @@ def app_of(context: tw.Context | None = None, model: Any = None) -> tw.App:
 
 
 class Provider:
-    """Has page after page looked at, and then reads the third again by what the references say of it."""
+    """Looks at page after page, and then reads the third again, by its reference."""
 
     def __init__(self) -> None:
         self.page = self.longest = self.calls = 0
@@ -83,7 +83,7 @@ class Provider:
 
 
 def check_pairs(messages: list[Any]) -> None:
-    """Every call has its result right behind it, every result its call, and the user begins."""
+    """Check that each call is directly followed by its result, each result has its call, and the user begins."""
     open_calls: list[str] = []
     first = next(each for each in messages if each["role"] != "system")
     assert first["role"] == "user"
@@ -110,7 +110,7 @@ async def provided() -> AsyncGenerator[tuple[Provider, WireServer]]:
 
 
 async def anthropic_loop(toolkit: Toolkit, server: WireServer, messages: list[Any]) -> str:
-    """Answer the messages, which are shortened in place before each request; the last text."""
+    """Answer the messages, which are compacted in place before each request. Return the last text."""
     async with AsyncAnthropic(base_url=server.base_url, api_key="x") as client:
         while True:
             messages[:] = await toolkit.fit(messages, system=SYSTEM)
@@ -175,7 +175,7 @@ async def test_a_long_loop_stays_within_the_budget_and_reads_an_old_result(wire:
     ]
     assert (
         same.count(False) < len(same) // 3
-    )  # between two shortenings each request begins with the one before
+    )  # between two compactions each request begins with the previous one
     assert [*map(len, [provider.bodies[0]["tools"], provider.bodies[-1]["tools"]])] == [1, 2]
 
 
@@ -199,12 +199,12 @@ async def test_a_loop_that_goes_on_in_another_process_reads_what_was_called_befo
         assert "read_result" not in third.handlers
         assert (
             await third.fit(messages) == messages
-        )  # shortened by another: what it left out can be read here too
+        )  # compacted by another loop: the results that it left out can be read here too
         assert "read_result" in third.handlers
 
 
 def pair(wire: str, use: Any, result: Any) -> list[Any]:
-    """A call and its result, as that wire has them."""
+    """Return a call and its result, in that wire format."""
     if wire == "anthropic":
         block = {"type": "tool_result", "tool_use_id": use["id"], **result}
         return [
@@ -220,7 +220,7 @@ def pair(wire: str, use: Any, result: Any) -> list[Any]:
 
 
 def talk(turns: int) -> list[Any]:
-    """A conversation without calls."""
+    """Return a conversation without calls."""
     said = [
         [{"role": "user", "content": f"Word {n}. " * 100}, {"role": "assistant", "content": "Yes."}]
         for n in range(turns)
@@ -349,7 +349,7 @@ async def test_a_summary_that_takes_too_long_holds_up_a_loop_once(monkeypatch: p
         ({"system": 3}, "system must be text, not 3"),
     ],
 )
-async def test_what_fit_cannot_take_is_told(given: dict[str, Any], said: str) -> None:
+async def test_what_fit_cannot_take_is_reported(given: dict[str, Any], said: str) -> None:
     async with testing.runtime(app_of()) as rt:
         with pytest.raises(InvalidRequest) as caught:
             arguments: dict[str, Any] = {"messages": talk(1), "max_tokens": 4_000, **given}

@@ -1,4 +1,4 @@
-"""A server of the official MCP SDK with an odd tool beside a fine one: the agent has both, or the fine one."""
+"""A server of the official MCP SDK with an unusual tool and a normal one: the agent gets both, or the normal one."""
 
 import json
 import sys
@@ -46,7 +46,7 @@ anyio.run(main)
 
 
 def agent_with(model: PydanticAIModel, folder: Path) -> tw.App:
-    """An app whose agent has that server."""
+    """Return an app whose agent has that server."""
     program = folder / "odd.py"
     program.write_text(PROGRAM)
     odd = {"command": sys.executable, "args": [str(program)]}
@@ -68,7 +68,7 @@ async def test_an_odd_tool_of_a_server_costs_no_other_tool_and_no_run(
     server.answer(text=["Done."])
     async with testing.runtime(agent_with(model, tmp_path)) as rt:
         while (await rt.mcp.of("a"))[0].status != "ready":
-            pass  # on a busy machine a process needs longer to start than a run waits for it
+            pass  # on a busy machine a process can take longer to start than a run waits for it
         thread = await rt.threads.create("a")
         run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id)
         assert (run.status, run.error) == ("completed", None)
@@ -86,7 +86,7 @@ async def test_an_odd_tool_of_a_server_costs_no_other_tool_and_no_run(
         ]
 
 
-async def test_services_are_told_which_tools_a_model_is_not_offered(
+async def test_services_see_which_tools_a_model_is_not_offered(
     model: PydanticAIModel, server: WireServer, tmp_path: Path
 ) -> None:
     application = gateway(agent_with(model, tmp_path), tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db"))

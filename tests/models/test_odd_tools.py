@@ -1,4 +1,4 @@
-"""Tools that a provider refuses: it is sent an equivalent, and the tool's own schema validates the arguments."""
+"""Tools that a provider refuses: it receives an equivalent, and the tool's own schema validates the arguments."""
 
 import json
 import logging
@@ -52,8 +52,8 @@ DRAFT_4: JSONObject = {
     "definitions": {"Letter": {"type": "string", "maxLength": 1}},
     "dependencies": {"same": ["pair"]},
 }
-ODD: dict[str, Any] = {  # three objects each, which pyright infers too narrowly
-    # schema, arguments that fit it, arguments that do not
+ODD: dict[str, Any] = {  # three objects each, whose type pyright infers too narrowly
+    # schema, valid arguments, invalid arguments
     "any_of": (
         {
             "type": "object",
@@ -116,13 +116,13 @@ def tool_of(name: str, schema: JSONObject) -> Tool:
 
 
 def sent_tools(server: WireServer) -> dict[str, Any]:
-    """The tools of the last request: name → the whole entry."""
+    """Return the tools of the last request: name → the whole entry."""
     tools: Any = server.requests[-1].body.get("tools", [])
     return {each.get("function", each)["name"]: each.get("function", each) for each in tools}
 
 
 def as_written(wire: str, name: str, arguments: JSONObject) -> str:
-    """The arguments as a model writes them that knows what it was told."""
+    """Return the arguments as written by a model that knows the tool's description."""
     form = provider_form(
         ToolDefinition(name=name, description="Odd.", parameters=ODD[name][0]),
         "anthropic" if wire == "/v1/messages" else "openai",
@@ -252,7 +252,7 @@ async def test_a_refusal_that_names_no_tool_is_the_runs_error(
 
 
 @pytest.mark.parametrize("wire", WIRES[:2])
-async def test_more_tools_than_a_provider_documents_are_told_of_with_their_number(
+async def test_more_tools_than_a_provider_documents_are_reported_with_their_number(
     wire: str, make_model: Any, server: WireServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     tools = tuple([replace(SEARCH, name=f"t{n}") for n in range(129)])

@@ -1,4 +1,4 @@
-"""Two consecutive requests begin with the same bytes, and say where the provider is to cache them."""
+"""Two consecutive requests begin with the same bytes, and mark where the provider is to cache them."""
 
 import json
 from itertools import pairwise
@@ -34,12 +34,12 @@ Body = dict[str, Any]  # a provider's JSON
 
 
 def stateful(*messages: Message, state: str = "Your memories:\n- tea: at four") -> ModelRequest:
-    """A request whose system text ends with changing text."""
+    """Return a request whose system text ends with changing text."""
     return changed(request(*messages), system=f"{SYSTEM}\n\n{state}", stable=len(SYSTEM))
 
 
 def items(body: Body) -> list[Any]:
-    """The conversation, whatever the wire; the blocks of Anthropic's messages one by one, without marks."""
+    """Return the conversation of any wire format; the blocks of Anthropic's messages one by one, without marks."""
     if "input" in body:
         return body["input"]
     if "system" not in body and "max_tokens" not in body:
@@ -52,24 +52,24 @@ def items(body: Body) -> list[Any]:
 
 
 def head(body: Body) -> Body:
-    """All but the conversation."""
+    """Return everything except the conversation."""
     return {key: each for key, each in body.items() if key not in ("messages", "input")}
 
 
 def text_of(item: Any) -> str:
-    """What a message of a user says."""
+    """Return the text of a user's message."""
     content = item.get("content", item.get("text"))
     return content if isinstance(content, str) else content[0]["text"] if content else ""
 
 
 def lasting(body: Body) -> list[Any]:
-    """The conversation without the changing text at its end."""
+    """Return the conversation without the changing text at its end."""
     *before, last = items(body)
     return before if text_of(last).startswith(STATE) else [*before, last]
 
 
 def check_prefix(first: Body, second: Body) -> None:
-    """The first request is, byte for byte and but for its changing text, how the second begins."""
+    """Check that the second request begins with the bytes of the first one, without its changing text."""
     said, more = lasting(first), lasting(second)
     assert json.dumps(head(first)) == json.dumps(head(second))
     assert said and [json.dumps(each) for each in more[: len(said)]] == [json.dumps(each) for each in said]
@@ -78,7 +78,7 @@ def check_prefix(first: Body, second: Body) -> None:
 
 
 async def bodies(model: PydanticAIModel, server: WireServer, *asked: ModelRequest) -> list[Body]:
-    """The bodies of these requests, each of which is answered with a word."""
+    """Return the bodies of these requests, each of which gets a short answer."""
     for each in asked:
         server.answer(text=("Yes",))
         await ask(model, each)
@@ -155,7 +155,7 @@ async def test_all_of_the_system_text_is_sent_whatever_part_of_it_is_stable(
 
 
 def marks(body: Body) -> list[str]:
-    """Where a request of Anthropic's has marks."""
+    """Return the positions of the cache marks in a request of Anthropic's."""
     found = ["tools" for each in body.get("tools", []) if "cache_control" in each]
     if isinstance(body.get("system"), list):
         found += ["system" for each in body["system"] if "cache_control" in each]
@@ -210,7 +210,7 @@ async def test_the_settings_of_a_model_object_win(
 
 
 def marked(model: Model) -> bool:
-    """Whether the changing text has a mark before it."""
+    """Return whether the changing text has a mark before it."""
     [sent] = PromptCache(model).with_state([NativeRequest([UserPromptPart("Hello")])], "State")
     last: Any = sent.parts[-1]
     return not isinstance(last.content, str) and isinstance(last.content[0], CachePoint)

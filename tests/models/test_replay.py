@@ -1,4 +1,4 @@
-"""The transcript as each provider gets it back in the next request."""
+"""The transcript as it is sent back to each provider in the next request."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ CALLED = ModelResponse(
 
 
 async def sent(model: PydanticAIModel, server: WireServer, *messages: Message) -> list[dict[str, JSON]]:
-    """The conversation as the provider got it."""
+    """Return the conversation as the provider received it."""
     server.answer(text=("ok",))
     await answer_of(model, request(*messages))
     body = server.requests[-1].body
@@ -36,7 +36,7 @@ async def sent(model: PydanticAIModel, server: WireServer, *messages: Message) -
 
 
 def through_json(native: JSON) -> JSON:
-    """What a journal makes of it."""
+    """Return the message that a journal would store for it."""
     return json.loads(json.dumps(native))
 
 
@@ -53,7 +53,7 @@ async def test_results_return_in_the_tool_result_slot_under_the_models_own_ids(
 
 
 def _results(item: dict[str, JSON]) -> list[tuple[JSON, JSON]]:
-    """The tool results in one item of a conversation, whatever the wire."""
+    """Return the tool results in one item of a conversation, for any wire format."""
     match item:
         case {"role": "tool", "tool_call_id": id, "content": text}:
             return [(id, text)]

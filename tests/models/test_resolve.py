@@ -1,4 +1,4 @@
-"""Models by name, and what is said when a name does not do."""
+"""Models by name, and the errors of invalid names."""
 
 from contextlib import suppress
 from pathlib import Path

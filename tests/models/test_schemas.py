@@ -1,4 +1,4 @@
-"""The schemas of tools on the wire: a provider gets each as it is published, or an equivalent that it accepts."""
+"""The schemas of tools on the wire: a provider gets each as published, or an equivalent that it accepts."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ class Branch(BaseModel):
 
 @tw.tool(description="Grow", args=Branch)
 async def grow(tree: Branch) -> str:
-    """A tool whose arguments hold themselves."""
+    """Return a tool with recursive arguments."""
     return tree.label
 
 
@@ -89,7 +89,7 @@ def _definitions(published: dict[str, JSONObject]) -> tuple[ToolDefinition, ...]
 
 
 def _received(server: WireServer) -> dict[str, tuple[JSON, bool]]:
-    """What the provider was told of each tool: its schema, and whether it may hold the model to it strictly."""
+    """Return each tool as the provider received it: its schema, and whether strict mode is requested."""
     tools = server.requests[-1].body["tools"]
     assert isinstance(tools, list)
     told: dict[str, tuple[JSON, bool]] = {}

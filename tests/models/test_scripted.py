@@ -1,4 +1,4 @@
-"""The scripted model: which turn is said when, and what a faulty script says."""
+"""The scripted model: the choice of turns, and the errors of invalid scripts."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.anyio
 
 
 def at(step: int, content: str = "Hello", who: tuple[str, ...] = ()) -> ModelRequest:
-    """A request of that step of its run."""
+    """Return a request of that step of its run."""
     return ModelRequest(messages=(user(content),), step=step, who=who)
 
 
 async def said(model: ScriptedModel, step: int, content: str = "Hello", who: tuple[str, ...] = ()) -> str:
-    """The text of an answer."""
+    """Return the text of an answer."""
     return (await answer_of(model, at(step, content, who))).text
 
 
@@ -102,7 +102,7 @@ async def test_a_turn_can_fail_after_what_it_says() -> None:
     heard: list[object] = []
     with pytest.raises(ModelUnavailable, match="Busy"):
         async for event in model.respond(at(1)):
-            heard.append(event)  # noqa: PERF401  what came before the fault must be kept
+            heard.append(event)  # noqa: PERF401  events before the error must be kept
     assert heard == [TextDelta(text="Hel")]
     with pytest.raises(ModelRefused, match="refused the request"):
         await said(model, 2)
@@ -159,7 +159,7 @@ async def test_the_yaml_file_has_the_same_form(tmp_path: Path) -> None:
         ("boss:\n- fail: maybe", "'boss', turn 1: fail: "),
     ],
 )
-def test_a_faulty_script_names_file_and_turn(tmp_path: Path, yaml: str, fault: str) -> None:
+def test_an_invalid_script_names_file_and_turn(tmp_path: Path, yaml: str, fault: str) -> None:
     file = tmp_path / "demo.yaml"
     file.write_text(yaml)
     with pytest.raises(DefinitionError) as caught:

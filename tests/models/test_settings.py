@@ -18,7 +18,7 @@ CHOSEN = ModelSettings(temperature=0.0, top_p=0.5, max_tokens=77, seed=3)
 
 
 async def sent(model: Model, server: WireServer, settings: ModelSettings | None) -> dict[str, JSON]:
-    """The settings that the provider got."""
+    """Return the settings that the provider received."""
     server.answer(text=("Hi",))
     await ask(model, ModelRequest(messages=(user("Hello"),), settings=settings))
     names = {"temperature", "top_p", "max_tokens", "max_completion_tokens", "max_output_tokens", "seed"}

@@ -1,4 +1,4 @@
-"""Answers as they stream, over each provider's wire."""
+"""Streamed answers, over each provider's wire."""
 
 import pytest
 

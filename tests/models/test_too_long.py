@@ -1,4 +1,4 @@
-"""Requests that are longer than the model takes: how each provider says so, and what is not meant by it."""
+"""Requests that are too long for the model: the error of each provider, and errors that mean something different."""
 
 from typing import Any, TypeAlias
 
@@ -25,7 +25,7 @@ LONG_CODE = "context_length_exceeded"
 
 
 def said(message: str, **fields: Any) -> dict[str, Any]:
-    """An error as most providers send it."""
+    """Return an error as most providers send it."""
     return {"error": {"message": message, **fields}}
 
 
@@ -193,7 +193,7 @@ def test_each_pattern_is_there_for_a_provider(pattern: Any) -> None:
         (ModelAPIError("m", "Connection error."), ModelUnavailable),
     ],
 )  # fmt: skip
-def test_another_fault_is_not_taken_for_it(error: Exception, kind: type[ModelError]) -> None:
+def test_another_error_is_not_taken_for_it(error: Exception, kind: type[ModelError]) -> None:
     fault = translate("some:model", error)
     assert isinstance(fault, kind) and not isinstance(fault, ContextTooLong)
 

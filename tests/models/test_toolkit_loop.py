@@ -1,4 +1,4 @@
-"""An agent's toolkit in loops of the official clients, which take its definitions and answers as they are (S4)."""
+"""An agent's toolkit in loops of the official clients, which accept its definitions and answers unchanged (S4)."""
 
 import json
 from typing import Any

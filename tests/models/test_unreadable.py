@@ -1,4 +1,4 @@
-"""What a model or a row holds that is not JSON: the model reads its error, the run and its thread go on."""
+"""Values of a model or a row that are not JSON: the model reads the error, the run and its thread continue."""
 
 import json
 from dataclasses import replace
@@ -31,8 +31,8 @@ def add_one(n: float, s: str = "") -> float:
     return n + 1
 
 
-def strictly(text: str) -> Any:  # whatever JSON it is
-    """What a strict reader of JSON makes of the text."""
+def strictly(text: str) -> Any:  # any JSON
+    """Return the text as parsed by a strict JSON reader."""
 
     def refuse(constant: str) -> NoReturn:
         raise AssertionError(f"{constant} is not JSON")
@@ -44,7 +44,7 @@ def strictly(text: str) -> Any:  # whatever JSON it is
 
 
 def arguments_sent(body: Any) -> list[Any]:  # a provider's JSON
-    """The arguments of all calls in a request, whatever the wire."""
+    """Return the arguments of all calls in a request, for any wire format."""
     found: list[Any] = []
     for item in body.get("messages") or body["input"]:
         found += [strictly(call["function"]["arguments"]) for call in item.get("tool_calls") or ()]

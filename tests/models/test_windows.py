@@ -1,4 +1,4 @@
-"""The most tokens that a model takes in one request, as far as it is known."""
+"""The maximum number of tokens that a model accepts in one request, if known."""
 
 import pytest
 from pydantic_ai.models.test import TestModel
@@ -52,6 +52,6 @@ def test_a_script_and_a_function_have_the_window_that_they_are_given() -> None:
 )
 def test_of_a_users_own_model_any_window_that_is_one_is_read(window: object, read: int | None) -> None:
     class Own(ScriptedModel):
-        window = property(lambda _: window)  # type: ignore[assignment]  # whatever a user writes
+        window = property(lambda _: window)  # type: ignore[assignment]  # any value of a user
 
     assert window_of(Own([{"text": "Hi"}])) == read

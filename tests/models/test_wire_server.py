@@ -1,4 +1,4 @@
-"""The wire server itself, asked by the providers' own clients without streaming."""
+"""The wire server itself, called by the providers' own clients without streaming."""
 
 import pytest
 from anthropic import AsyncAnthropic

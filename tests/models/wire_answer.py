@@ -1,4 +1,4 @@
-"""What a scripted provider answers, whatever the wire."""
+"""The answer of a scripted provider, for any wire format."""
 
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -16,17 +16,18 @@ class WireCall:
 
     @property
     def whole(self) -> str:
-        """All of the arguments."""
+        """The complete arguments."""
         return "".join(self.arguments)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WireAnswer:
-    """One answer; the pieces of `text`, `thinking` and `refusal` arrive one by one. `vectors` are those of embeddings.
+    """One answer; the pieces of `text`, `thinking` and `refusal` arrive one by one. `vectors` are for embeddings.
 
-    `ending` says what happens when all of it but the end was sent: the connection drops, or the stream is cut
-    (it ends as if that were all), or nothing comes any more until the client goes, or it has `failed`: the stream says
-    the error. A `status` other than 200 answers with `error` alone. An error can have a `code` and a `kind`.
+    `ending` determines what happens after everything but the end was sent. Either the connection drops, or the
+    stream is cut (it ends as if complete), or nothing more arrives until the client disconnects, or it has
+    `failed`: the stream reports the error. A `status` other than 200 answers with `error` alone. An error can have
+    a `code` and a `kind`.
     """
 
     text: tuple[str, ...] = ()

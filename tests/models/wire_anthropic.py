@@ -10,7 +10,7 @@ Event = tuple[str, JSON]
 
 
 def stream(answer: WireAnswer, model: str) -> Iterator[Event]:
-    """The events of a streamed answer."""
+    """Return the events of a streamed answer."""
     yield _event("message_start", message=_message(answer, model, [], None))
     for index, (begun, deltas) in enumerate(_blocks(answer)):
         yield _event("content_block_start", index=index, content_block=begun)
@@ -20,7 +20,7 @@ def stream(answer: WireAnswer, model: str) -> Iterator[Event]:
 
 
 def ending(answer: WireAnswer, model: str) -> Iterator[Event]:
-    """What closes a stream."""
+    """Return the events that close a stream."""
     delta: JSONObject = {"stop_reason": _stop_reason(answer), "stop_sequence": None}
     if answer.refusal:
         explanation = "".join(answer.refusal)
@@ -30,7 +30,7 @@ def ending(answer: WireAnswer, model: str) -> Iterator[Event]:
 
 
 def whole(answer: WireAnswer, model: str) -> JSONObject:
-    """The answer without streaming."""
+    """Return the answer without streaming."""
     content: list[JSON] = []
     if answer.thinking:
         thinking = "".join(answer.thinking)
@@ -42,7 +42,7 @@ def whole(answer: WireAnswer, model: str) -> JSONObject:
 
 
 def error(answer: WireAnswer) -> JSONObject:
-    """The body of an error."""
+    """Return the body of an error."""
     kinds = {
         401: "authentication_error",
         413: "request_too_large",
@@ -56,7 +56,7 @@ def error(answer: WireAnswer) -> JSONObject:
 
 
 def failure(answer: WireAnswer, model: str) -> Iterator[Event]:
-    """What a stream says that has failed."""
+    """Return the events of a failed stream."""
     yield "error", error(answer)
 
 

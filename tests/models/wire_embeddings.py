@@ -8,7 +8,7 @@ __all__ = ["error", "whole"]
 
 
 def whole(answer: WireAnswer, model: str) -> JSONObject:
-    """The answer; the vectors come last first, as their order is told by `index` alone."""
+    """Return the answer. The vectors are sent in reverse, since only `index` defines their order."""
     data: list[JSON] = [
         {"object": "embedding", "index": index, "embedding": [*vector]}
         for index, vector in enumerate(answer.vectors)

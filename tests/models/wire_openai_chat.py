@@ -7,7 +7,7 @@ from toolwright.core.json_value import JSON, JSONObject
 
 
 def stream(answer: WireAnswer, model: str) -> Iterator[tuple[None, JSON]]:
-    """The chunks of a streamed answer."""
+    """Return the chunks of a streamed answer."""
     for piece in answer.thinking:
         yield _chunk(model, {"reasoning_content": piece})
     for piece in answer.text:
@@ -24,7 +24,7 @@ def stream(answer: WireAnswer, model: str) -> Iterator[tuple[None, JSON]]:
 
 
 def ending(answer: WireAnswer, model: str) -> Iterator[tuple[None, JSON]]:
-    """What closes a stream."""
+    """Return the chunks that close a stream."""
     yield _chunk(model, {}, _finish(answer))
     _, last = _chunk(model, {})
     assert isinstance(last, dict)
@@ -32,7 +32,7 @@ def ending(answer: WireAnswer, model: str) -> Iterator[tuple[None, JSON]]:
 
 
 def whole(answer: WireAnswer, model: str) -> JSONObject:
-    """The answer without streaming."""
+    """Return the answer without streaming."""
     calls: list[JSON] = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.whole}}
         for call in answer.calls
@@ -54,13 +54,13 @@ def whole(answer: WireAnswer, model: str) -> JSONObject:
 
 
 def error(answer: WireAnswer) -> JSONObject:
-    """The body of an error."""
+    """Return the body of an error."""
     kind = answer.kind or "error"
     return {"error": {"message": answer.error, "type": kind, "code": answer.code, "param": None}}
 
 
 def failure(answer: WireAnswer, model: str) -> Iterator[tuple[None, JSON]]:
-    """What a stream says that has failed."""
+    """Return the chunks of a failed stream."""
     yield None, error(answer)
 
 

@@ -9,28 +9,28 @@ Event = tuple[str, JSON]
 
 
 def stream(answer: WireAnswer, model: str) -> Iterator[Event]:
-    """The events of a streamed answer."""
+    """Return the events of a streamed answer."""
     return _numbered(_events(answer, model))
 
 
 def ending(answer: WireAnswer, model: str) -> Iterator[Event]:
-    """What closes a stream."""
+    """Return the events that close a stream."""
     yield _event("response.completed", sequence_number=10_000, response=whole(answer, model))
 
 
 def whole(answer: WireAnswer, model: str) -> JSONObject:
-    """The answer without streaming."""
+    """Return the answer without streaming."""
     return _response(answer, model, "completed", [item for item, _ in _items(answer)])
 
 
 def error(answer: WireAnswer) -> JSONObject:
-    """The body of an error."""
+    """Return the body of an error."""
     kind = answer.kind or "error"
     return {"error": {"message": answer.error, "type": kind, "code": answer.code, "param": None}}
 
 
 def failure(answer: WireAnswer, model: str) -> Iterator[Event]:
-    """What a stream says that has failed."""
+    """Return the events of a failed stream."""
     response = _response(answer, model, "failed", [])
     response["error"] = {"code": answer.code, "message": answer.error}
     yield _event("response.failed", sequence_number=10_000, response=response)
@@ -56,7 +56,7 @@ def _event(kind: str, **fields: JSON) -> Event:
 
 
 def _items(answer: WireAnswer) -> Iterator[tuple[JSONObject, list[tuple[str, JSONObject]]]]:
-    """Each item of the output with the deltas that lead to it."""
+    """Return each item of the output with its deltas."""
     if answer.thinking:
         yield (
             _reasoning(answer),
@@ -100,7 +100,7 @@ def _delta(piece: str) -> JSONObject:
 
 
 def _begun(item: JSONObject) -> JSONObject:
-    """The item as it is announced: without what is still to come."""
+    """Return the item as first announced, without the parts that follow."""
     empty: JSONObject = {"content": [], "arguments": "", "summary": [], "encrypted_content": None}
     return {**item, **{key: value for key, value in empty.items() if key in item}, "status": "in_progress"}
 

@@ -37,7 +37,7 @@ _ASGI = Any
 
 @dataclass(frozen=True)
 class WireRequest:
-    """A request as it came in; header names are in lower case."""
+    """A received request; header names are in lower case."""
 
     path: str
     headers: dict[str, str]
@@ -48,12 +48,13 @@ Answering: TypeAlias = Callable[[WireRequest], WireAnswer]
 
 
 class WireServer:
-    """Answers requests in the order of the script; a request past its end gets a 500 that says so.
+    """Answers requests in the order of the script; a request past its end gets a 500 that reports it.
 
-    With `answering` it answers what that makes of each request instead, and keeps none.
+    With `answering` it calls that function for each answer instead, and keeps no requests.
 
-    `requests` are those that came. `gone` is set when a client left before its answer was whole. A request with a tool
-    that breaks a rule of its provider is refused, and one with a tool in `dislikes`, by the provider's name of it.
+    `requests` are the received ones. `gone` is set when a client disconnected before its answer was complete. A
+    request with a tool that breaks a rule of its provider is refused, and so is one with a tool in `dislikes`, by
+    the provider's name for it.
     """
 
     def __init__(self, *, checks: bool = True, answering: Answering | None = None) -> None:
@@ -64,7 +65,7 @@ class WireServer:
         self.gone = asyncio.Event()
         self.stalled = asyncio.Event()
         self._answers: deque[WireAnswer] = deque()
-        # named as TCP, or asyncio leaves Nagle on and each small frame waits 40 ms
+        # named as TCP, otherwise asyncio leaves Nagle on and each small frame waits 40 ms
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         config = uvicorn.Config(
             self._app, interface="asgi3", lifespan="off", log_config=None, timeout_graceful_shutdown=1
@@ -73,7 +74,7 @@ class WireServer:
 
     @property
     def base_url(self) -> str:
-        """Where the server is, without a path."""
+        """URL of the server, without a path."""
         host, port = self._socket.getsockname()
         return f"http://{host}:{port}"
 
@@ -95,7 +96,7 @@ class WireServer:
         code: str | None = None,
         kind: str | None = None,
     ) -> None:
-        """The next request gets this answer."""
+        """Set the answer to the next request."""
         answer = WireAnswer(
             text=(text,) if isinstance(text, str) else tuple(text),
             calls=tuple(calls),
@@ -124,7 +125,7 @@ class WireServer:
         retry_after: str | None = None,
         times: int = 1,
     ) -> None:
-        """The next requests get this error."""
+        """Set the error for the next requests."""
         headers = {} if retry_after is None else {"retry-after": retry_after}
         answer = WireAnswer(status=status, error=error, code=code, kind=kind, headers=headers)
         self._answers.extend([answer] * times)
@@ -138,9 +139,9 @@ class WireServer:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Where nobody is connected any more, without the tenth of a second that uvicorn gives those who are."""
+        """Shut down without uvicorn's grace of a tenth of a second if no client is connected."""
         for _ in range(3):
-            await asyncio.sleep(0)  # connections that their clients have closed are lost now
+            await asyncio.sleep(0)  # connections that their clients have closed are noticed here
         if self._server.server_state.connections or self._server.server_state.tasks:
             await self._server.shutdown(sockets=[self._socket])
             return
@@ -199,7 +200,7 @@ class WireServer:
 
 
 def refused(request: WireRequest, dislikes: Set[str] = frozenset()) -> JSONObject | None:
-    """The error of the first tool that the provider refuses, in its own form; None if it takes them all."""
+    """Return the error of the first tool that the provider refuses, in its own form, or None if it accepts them all."""
     anthropic = request.path == "/v1/messages"
     tools: Any = request.body.get("tools") or []  # the provider's JSON
     for number, tool in enumerate(tools):

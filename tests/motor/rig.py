@@ -1,4 +1,4 @@
-"""A motor with a drain that only leaves its thread, and records that it was there."""
+"""A motor whose drain only releases its thread, and records it."""
 
 import asyncio
 import shutil
@@ -40,12 +40,12 @@ Hook = Callable[[str], Awaitable[None]]
 
 
 async def _nothing(_: str) -> None:
-    """The drain does no work."""
+    """Do no work."""
 
 
 @dataclass
 class Rig:
-    """Threads to wake, a motor that drains them, and a record of it."""
+    """Threads to wake, a motor that drains them, and a record of the drains."""
 
     store: Store
     motor: Motor
@@ -57,7 +57,7 @@ class Rig:
     due_later: dict[str, datetime] = field(default_factory=dict[str, datetime])
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     leases: PostgresLeases | None = None
-    most: int = 10_000  # threads that it drains in a short time
+    most: int = 10_000  # number of threads that it drains in a short time
 
     async def thread(self, name: str, user_id: str | None = None) -> str:
         thread = Thread(id=name, agent="agt_x", user_id=user_id, created_at=self.clock.now())
@@ -65,7 +65,7 @@ class Rig:
         return name
 
     async def post(self, name: str) -> None:
-        """Wake a thread in the journal, without a nudge: as a process does that dies before it."""
+        """Wake a thread in the journal without a notification, as by a process that dies before it."""
         now = self.clock.now()
         run = Run(id=new_id("run"), thread_id=name, agent="agt_x", created_at=now)
         event = InboxEvent(thread_id=name, event_id=new_id("msg"), type="message", content={}, created_at=now)
@@ -102,7 +102,7 @@ class Rig:
         self.changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Let the motor work until the condition holds."""
+        """Run the motor until the condition holds."""
         async with asyncio.timeout(20):
             while not condition():
                 if isinstance(self.motor, ManualMotor):
@@ -113,16 +113,16 @@ class Rig:
                     self.changed.clear()
 
     async def until_more_than(self, count: int) -> None:
-        """Let the motor work until there were more drains than that."""
+        """Run the motor until there were more drains than that."""
         await self.until(lambda: len(self.drained) > count)
 
     async def idle(self) -> None:
-        """Nothing is due any more."""
+        """Check that nothing is due any more."""
         while True:
             if await self.store.due(self.clock.now() + timedelta(days=1), 1):
                 await self.until_more_than(len(self.drained))
             elif self.leases is not None and await self.leases.leased():
-                await asyncio.sleep(0.01)  # what was drained is given back by the motor's next turn
+                await asyncio.sleep(0.01)  # the motor releases drained threads in its next iteration
             else:
                 return
 
@@ -173,7 +173,7 @@ async def leased(
     bus: ClusterBus | None = None,
     connections: int = 20,
 ) -> AsyncGenerator[Rig]:
-    """A node of a cluster on a Postgres database, with word from the others if it has a bus."""
+    """A node of a cluster on a Postgres database, with notifications from the others if it has a bus."""
     store = await open_postgres(url, lambda _: None, connections=connections)
     clock = ClusterClock()
     leases = PostgresLeases(url, ttl=ttl, slots=concurrency, clock_moved=clock.moved)
@@ -192,7 +192,7 @@ async def leased(
 
 @asynccontextmanager
 async def by_restate() -> AsyncGenerator[Rig]:
-    """The motor of `examples/engines`, on a Restate server of its own."""
+    """The motor of `examples/engines`, on a separate Restate server."""
     from examples.engines.restate_motor import RestateMotor  # noqa: PLC0415 - the same
 
     folder, clock = Path(tempfile.mkdtemp(prefix="restate-")), SystemClock()
@@ -226,7 +226,7 @@ async def by_restate() -> AsyncGenerator[Rig]:
 
 
 async def _registered(http: httpx.AsyncClient, app: str) -> None:
-    """Wait for the server, and tell it where the motor's app is."""
+    """Wait for the server, and register the URL of the motor's app."""
     while True:
         with suppress(httpx.TransportError):
             if (await http.get("/health")).is_success:
@@ -237,7 +237,7 @@ async def _registered(http: httpx.AsyncClient, app: str) -> None:
 
 
 def restate_program() -> str:
-    """The Restate server that `make test-rest` has installed."""
+    """Return the Restate server that `make test-rest` has installed."""
     package = Path(sys.prefix) / "engines/node_modules/@restatedev/restate-server-linux-x64"
     if not package.exists():
         missing("There is no Restate server: `make .venv/.engines` brings it.")
@@ -245,7 +245,7 @@ def restate_program() -> str:
 
 
 def _restate_settings(folder: Path, ingress: int, admin: int, fabric: int) -> dict[str, str]:
-    """Its environment: this machine alone, and no word to anybody."""
+    """Return its environment: only this machine, and no telemetry."""
     here = "127.0.0.1"
     return {
         "DO_NOT_TRACK": "1",
@@ -262,7 +262,7 @@ def _restate_settings(folder: Path, ingress: int, admin: int, fabric: int) -> di
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine at which nobody listens."""
+    """Return ports of this machine on which nothing listens."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -271,7 +271,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class NatsServer:
-    """A real NATS server, which can be killed and started again at the same port."""
+    """A real NATS server, which can be killed and restarted on the same port."""
 
     def __init__(self, *options: str) -> None:
         self._options = options
@@ -302,7 +302,7 @@ class NatsServer:
 
 @asynccontextmanager
 async def bus_of(url: str, cluster: str, *, works: bool) -> AsyncGenerator[ClusterBus]:
-    """The bus of a process in that cluster."""
+    """Return the bus of a process in that cluster."""
     relay = PostgresRelay(url) if cluster == "postgres" else NatsRelay([cluster], urlsplit(url).path)
     bus = ClusterBus(relay, works=works)
     await bus.start()

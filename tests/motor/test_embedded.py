@@ -1,4 +1,4 @@
-"""What only the embedded motor has: tasks, sweeps, a lock, faults, a clean stop."""
+"""Features of the embedded motor alone: tasks, sweeps, a lock, errors, a clean stop."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class SharedLock:
-    """A lock that one of several may hold, and that can be lost."""
+    """A lock that one of several can own, and that can be lost."""
 
     holder: "SharedLock | None" = None
 
@@ -54,7 +54,7 @@ async def test_a_drain_longer_than_many_sweeps_is_not_begun_again() -> None:
         await rig.thread("slow")
         await rig.thread("quick")
         await rig.send("slow")
-        await rig.until(lambda: "slow" in rig.nudged)  # a sweep has seen the wake of the thread at work
+        await rig.until(lambda: "slow" in rig.nudged)  # a sweep has seen the wake-up of the running thread
         rig.during = _nothing
         await rig.post("quick")
         await rig.until(lambda: "quick" in rig.drained)
@@ -63,7 +63,7 @@ async def test_a_drain_longer_than_many_sweeps_is_not_begun_again() -> None:
         assert began == 1
 
 
-async def test_only_so_many_drains_are_at_work_at_once() -> None:
+async def test_only_so_many_drains_run_at_once() -> None:
     async with embedded(concurrency=3) as rig:
         inside = 0
         worst = 0
@@ -107,7 +107,7 @@ async def test_one_owners_slow_drains_leave_slots_for_others() -> None:
         await flood("bob", 60)
         await rig.until(lambda: of("bob") == 4)
         assert of("ann") == 16  # a fifth was reserved, and the other threads still wait
-        release["ann"].set()  # each slot that is free goes to the owner with fewer
+        release["ann"].set()  # each free slot goes to the owner with fewer
         await rig.until(lambda: of("ann") == 60)
         assert of("bob") <= 16
         await flood("cat", 1)
@@ -117,8 +117,8 @@ async def test_one_owners_slow_drains_leave_slots_for_others() -> None:
         await rig.until(lambda: len(rig.drained) == 121)
 
 
-async def test_a_backlog_that_nobody_nudged_hides_no_other_owner() -> None:
-    """After a restart, and from other processes, wakes are found in the journal alone: the oldest are one owner's."""
+async def test_a_backlog_without_notifications_hides_no_other_owner() -> None:
+    """After a restart, and from other processes, wake-ups are only in the journal: the oldest are of one owner."""
     async with embedded(concurrency=10) as rig:
         at_work: list[str] = []
         release = asyncio.Event()
@@ -158,7 +158,7 @@ async def test_owners_take_turns_when_slots_are_scarce() -> None:
         assert began == ["first", "a1", "b1", "agent", "a2", "a3"]
 
 
-async def test_a_drain_that_fails_is_tried_again_and_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_drain_that_fails_is_tried_again_and_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
     async with embedded() as rig:
         failed = asyncio.Event()
 
@@ -198,7 +198,7 @@ async def test_a_second_motor_waits_for_the_lock_and_then_takes_over() -> None:
     await second.stop(1.0)
 
 
-async def test_a_lost_lock_stops_the_drains_at_work() -> None:
+async def test_a_lost_lock_stops_the_running_drains() -> None:
     board: dict[str, SharedLock] = {}
     store = MemoryStore(lambda _: None)
     clock = SystemClock()
@@ -220,7 +220,7 @@ async def test_a_lost_lock_stops_the_drains_at_work() -> None:
     await rig.send("a")
     async with asyncio.timeout(10):
         await began.wait()
-        board["owner"] = SharedLock(board)  # somebody else has it now
+        board["owner"] = SharedLock(board)  # another process owns it now
         await stopped.wait()
     assert not motor.driving
     await motor.stop(0.0)
@@ -230,7 +230,7 @@ async def test_a_drain_that_is_cancelled_before_it_begins_does_not_keep_its_thre
     board: dict[str, SharedLock] = {}
 
     class Losing(MemoryStore):
-        """Loses the lock once, between the look at what is due and the first step of the drain."""
+        """Loses the lock once, between the check for due threads and the first step of the drain."""
 
         losses = 1
 
@@ -252,7 +252,7 @@ async def test_a_drain_that_is_cancelled_before_it_begins_does_not_keep_its_thre
     await motor.stop(1.0)
 
 
-async def test_a_clean_stop_lets_a_drain_at_work_end() -> None:
+async def test_a_clean_stop_lets_a_running_drain_end() -> None:
     began, release = asyncio.Event(), asyncio.Event()
     async with embedded() as rig:
 
@@ -305,15 +305,15 @@ class _Always:
         return True
 
     async def release(self) -> None:
-        """Nothing to give back."""
+        """Do nothing."""
 
 
 async def _nothing(_: str) -> None:
-    """No work."""
+    """Do no work."""
 
 
 class _Jumping(SystemClock):
-    """A clock that a test puts forward."""
+    """A clock that a test advances."""
 
     ahead = 0.0
 
@@ -322,7 +322,7 @@ class _Jumping(SystemClock):
 
 
 @pytest.mark.idle_clock
-async def test_the_motor_goes_on_after_a_fault_of_its_journal(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_motor_goes_on_after_an_error_of_its_journal(caplog: pytest.LogCaptureFixture) -> None:
     class Faulty(MemoryStore):
         faults = 1
 
@@ -334,7 +334,7 @@ async def test_the_motor_goes_on_after_a_fault_of_its_journal(caplog: pytest.Log
 
     async with embedded(Faulty(lambda _: None)) as rig:
         await rig.thread("a")
-        await rig.post("a")  # without a nudge: only the main task finds it
+        await rig.post("a")  # without a notification: only the main task finds it
         await rig.until(lambda: rig.drained == ["a"])
     assert "a bug of the store" in caplog.text
 
@@ -376,7 +376,7 @@ async def test_a_stop_cancels_again_what_swallows_it_and_gives_up_in_the_end(
 
 @pytest.mark.idle_clock
 @pytest.mark.parametrize("lasts", [False, True])
-async def test_a_drain_that_waits_for_the_journal_is_no_error_and_each_is_told_of_once(
+async def test_a_drain_that_waits_for_the_journal_is_no_error_and_each_is_logged_once(
     caplog: pytest.LogCaptureFixture, lasts: bool
 ) -> None:
     caplog.set_level("INFO", "toolwright.motor")
@@ -435,7 +435,7 @@ async def test_a_lost_lock_is_taken_back_though_a_drain_does_not_end() -> None:
     await motor.stop(1.0)
 
 
-async def test_a_run_that_may_only_run_alone_holds_nobody_off_for_long() -> None:
+async def test_a_run_that_must_run_alone_delays_others_only_briefly() -> None:
     clock, store = _Jumping(), MemoryStore(lambda _: None)
     motor = EmbeddedMotor(store, clock, _Always(), sweep=0.01)
     rig = Rig(store, motor, clock)
@@ -469,7 +469,7 @@ async def test_a_run_that_may_only_run_alone_holds_nobody_off_for_long() -> None
         await by_itself.wait()
         await rig.send("second")
         await some_turns()
-        assert "second" not in rig.drained  # it runs by itself
+        assert "second" not in rig.drained  # the poisonous run executes alone
         clock.ahead += 11.0
         await rig.until(lambda: "second" in rig.drained)
         release["poison"].set()
@@ -478,6 +478,6 @@ async def test_a_run_that_may_only_run_alone_holds_nobody_off_for_long() -> None
 
 
 async def some_turns() -> None:
-    """Let everything that is ready have its turn: a drain that may begin has begun then."""
+    """Let all ready tasks run: a drain that can start has started afterwards."""
     for _ in range(100):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Nodes of a cluster on one journal: each thread is in the hands of one of them, whatever becomes of the others."""
+"""Nodes of a cluster on one journal: each thread is leased by one of them, even if others fail."""
 
 import asyncio
 import threading
@@ -53,9 +53,9 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 def stop_heart(rig: Rig) -> None:
-    """Let the node beat no more."""
+    """Stop the heartbeats of the node."""
     assert rig.leases is not None
-    rig.leases._ending.set()  # pyright: ignore[reportPrivateUsage]  # nothing else stops a heart alone
+    rig.leases._ending.set()  # pyright: ignore[reportPrivateUsage]  # nothing else stops only the heartbeats
 
 
 async def test_nodes_share_the_threads_and_none_is_drained_twice(url: str) -> None:
@@ -78,7 +78,7 @@ async def test_nodes_share_the_threads_and_none_is_drained_twice(url: str) -> No
         assert one.drained and two.drained
 
 
-async def test_threads_of_a_node_that_stands_still_are_taken_by_the_others(url: str) -> None:
+async def test_threads_of_a_stalled_node_are_taken_by_the_others(url: str) -> None:
     async with leased(url, ttl=TTL) as frozen, leased(url, ttl=TTL) as other:
         held = asyncio.Event()
 
@@ -93,7 +93,7 @@ async def test_threads_of_a_node_that_stands_still_are_taken_by_the_others(url: 
         await held.wait()
         other.motor._concurrency = 100  # type: ignore[attr-defined]
         stop_heart(frozen)
-        frozen.motor._main.cancel()  # type: ignore[attr-defined]  # its process stands still
+        frozen.motor._main.cancel()  # type: ignore[attr-defined]  # its process is stalled
         await other.until(lambda: other.drained == ["a"])
         assert frozen.drained == []
 
@@ -111,7 +111,7 @@ async def test_a_process_that_stopped_within_a_statement_keeps_no_lock(url: str)
 
 
 async def send_without_its_end(session: Any, query: str) -> None:
-    """Let the server execute the statement, and leave out the message (Sync) that commits it, as a stopped process."""
+    """Let the server execute the statement, but drop the message (Sync) that commits it, as a stopped process does."""
 
     def message(kind: bytes, body: bytes) -> bytes:
         return kind + (len(body) + 4).to_bytes(4, "big") + body
@@ -121,7 +121,7 @@ async def send_without_its_end(session: Any, query: str) -> None:
     transport.write(parse + bind + message(b"E", bytes(5)) + message(b"H", b""))
 
 
-async def test_a_node_that_could_not_beat_stops_its_drains_and_joins_anew(url: str) -> None:
+async def test_a_node_without_heartbeats_stops_its_drains_and_joins_again(url: str) -> None:
     async with leased(url, ttl=TTL) as rig:
         assert rig.leases is not None
         stopped, first = asyncio.Event(), rig.leases.node
@@ -148,7 +148,7 @@ async def test_a_node_that_could_not_beat_stops_its_drains_and_joins_anew(url: s
 
 
 async def _nothing(_: str) -> None:
-    """The drain does no work."""
+    """Do no work."""
 
 
 @pytest.mark.outage
@@ -178,7 +178,7 @@ async def test_a_node_that_is_cut_off_from_the_database_stops_before_another_tak
         await lonely.send("a")
         await begun.wait()
         other.motor._concurrency = 100  # type: ignore[attr-defined]
-        proxy.freeze()  # no packet passes any more
+        proxy.freeze()  # no more packets pass
         await other.until(lambda: other.drained == ["a"])
         assert order == ["stopped", "taken"]
         proxy.thaw()
@@ -198,7 +198,7 @@ async def test_a_blocked_event_loop_keeps_its_threads_for_a_while(
         assert leases is not None
         beaten, until = leases._beaten, time.monotonic() + 30  # pyright: ignore[reportPrivateUsage]
         while leases._beaten == beaten and time.monotonic() < until:  # pyright: ignore[reportPrivateUsage]
-            time.sleep(0.05)  # noqa: ASYNC251 - as a tool that blocks; the heart beats in a thread
+            time.sleep(0.05)  # noqa: ASYNC251 - as a blocking tool; heartbeats run in a separate thread
         assert leases._beaten > beaten  # pyright: ignore[reportPrivateUsage]
         monkeypatch.setattr("toolwright.adapters.store.postgres.leases.HUNG", 0.2)
         until = time.monotonic() + 30
@@ -255,7 +255,8 @@ async def test_right_after_an_outage_no_node_takes_the_others_for_dead(url: str)
             await until(lambda: is_free(admin))  # by a node that has sent heartbeats for a while
             proxy.freeze()
             await until(lambda: is_lost(leases))
-            await admin.execute("UPDATE wakes SET node = 'node_silent'")  # which could not beat either
+            # a node that could not send heartbeats either
+            await admin.execute("UPDATE wakes SET node = 'node_silent'")
             began = time.monotonic()
             proxy.thaw()
             await until(lambda: joins(leases))
@@ -269,7 +270,7 @@ async def test_right_after_an_outage_no_node_takes_the_others_for_dead(url: str)
 async def test_a_node_that_others_have_seen_dead_joins_again_and_takes_no_other_for_dead(url: str) -> None:
     admin = await connect(url)
     await leave_a_lease(url, admin)
-    leases = PostgresLeases(url, ttl=60.0)  # no heartbeat but those of the test
+    leases = PostgresLeases(url, ttl=60.0)  # no heartbeats except the test's
     assert await leases.acquire()
     try:
         first = leases.node
@@ -374,7 +375,7 @@ async def test_the_time_that_connecting_takes_does_not_move_the_clock(
     async def is_moved() -> bool:
         return len(moved) > 1
 
-    await until(is_moved)  # by the first heartbeat, on a session of its own
+    await until(is_moved)  # by the first heartbeat, on a separate session
     await leases.release()
     assert all(abs(by) < timedelta(seconds=9) for by in moved)
 
@@ -402,7 +403,7 @@ async def test_a_thread_whose_row_is_locked_holds_up_no_other(url: str) -> None:
         await admin.close()
 
 
-async def test_a_thread_whose_row_is_locked_is_given_back_later(url: str) -> None:
+async def test_a_thread_whose_row_is_locked_is_released_later(url: str) -> None:
     async with leased(url) as rig:
         await rig.motor.stop(0.0)
         await rig.thread("a")
@@ -421,7 +422,7 @@ async def test_a_thread_whose_row_is_locked_is_given_back_later(url: str) -> Non
     await admin.close()
 
 
-async def test_a_thread_that_is_leased_again_while_its_drain_ends_is_not_given_back(url: str) -> None:
+async def test_a_thread_that_is_leased_again_while_its_drain_ends_is_not_released(url: str) -> None:
     async with leased(url) as rig:
         leases, motor = rig.leases, rig.motor
         assert leases is not None
@@ -444,7 +445,7 @@ async def test_a_thread_that_is_leased_again_while_its_drain_ends_is_not_given_b
         drain = cast("Drain", motor._drain)  # type: ignore[attr-defined]
 
         async def drain_slowly(name: str, /, **options: Any) -> Verdict:
-            verdict = await drain(name, **options)  # its wake is gone
+            verdict = await drain(name, **options)  # its wake-up is gone
             if not left.is_set():
                 left.set()
                 await claimed.wait()
@@ -480,7 +481,7 @@ async def test_a_node_that_stops_gives_each_thread_back_as_its_drain_ends(url: s
             await one.thread(name)
             await one.send(name)
         await one.until(lambda: sorted(begun) == names)
-        one.due_later["fast"] = one.clock.now()  # its run goes on elsewhere
+        one.due_later["fast"] = one.clock.now()  # its run continues on another node
         two.motor._concurrency = 100  # type: ignore[attr-defined]
         stopping = asyncio.create_task(one.motor.stop(600.0))
         may_end["fast"].set()
@@ -491,7 +492,7 @@ async def test_a_node_that_stops_gives_each_thread_back_as_its_drain_ends(url: s
         assert sorted(one.drained) == names
 
 
-async def test_a_node_that_stops_gives_back_at_once_what_waits(url: str) -> None:
+async def test_a_node_that_stops_releases_waiting_threads_at_once(url: str) -> None:
     async with leased(url, concurrency=3) as one, leased(url) as two:
         may_end, motor = asyncio.Event(), one.motor
 
@@ -538,7 +539,7 @@ async def test_a_node_beats_while_its_last_drain_ends_though_its_motor_has_stopp
 
 
 async def until_it_turns(rig: Rig) -> None:
-    """Wait until it is noted that the event loop turns."""
+    """Wait until it is recorded that the event loop runs."""
     leases = rig.leases
     assert leases is not None
     before = leases._turned  # pyright: ignore[reportPrivateUsage]
@@ -549,7 +550,7 @@ async def until_it_turns(rig: Rig) -> None:
     await until(has_turned)
 
 
-async def test_a_slow_database_does_not_count_as_an_event_loop_that_stands_still(url: str) -> None:
+async def test_a_slow_database_does_not_count_as_a_blocked_event_loop(url: str) -> None:
     async with leased(url) as rig:
         leases, asked = rig.leases, asyncio.Event()
         assert leases is not None
@@ -626,7 +627,7 @@ async def test_a_node_without_a_free_slot_tells_others_what_was_woken_here(url: 
         await rig.send("slow")
         await begun.wait()
         await rig.post("asked")
-        rig.motor.woken_elsewhere("asked", True)  # type: ignore[attr-defined]  # which is not sent back and forth
+        rig.motor.woken_elsewhere("asked", True)  # type: ignore[attr-defined]  # it is not sent back and forth
         await rig.send("a")
         await rig.until(lambda: told == ["a"])
         assert not rig.motor._requested  # type: ignore[attr-defined]
@@ -634,7 +635,7 @@ async def test_a_node_without_a_free_slot_tells_others_what_was_woken_here(url: 
 
 
 async def leave_a_lease(url: str, admin: Connection) -> None:
-    """Leave a thread that is leased by a node that is gone."""
+    """Release a thread that is leased by a node that no longer exists."""
     async with leased(url) as rig:
         await rig.motor.stop(0.0)
         await rig.thread("a")
@@ -666,7 +667,7 @@ async def test_a_process_without_a_cluster_waits_for_the_last_node_and_frees_wha
     await node.claim((), 5)
     assert not await lock.acquire()
     admin = await connect(url)
-    await admin.execute("DELETE FROM nodes")  # as after its death, a while later
+    await admin.execute("DELETE FROM nodes")  # as some time after its death
     assert await lock.acquire()
     assert await admin.fetchval("SELECT count(*) FROM wakes WHERE node IS NOT NULL") == 0
     assert not await late.acquire()
@@ -687,7 +688,7 @@ async def test_a_node_whose_clock_is_wrong_goes_by_the_databases(
 ) -> None:
     clock, real = ClusterClock(), time.time
     ahead = timedelta(seconds=30)
-    monkeypatch.setattr(time, "time", lambda: real() + ahead.total_seconds())  # what the heart reads
+    monkeypatch.setattr(time, "time", lambda: real() + ahead.total_seconds())  # read by the heartbeat thread
     moved = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -701,7 +702,7 @@ async def test_a_node_whose_clock_is_wrong_goes_by_the_databases(
         await moved.wait()
     admin = await connect(url)
 
-    async def is_shown() -> bool:  # with the heartbeat after that
+    async def is_shown() -> bool:  # with the next heartbeat
         return abs(await admin.fetchval("SELECT skew FROM nodes") / 1e6 - 30) < 10
 
     await until(is_shown)
@@ -731,7 +732,7 @@ async def test_a_thread_that_failed_here_and_is_another_nodes_now_is_forgotten(u
         admin = await connect(url)
         await admin.execute(
             "INSERT INTO nodes (id, version, slots, busy, seen) VALUES ('node_other', '', 0, 0, 4611686018427387904)"
-        )  # which lives
+        )  # which is alive
         await admin.execute("UPDATE wakes SET node = 'node_other'")
         await admin.close()
         await until(is_forgotten)
@@ -848,7 +849,7 @@ async def test_the_end_of_a_drain_gives_its_thread_back_and_asks_for_no_others(
                 freed.set()
 
         async def has_swept() -> bool:
-            return not motor._has_more  # pyright: ignore[reportPrivateUsage]  # nothing else says it
+            return not motor._has_more  # pyright: ignore[reportPrivateUsage]  # there is no other indication
 
         await until(has_swept)
         monkeypatch.setattr(leases, "claim", counted_claim)
@@ -863,13 +864,13 @@ async def test_the_end_of_a_drain_gives_its_thread_back_and_asks_for_no_others(
         assert asked[:3] == ["claim", "free", "claim"]
 
 
-async def test_a_thread_that_is_due_when_it_is_given_back_is_drained_again_at_once(url: str) -> None:
+async def test_a_thread_that_is_due_when_it_is_released_is_drained_again_at_once(url: str) -> None:
     async with leased(url, sweep=30.0) as rig:
         name = await rig.thread("t")
 
         async def woken(_: str) -> None:
             if len(rig.drained) < 3:
-                await rig.post(name)  # by another process, which tells nobody
+                await rig.post(name)  # by another process, without a notification
 
         rig.during = woken
         await rig.post(name)
@@ -877,7 +878,7 @@ async def test_a_thread_that_is_due_when_it_is_given_back_is_drained_again_at_on
         await rig.until_more_than(2)
 
 
-# ── clocks that differ by little, failovers, backups, newer versions ────────────────────────────────────────────────
+# ── small clock differences, failovers, backups, newer versions ─────────────────────────────────────────────────────
 
 
 async def test_a_node_whose_clock_is_a_little_behind_fires_timers_once_they_are_due(
@@ -927,10 +928,10 @@ def test_the_clock_goes_by_the_quickest_answer() -> None:
         return (clock.now() - datetime.now(UTC)).total_seconds()
 
     clock.moved(timedelta(seconds=100.04), 0.08)
-    clock.moved(timedelta(seconds=100), 0.001)  # a better one
-    clock.moved(timedelta(seconds=100.03), 0.06)  # what can be the answer's delay is no news
+    clock.moved(timedelta(seconds=100), 0.001)  # a better measurement
+    clock.moved(timedelta(seconds=100.03), 0.06)  # a difference within the answer's delay is ignored
     assert abs(ahead() - 100) < 0.02
-    clock.moved(timedelta(seconds=90), 0.06)  # the machine's was set
+    clock.moved(timedelta(seconds=90), 0.06)  # the machine's clock was set
     assert abs(ahead() - 90) < 0.02
 
 
@@ -953,7 +954,7 @@ async def test_sessions_to_an_old_primary_are_ended(url: str, monkeypatch: pytes
         await asyncio.gather(*map(rig.post, names))
 
 
-async def test_an_upgrade_that_waits_for_a_reader_holds_up_nobody(
+async def test_an_upgrade_that_waits_for_a_reader_blocks_no_other(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin, reader, node = await connect(url), await connect(url), await connect(url)
@@ -1028,7 +1029,7 @@ async def test_a_process_that_may_not_join_again_says_why(url: str, caplog: pyte
             raise DefinitionError("Another node has other keys.")
 
         leases._check = refuse  # pyright: ignore[reportPrivateUsage]
-        leases._is_lost = True  # pyright: ignore[reportPrivateUsage]  # as after it has stood still
+        leases._is_lost = True  # pyright: ignore[reportPrivateUsage]  # as after a stall
 
         async def is_told() -> bool:
             return motor.unready == "Another node has other keys."

@@ -1,6 +1,6 @@
-"""A server on this machine at which the services of the documents are, and an executor that calls their tools.
+"""A server on this machine that implements the services of the documents, and an executor that calls their tools.
 
-The documents are OAI's examples, shortened where they repeat themselves, and one with every style.
+The documents are OAI's examples, with repetitions removed, and one with every style.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -27,7 +27,7 @@ STYLES = DOCUMENTS / "every-style.yaml"
 
 @dataclass
 class Service:
-    """The server, and the executor that reaches it by any name."""
+    """The server, and the executor that reaches it under any name."""
 
     server: Server
     executor: HttpExecutor
@@ -36,7 +36,7 @@ class Service:
         self,
         tools: tw.OpenAPITools,
         name: str,
-        arguments: Mapping[str, Any],  # what a model may write
+        arguments: Mapping[str, Any],  # arguments as a model can write them
         env: Mapping[str, str] | None = None,
         state: MemoryState | None = None,
     ) -> Any:  # the result
@@ -53,14 +53,14 @@ class Service:
 
 
 class Everywhere(Names):
-    """Every name is on this machine."""
+    """Resolve every name to this machine."""
 
     async def __call__(self, host: str, port: int) -> list[str]:
         return ["127.0.0.1"]
 
 
 class Ports(Wires):
-    """Every port is the server's."""
+    """Connect every port to the server's."""
 
     def __init__(self, server: Server) -> None:
         super().__init__()

@@ -74,7 +74,7 @@ async def test_an_agent_over_http_has_the_tools_of_its_documents() -> None:
         ({"source": FAULTY, "requiresApproval": {"by": 1}}, "config.tools.0.openapi", "requiresApproval.by"),
     ],
 )
-async def test_each_fault_of_an_entry_is_named_and_nothing_is_saved(
+async def test_each_error_of_an_entry_is_named_and_nothing_is_saved(
     entry: Any, path: str, message: str
 ) -> None:
     async with serving() as api:
@@ -144,7 +144,7 @@ async def test_a_file_names_documents_beside_it(tmp_path: Path) -> None:
     path.write_text(json.dumps({"agents": [{"name": "keeper", "config": config}]}))
     app = ConfigApp(path)
     async with app.runtime(tw.Settings(database_url="memory://")) as rt:
-        agent: Any = await rt.agents.get("keeper")  # whose prompt and tool are of these kinds
+        agent: Any = await rt.agents.get("keeper")  # its prompt and tool are of these kinds
         [tool] = agent.side_a.prompt.tools
         assert tool.name == "listPets" and tool.execution.trusted and tool.read_only
 
@@ -166,7 +166,7 @@ async def test_a_url_in_a_file_is_taken_as_written(tmp_path: Path) -> None:
         path = tmp_path / "config.json"
         config = with_tools({"openapi": {"source": url}})
         path.write_text(json.dumps({"agents": [{"name": "keeper", "config": config}]}))
-        app = await asyncio.to_thread(ConfigApp, path)  # which waits for this loop's server
+        app = await asyncio.to_thread(ConfigApp, path)  # it waits for this loop's server
         async with app.runtime(tw.Settings(database_url="memory://")) as rt:
             [tool] = cast("Any", await rt.agents.get("keeper")).side_a.prompt.tools
             assert tool.execution.url == f"http://127.0.0.1:{server.port}/a"

@@ -182,7 +182,7 @@ async def test_bodies_that_cannot_be_spread_are_one_argument() -> None:
         assert head["status"] == 200
 
 
-async def test_a_fault_is_that_of_one_operation() -> None:
+async def test_an_error_affects_one_operation() -> None:
     tools = tw.openapi(STYLES)
     assert [(each.operation, each.message) for each in tools.faults] == [
         ("OPTIONS /raw/{id}", "tools cannot call the method OPTIONS"),

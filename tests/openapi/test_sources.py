@@ -1,4 +1,4 @@
-"""Sources of OpenAPI documents: texts, files and URLs, and what none of them may do."""
+"""Sources of OpenAPI documents: texts, files and URLs, and the forbidden ones."""
 
 import json
 import logging
@@ -67,7 +67,7 @@ async def test_a_path_a_text_and_an_object_are_the_same(tmp_path: Path) -> None:
         (BOMB, "at most 1000000"),
     ],
 )
-def test_what_is_no_document_is_told_in_one_sentence(source: Any, message: str) -> None:
+def test_an_invalid_document_is_reported_in_one_sentence(source: Any, message: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         tw.openapi(source)
     assert message in caught.value.message
@@ -184,7 +184,7 @@ def test_no_text_of_a_document_names_a_variable_of_the_thread(document: Any) -> 
         assert "OTHER" not in [each.name for each in tool.variables]
 
 
-def test_headers_that_are_ours_are_a_fault() -> None:
+def test_headers_that_are_ours_are_an_error() -> None:
     document = minimal(operation=KEY, **scheme(name="Host"))
     with pytest.raises(DefinitionError, match="is set by Toolwright itself"):
         tw.openapi(document)
@@ -232,7 +232,7 @@ def test_the_first_alternative_that_can_be_sent_is(security: Any, auth: Any, var
 
 
 @pytest.mark.parametrize("name", ["mtls", "digest", "other"])
-def test_a_scheme_that_cannot_be_sent_is_a_fault(name: str) -> None:
+def test_a_scheme_that_cannot_be_sent_is_an_error(name: str) -> None:
     document = minimal(operation={"security": [{name: []}]}, components={"securitySchemes": SCHEMES})
     with pytest.raises(DefinitionError, match=f"its security scheme '{name}'"):
         tw.openapi(document)
@@ -306,7 +306,7 @@ def test_a_long_name_is_cut_and_stays_one_of_its_own() -> None:
     assert len(set(names)) == 12 and max(map(len, names)) == 64
 
 
-def test_faults_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     document = minimal()
     document["paths"]["/b"] = {"trace": {}, "options": {}}
     with caplog.at_level(logging.WARNING, "toolwright"):

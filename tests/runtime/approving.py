@@ -1,4 +1,4 @@
-"""A tool whose calls need an approval, and what its tests ask of a run that waits for one."""
+"""A tool whose calls need an approval, and helpers for a run that waits for one."""
 
 import asyncio
 from typing import Any
@@ -12,9 +12,9 @@ from toolwright.testing import ScriptedModel
 
 
 class Ledger:
-    """Keeps what was really paid; `tool` pays."""
+    """Records actual payments; `tool` pays."""
 
-    def __init__(self, requirement: Requirement = True, **options: Any) -> None:  # those of `tool`
+    def __init__(self, requirement: Requirement = True, **options: Any) -> None:  # options of `tool`
         self.paid: list[tuple[str, int]] = []
 
         @tw.tool(requires_approval=requirement, **options)
@@ -31,18 +31,18 @@ def paying(to: str = "Ann", amount: object = 5) -> dict[str, Any]:
 
 
 def script(*calls: dict[str, Any]) -> ScriptedModel:
-    """A model that makes these calls in one answer, then says `Done.`"""
+    """Return a model that makes these calls in one answer, then says `Done.`"""
     return ScriptedModel([{"calls": list(calls) or [paying()]}, {"text": "Done."}])
 
 
 async def begun(rig: Rig) -> Run:
-    """A run of the agent `tester`."""
+    """Start a run of the agent `tester`."""
     thread = await rig.rt.threads.create("tester")
     return await rig.rt.threads.send(thread.id, "Go")
 
 
 async def asked(rig: Rig, run_id: str, *, parked: bool = True) -> Call:
-    """The call of the run that waits for its approval, once one does, and the run is parked."""
+    """Return the call that waits for its approval, once the run is suspended."""
     while True:
         for call in await rig.rt.calls.list(run_id=run_id):
             if call.awaits_approval and (not parked or (await rig.rt.runs.get(run_id)).status == "waiting"):
@@ -51,7 +51,7 @@ async def asked(rig: Rig, run_id: str, *, parked: bool = True) -> Call:
 
 
 async def results(rig: Rig, run_id: str) -> list[tuple[str, str]]:
-    """The texts of the results that the model has read, each with its status, once the run is over."""
+    """Return the texts of the results that the model has read, each with its status, after the run has finished."""
     run = await rig.rt.runs.wait(run_id, 30)
     messages = await rig.transcript(run.thread_id)
     return [(str(each.status), each.content) for each in messages if each.role == "tool"]

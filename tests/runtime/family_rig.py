@@ -1,4 +1,4 @@
-"""A boss and an agent that it calls, with models that keep what they are asked."""
+"""A boss and an agent that it calls, with models that record their requests."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ DONE: dict[str, object] = {"text": "Done."}
 
 
 def worker(turns: Sequence[object], tools: Sequence[tw.Tool] = (), **options: Any) -> tw.Agent:
-    """An agent that is called as a tool."""
+    """Return an agent that is called as a tool."""
     prompt = {key: options.pop(key) for key in ("variables", "required_schema", "tenvs") if key in options}
     side = {
         key: options.pop(key)
@@ -89,7 +89,7 @@ async def home(
     tools: Sequence[tw.Tool] = (),
     **options: Any,
 ) -> AsyncGenerator[Home]:
-    """A boss whose prompt calls that agent so."""
+    """Run a boss whose prompt calls that agent, configured in that way."""
     boss = Watched(turns)
     named: Any = {"name": "worker", **config} if isinstance(config, Mapping) else config
     prompt = tw.Prompt("boss", "You lead.", model=boss, tools=[*tools, named], **options)
@@ -101,7 +101,7 @@ RESUMABLE: Config = {"resumable": {"receives_messages": "side_a"}}
 
 
 async def until(rt: Runtime, thread_id: str, check: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something has come about of which the thread's followers are told."""
+    """Wait until the condition holds; it is checked after each event of the thread."""
     async with asyncio.timeout(10):
         async for _ in rt.events.follow(Topic(kind="thread", id=thread_id), after=0):
             if await check():
@@ -109,5 +109,5 @@ async def until(rt: Runtime, thread_id: str, check: Callable[[], Awaitable[bool]
 
 
 def journal(rt: Runtime) -> Store:
-    """What no door of the runtime shows."""
-    return rt._store  # pyright: ignore[reportPrivateUsage]  # as said
+    """Return the store, for data without a public interface."""
+    return rt._store  # pyright: ignore[reportPrivateUsage]  # see the docstring

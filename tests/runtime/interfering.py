@@ -1,4 +1,4 @@
-"""Something that happens before or after the n-th unit of a run: by barriers, not by luck."""
+"""Interference before or after the n-th unit of a run, placed by barriers and not by timing."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from toolwright.core.journal.units import Advance, Unit
 
 
 def at(n: int, when: str, act: Hook) -> tuple[Hook, Hook, asyncio.Event]:
-    """Hooks that act once, before or after the n-th unit that a drain makes, and whether they have done it."""
+    """Return hooks that act once, before or after the n-th unit of a drain, and an event that is set afterwards."""
     seen = 0
     acted = False
     done = asyncio.Event()
@@ -27,13 +27,13 @@ def at(n: int, when: str, act: Hook) -> tuple[Hook, Hook, asyncio.Event]:
 
 
 async def _acted(act: Hook, index: int, unit: Unit, done: asyncio.Event) -> None:
-    """Act to the end, as firm as a commit: the handler whose unit it is may be cancelled by what is done."""
+    """Act to the end, shielded like a commit: the action can cancel the handler whose unit it is."""
     await act(index, unit)
     done.set()
 
 
 async def cancelled_at(rig: Rig, n: int, when: str) -> tuple[str, bool]:
-    """Cancel a new run there: its thread, and whether it was refused, since the run was over. It is what it says."""
+    """Cancel a new run at that unit. Return its thread, and whether the cancellation was rejected as too late."""
     thread = await rig.rt.threads.create("tester")
     refused = False
 

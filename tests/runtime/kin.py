@@ -1,4 +1,4 @@
-"""A runtime of several agents, over a store with barriers and a clock that a test may set forward."""
+"""A runtime of several agents, over a store with barriers and a clock that a test can advance."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ from toolwright.wiring.settings import Settings
 
 
 class Ahead(SystemClock):
-    """The time, and more."""
+    """The current time, plus an offset."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,12 +35,12 @@ async def kin(
     clock: Ahead | None = None,
     abort_grace: float = ABORT_GRACE,
 ) -> AsyncGenerator[Rig]:
-    """These agents at work, each callable by those that name it."""
+    """Run these agents, each callable by the agents that name it."""
     bus, clock = MemoryBus(), clock or Ahead()
     barriers = Barriers(await store(bus))
     motor = EmbeddedMotor(barriers, clock, NoLock(), sweep=0.02)  # type: ignore[arg-type]  # reads go through
     parts = Parts(
-        store=barriers,  # type: ignore[arg-type]  # as above
+        store=barriers,  # type: ignore[arg-type]  # reads go through
         motor=motor,
         bus=bus,
         clock=clock,

@@ -1,4 +1,4 @@
-"""An agent with a mind, over a clock that the test turns and a motor that drains when it is told to."""
+"""An agent with a mind, on a clock that the test sets and a motor that drains on request."""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -23,11 +23,11 @@ from toolwright.wiring.settings import Settings
 
 AGENT = tw.Agent("thinker", "p")
 HOME = AGENT.home_thread_id
-JSON = dict[str, Any]  # as tests read it
+JSON = dict[str, Any]  # untyped on purpose
 
 
 class Obedient:
-    """Calls the tool that a message names as `{"tool": …, "args": …}`; says what else it has read."""
+    """A model that calls the tool that a message names as `{"tool": …, "args": …}`, and repeats any other message."""
 
     name = "obedient"
 
@@ -43,12 +43,12 @@ class Obedient:
 
 
 class Died(BaseException):
-    """The process is gone: nothing of it goes on."""
+    """The process has died: nothing of it continues."""
 
 
 @dataclass
 class Watched:
-    """A store that lets `before` see each unit before it is committed, and `after` once it is."""
+    """A store that passes each unit to `before` and, once it is committed, to `after`."""
 
     inner: Store
     before: Callable[[Unit], Awaitable[None]] | None = None
@@ -63,15 +63,15 @@ class Watched:
         return answer
 
     async def close(self) -> None:
-        """It is there for the next process."""
+        """Stay open for the next process."""
 
-    def __getattr__(self, name: str) -> Any:  # the port's reads, as they are
+    def __getattr__(self, name: str) -> Any:  # reads pass through
         return getattr(self.inner, name)
 
 
 @dataclass
 class Mind:
-    """The agent at work."""
+    """The running agent."""
 
     rt: Runtime
     store: Watched
@@ -79,28 +79,28 @@ class Mind:
     clock: ManualClock
     thread_id: str
 
-    async def call(self, tool: str, **args: Any) -> JSON:  # any arguments
-        """What the tool answers to the agent, within a run of its own."""
+    async def call(self, tool: str, **args: Any) -> JSON:  # arguments of any tool
+        """Call the tool in a new run. Return the result as the agent reads it."""
         await self.rt.threads.send(self.thread_id, json.dumps({"tool": tool, "args": args}))
         await self.motor.run_until_idle()
         return await self.answer()
 
     async def answer(self) -> JSON:
-        """What the last call was answered."""
+        """Return the result of the last call."""
         messages = await self.rt.threads.messages(self.thread_id, 1_000)
         return json.loads([message for message in messages if message.role == "tool"][-1].content)
 
     async def turn_to(self, at: datetime) -> None:
-        """It is that time now, and what is due is done."""
+        """Set the time, and execute all due work."""
         self.clock.advance((at - self.clock.now()).total_seconds())
         await self.motor.run_until_idle()
 
     async def fired(self) -> Sequence[InboxEvent]:
-        """The plans that came to the agent's inbox."""
+        """Return the plans that arrived in the agent's inbox."""
         return [event for event in await self.rt.inboxes.list(AGENT.id) if event.type == "plan"]
 
     async def mind(self) -> tuple[Sequence[object], ...]:
-        """All that is kept."""
+        """Return everything that is stored."""
         return (
             await self.rt.minds.goals("thinker"),
             await self.rt.minds.memories("thinker"),
@@ -118,7 +118,7 @@ async def thinking(
     agents: Sequence[tw.Agent] = (AGENT,),
     embedder: Embedder | None = None,
 ) -> AsyncGenerator[Mind]:
-    """The agent at work over that store, or over one in memory, with a thread to talk to it."""
+    """Run the agent over that store, or over one in memory, with a thread to talk to it."""
     clock, bus = clock or ManualClock(), MemoryBus()
     watched = Watched(store or MemoryStore(bus.publish))
     port: Store = watched  # type: ignore[assignment]  # reads go through

@@ -1,4 +1,4 @@
-"""Models that refuse what is too long, and what must be true of every request of a conversation."""
+"""Models that refuse requests that are too long, and invariants of every request of a conversation."""
 
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -24,18 +24,18 @@ Counting = Callable[[ModelRequest], int]
 
 
 def tokens_of(request: ModelRequest) -> int:
-    """The tokens of a request, without its tools."""
+    """Return the tokens of a request, without its tools."""
     return text_tokens(request.system) + sum(message_tokens(each) for each in request.messages)
 
 
 def all_tokens_of(request: ModelRequest) -> int:
-    """The tokens of a request, with its tools."""
+    """Return the tokens of a request, with its tools."""
     tools = [[each.name, each.description, each.parameters] for each in request.tools]
     return tokens_of(request) + (len(json.dumps(tools, ensure_ascii=False)) // 4 if tools else 0)
 
 
 def bytes_of(request: ModelRequest) -> int:
-    """The bytes of a request as a provider gets it, about."""
+    """Return the approximate bytes of a request as a provider gets it."""
     texts = [request.system, *[each.content for each in request.messages]]
     texts += [call.arguments for each in request.messages for call in each.calls]
     texts += [json.dumps([each.name, each.description, each.parameters]) for each in request.tools]
@@ -43,7 +43,7 @@ def bytes_of(request: ModelRequest) -> int:
 
 
 class Narrow:
-    """A model that refuses requests that `counting` finds longer than `limit`, and remembers what it was sent."""
+    """A model that refuses requests longer than `limit`, measured by `counting`, and records the accepted ones."""
 
     def __init__(
         self,
@@ -87,12 +87,12 @@ class Narrow:
 
 
 def echo(request: ModelRequest) -> ModelResponse:
-    """Say how many messages there are."""
+    """Answer with the number of messages."""
     return ModelResponse(text=f"answer {len(request.messages)}", model="narrow")
 
 
 def check_pairs(messages: Sequence[Message]) -> None:
-    """Every call has its result right behind it, and every result its call."""
+    """Check that each call is directly followed by its result, and each result belongs to a call."""
     open_calls: list[str] = []
     for message in messages:
         if message.role == "tool":
@@ -105,14 +105,14 @@ def check_pairs(messages: Sequence[Message]) -> None:
 
 
 def check_valid(messages: Sequence[Message]) -> None:
-    """A provider takes it: it begins with a user, who speaks last or hands in results; pairs are intact."""
+    """Check that a provider accepts it: it starts with a user and ends with one or a result; pairs are complete."""
     check_pairs(messages)
     assert messages and messages[0].role == "user"
     assert messages[-1].role != "assistant"
 
 
 def digest_of(messages: Sequence[Message]) -> str:
-    """The digest of a request's messages, made anew."""
+    """Return the digest of a request's messages, computed again."""
     whole = blake2b(digest_size=16)
     for message in messages:
         whole.update(message_digest(message))
@@ -120,9 +120,9 @@ def digest_of(messages: Sequence[Message]) -> str:
 
 
 def check_sent(messages: Sequence[Message], rows: Sequence[Compaction]) -> None:
-    """Check, by the journal alone, what was sent for each answer of a conversation with one side.
+    """Check, from the journal alone, the request of each answer in a conversation with one side.
 
-    It is valid, and was shortened by a row that was committed before; each row was used.
+    It is valid, and was compacted by a row that was committed before; each row was used.
     """
     used: set[int] = set()
     for answer in messages:

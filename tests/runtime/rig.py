@@ -1,4 +1,4 @@
-"""A runtime over a store with barriers, and what must be true of every transcript."""
+"""A runtime over a store with barriers, and invariants of every transcript."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
@@ -31,13 +31,13 @@ from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
-GRACE = 0.2  # seconds in which what is at work may end with the runtime; much of it never does
+GRACE = 0.2  # seconds that work in progress gets when the runtime stops; much of it never ends
 
 Hook = Callable[[int, Unit], Awaitable[None]]
 
 
 async def nothing(_: int, __: Unit) -> None:
-    """No barrier."""
+    """Do nothing."""
 
 
 @dataclass
@@ -70,12 +70,12 @@ class Barriers:
         finally:
             self._inside = False
 
-    def __getattr__(self, name: str) -> Any:  # the port's reads, as they are
+    def __getattr__(self, name: str) -> Any:  # reads pass through
         return getattr(self.inner, name)
 
     @property
     def names(self) -> list[str]:
-        """The units committed, by name, but for housekeeping; without one that is under way."""
+        """The committed units, by name, without housekeeping and without a unit in progress."""
         return [type(unit).__name__ for unit in self.committed]
 
 
@@ -112,10 +112,10 @@ async def running(
     telemetry: Telemetry | None = None,
     bus: MemoryBus | None = None,
 ) -> AsyncGenerator[Rig]:
-    """An agent `tester` with that model and those tools, at work.
+    """Run an agent `tester` with that model and those tools.
 
-    `options` and `prompt_options` are further fields of the agent and its prompt, `prompts` and `agents` what else
-    the app has.
+    `options` and `prompt_options` are additional fields of the agent and its prompt. `prompts` and `agents` are
+    further declarations of the app.
     """
     async with journals.opening() if store is None else nullcontext(store) as opening:
         bus = bus or MemoryBus()
@@ -127,7 +127,7 @@ async def running(
             "tester", tw.Side(prompt, max_steps=max_steps, max_seconds=max_seconds), **(options or {})
         )
         parts = Parts(
-            store=barriers,  # type: ignore[arg-type]  # as above
+            store=barriers,  # type: ignore[arg-type]  # reads go through
             motor=motor,
             bus=bus,
             clock=clock,
@@ -153,7 +153,7 @@ async def running(
 
 
 def assert_valid(messages: Sequence[Message]) -> None:
-    """Numbers without a gap; every call has exactly one result, right behind its message."""
+    """Check that the numbers have no gap, and that each call has exactly one result, directly after its message."""
     assert [message.seq for message in messages] == list(range(1, len(messages) + 1))
     waiting: list[str] = []
     for message in messages:

@@ -1,4 +1,4 @@
-"""Composed requests for tests: what a model answers, and a request that is solved by such answers."""
+"""Composed requests for tests: answers of a model, and a request that such answers solve."""
 
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -17,17 +17,17 @@ DONE: JSONObject = {"summary": "Done."}
 
 
 def said(output: JSON, *calls: JSON) -> dict[str, str]:
-    """A turn with that output and these calls."""
+    """Return a turn with that output and these calls."""
     return {"text": json.dumps({"output": output, "calls": [*calls]})}
 
 
 def greet(name: object, **more: JSON) -> JSON:
-    """A call of greetUser."""
+    """Return a call of greetUser."""
     return {"_tool": "greetUser", "userName": name, **more}  # type: ignore[dict-item]  # any JSON
 
 
 class Raw:
-    """A model that answers with these texts as they are, the last for ever, and keeps what it is asked."""
+    """A model that answers with these texts unchanged, repeats the last one, and records its requests."""
 
     name = "test:raw"
 
@@ -42,7 +42,7 @@ class Raw:
 
 
 def greeting() -> tw.Registry:
-    """A registry with a handler that greets; the tool itself is in the request."""
+    """Return a registry with a handler that greets; the tool itself is in the request."""
     registry = tw.Registry()
     registry.handler("greetUser", hello)
     return registry
@@ -59,7 +59,7 @@ async def solved(
     config: Mapping[str, Any] | None = None,
     app: tw.App | None = None,
 ) -> tuple[tw.Solution, Watched]:
-    """The solution by these turns, and the model that gave them."""
+    """Return the solution by these turns, and the model that produced them."""
     model = Watched(turns)
     async with runtime(app or tw.App(registry=greeting())) as rt:
         return await rt.request({"model": model, **(config or {})}, schema, context), model

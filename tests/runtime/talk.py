@@ -1,4 +1,4 @@
-"""Talks with an app in memory: what was said, which calls were made, what models were asked."""
+"""Conversations with an app in memory: messages, calls, and the requests of models."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -18,30 +18,30 @@ from toolwright.runtime.runtime import Runtime
 
 
 def call(name: str, **args: JSON) -> dict[str, Any]:  # a turn of a script
-    """A turn of one call."""
+    """Return a turn of one call."""
     return {"calls": [{"name": name, "args": args}]}
 
 
-def calls(*made: dict[str, Any]) -> dict[str, Any]:  # the same
-    """A turn of several calls."""
+def calls(*made: dict[str, Any]) -> dict[str, Any]:  # a turn of a script
+    """Return a turn of several calls."""
     return {"calls": [one for turn in made for one in turn["calls"]]}
 
 
 def says(*texts: str) -> Watched:
-    """A model that says these texts."""
+    """Return a model that answers with these texts."""
     return Watched([{"text": text} for text in texts])
 
 
 @dataclass
 class Talk:
-    """A thread of an agent, and the runs that were had in it."""
+    """A thread of an agent, and its runs."""
 
     rt: Runtime
     thread_id: str
     runs: list[Run] = field(default_factory=list[Run])
 
     async def say(self, text: str = "Go") -> Run:
-        """Send a message and wait until its run is over."""
+        """Send a message and wait until its run has finished."""
         sent = await self.rt.threads.send(self.thread_id, text)
         self.runs.append(await self.rt.runs.wait(sent.id, 10))
         return self.runs[-1]
@@ -50,20 +50,20 @@ class Talk:
         return await self.rt.threads.messages(self.thread_id, 1_000)
 
     async def said(self) -> list[tuple[str, str]]:
-        """Role and content of every message."""
+        """Return role and content of every message."""
         return [(message.role, message.content) for message in await self.messages()]
 
     async def results(self) -> list[str]:
-        """What the model read of its calls, in order."""
+        """Return the results that the model has read, in order."""
         return [message.content for message in await self.messages() if message.role == "tool"]
 
     async def calls(self) -> Sequence[Call]:
-        """All calls, those within calls behind theirs."""
+        """Return all calls, nested calls after their parents."""
         found = await self.rt.calls.list(status=None, limit=200)
         return sorted(found, key=lambda each: (each.step, [int(n) for n in each.id.split(".")[1:]]))
 
     async def made(self) -> list[tuple[str, str, str]]:
-        """Each call's place below its step's, its tool and its status."""
+        """Return each call's nesting position, its tool and its status."""
         return [(".".join(each.id.split(".")[1:]), each.name, each.status) for each in await self.calls()]
 
 
@@ -71,14 +71,14 @@ class Talk:
 async def talking(
     app: tw.App, agent: str, settings: tw.Settings | None = None, **options: Any
 ) -> AsyncGenerator[Talk]:  # options of a thread
-    """A new thread of the agent, in memory."""
+    """Create a thread of the agent, in memory."""
     async with journals.runtime(app, settings) as rt:
         thread = await rt.threads.create(agent, **options)
         yield Talk(rt, thread.id)
 
 
 async def until(talk: Talk, event: str) -> None:
-    """Return once the thread's followers are told of that."""
+    """Wait until the thread's followers have received that event."""
     async with asyncio.timeout(10):
         async for told in talk.rt.events.follow(Topic(kind="thread", id=talk.thread_id), after=0):
             if told.type == event:
@@ -86,7 +86,7 @@ async def until(talk: Talk, event: str) -> None:
 
 
 async def opened(talk: Talk) -> str:
-    """The id of the call that somebody outside may answer, once there is one."""
+    """Return the id of the external call, once there is one."""
     async with asyncio.timeout(10):
         async for _ in talk.rt.events.follow(Topic(kind="thread", id=talk.thread_id), after=0):
             if found := await talk.rt.calls.list():
@@ -95,12 +95,12 @@ async def opened(talk: Talk) -> str:
 
 
 def heard(model: Watched, number: int = -1) -> list[tuple[str, str]]:
-    """What the model was told at one of its requests: roles and contents."""
+    """Return roles and contents of the messages in one of the model's requests."""
     return [(message.role, message.content) for message in model.requests[number].messages]
 
 
 def assert_answered(model: Watched) -> None:
-    """In every request each call is answered, right behind the message that makes it."""
+    """Check that in every request each call is answered, directly after the message that makes it."""
     for request in model.requests:
         waiting: list[str] = []
         for message in request.messages:

@@ -1,4 +1,4 @@
-"""A cancelled run ends at once, except for handlers that asked for time to end by themselves."""
+"""A cancelled run ends immediately, except for handlers that have declared a grace period."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from toolwright.core.errors import DefinitionError
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
-NEVER = 1_000_000.0  # seconds of grace that no test lives to see
+NEVER = 1_000_000.0  # seconds of grace; no test runs that long
 DONE: dict[str, object] = {"text": "Done."}
 
 
 class Work:
-    """What the handlers below do, and how far they are."""
+    """Progress of the handlers below, and their control."""
 
     def __init__(self) -> None:
         self.begun, self.aborted, self.go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -49,7 +49,7 @@ def reading(work: Work) -> tw.Tool:
 
 
 def declaring(work: Work) -> tw.Tool:
-    return tw.tool(description="Waits.", name="work", grace=NEVER)(reading(work).handler)  # type: ignore[arg-type]  # it has one
+    return tw.tool(description="Waits.", name="work", grace=NEVER)(reading(work).handler)  # type: ignore[arg-type]  # the handler exists
 
 
 def giving_none(work: Work) -> tw.Tool:
@@ -63,7 +63,7 @@ def giving_none(work: Work) -> tw.Tool:
 
 
 def within(work: Work) -> tw.Tool:
-    """A handler that waits for another tool's call."""
+    """Return a handler that waits for another tool's call."""
 
     @tw.tool(description="Waits for another tool.", name="work")
     async def wait(state: tw.ThreadState) -> str:
@@ -80,7 +80,7 @@ def calling() -> ScriptedModel:
 @pytest.mark.parametrize("make", [plain, giving_none, within])
 async def test_an_ordinary_handler_is_cancelled_with_its_run_at_once(make: Callable[[Work], tw.Tool]) -> None:
     work = Work()
-    inner = tw.tool(name="inner", description="Waits.")(plain(work).handler)  # type: ignore[arg-type]  # it has one
+    inner = tw.tool(name="inner", description="Waits.")(plain(work).handler)  # type: ignore[arg-type]  # the handler exists
     async with running(calling(), [make(work), inner], abort_grace=NEVER) as rig, asyncio.timeout(60):
         run = await rig.rt.threads.send((await rig.rt.threads.create("tester")).id, "Go.")
         await work.begun.wait()

@@ -1,4 +1,4 @@
-"""Agents that are configured as JSON while the app runs: kept, changed, run, and gone (API §3, D11, D13)."""
+"""Agents that are configured as JSON while the app runs: stored, changed, run, and deleted (API §3, D11, D13)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -67,7 +67,7 @@ class Office:
         return f"scripted:{path}"
 
     async def send(self, agent: str) -> tuple[str, str]:
-        """A new thread and a run in it that is as far as it gets."""
+        """Start a run in a new thread and execute it until it ends or is suspended. Return the ids."""
         thread = await self.rt.threads.create(agent)
         run = await self.rt.threads.send(thread.id, "Go")
         await self.motor.run_until_idle()
@@ -168,7 +168,7 @@ async def test_the_twelve_built_in_tools_are_not_taken_away(tmp_path: Path, tool
         assert saved.agent.toolkits == [SPACES, MIND]
 
 
-async def test_a_name_never_leads_to_another_agent_whose_id_it_is(tmp_path: Path) -> None:
+async def test_a_name_never_resolves_to_another_agent_with_that_id(tmp_path: Path) -> None:
     async with office(tmp_path) as made:
         agents = made.rt.agents
         host, scout = await agents.get("host"), (await agents.save("scout", {})).agent
@@ -226,7 +226,7 @@ FAULTY: list[tuple[Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(("config", "paths"), FAULTY, ids=lambda given: str(given)[:40])
-async def test_what_is_faulty_is_named_by_its_path_and_not_kept(
+async def test_what_is_invalid_is_named_by_its_path_and_not_kept(
     tmp_path: Path, config: Any, paths: list[str]
 ) -> None:
     async with office(tmp_path) as made:
@@ -266,7 +266,7 @@ async def test_a_parked_run_goes_on_with_what_it_began_with(tmp_path: Path) -> N
 
 async def test_a_run_whose_model_fails_goes_on_with_the_agent_as_it_is_now(tmp_path: Path) -> None:
     async with office(tmp_path) as made:
-        await made.rt.agents.save("scout", {"agent": {"system": "You scout."}})  # of no model
+        await made.rt.agents.save("scout", {"agent": {"system": "You scout."}})  # without a model
         await made.rt.inboxes.trigger("scout", "clock")
         await made.motor.run_until_idle()
         [run] = await made.rt.runs.list()
@@ -535,7 +535,7 @@ async def _idle(rig: Rig) -> None:
     await rig.rt.runs.wait(run.id, 10)
 
 
-async def test_the_prompt_is_what_the_model_is_told(tmp_path: Path) -> None:
+async def test_the_prompt_is_what_the_model_reads(tmp_path: Path) -> None:
     async with office(tmp_path) as made:
         enter = {"calls": [{"name": "enter_space", "args": {"spaceId": "tea"}}]}
         model = made.model([enter, {"text": "In."}])

@@ -1,4 +1,4 @@
-"""How long an answer may take, on a loop whose time moves when the test says so."""
+"""The time limit of an answer, on a loop whose time the test controls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -87,7 +87,7 @@ def test_an_abort_is_not_undone_by_what_the_model_says_after_it() -> None:
     on_the_loop(body)
 
 
-def test_a_stream_of_small_events_does_not_set_the_timer_again_and_again() -> None:
+def test_a_stream_of_small_events_does_not_set_the_timer_repeatedly() -> None:
     async def body(loop: Ahead) -> None:
         limit = AnswerLimit(600, 3_600, Cancellation())
 

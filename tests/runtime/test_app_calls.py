@@ -1,4 +1,4 @@
-"""Calls of the app's tools by hosts outside: recorded, durable, of those who made them."""
+"""Calls of the app's tools by external hosts: recorded, durable, owned by their callers."""
 
 import asyncio
 
@@ -36,7 +36,7 @@ outside = tw.Tool(name="ask_outside", description="Ask.", kind="external", is_as
 
 
 async def ended(rt: Runtime, name: str, arguments: object, user_id: str | None = None) -> Call:
-    """Make a call, and wait for its end or for whom it waits."""
+    """Make a call, and wait until it ends or is suspended."""
     call = rt.app_calls.new()
     with rt.app_calls.watch(call) as watch:
         await rt.app_calls.make(call, name, arguments, user_id)
@@ -68,7 +68,7 @@ async def test_a_call_is_a_run_of_a_thread_of_its_own_that_asks_no_model() -> No
         assert again.thread_id != row.thread_id
 
 
-async def test_faulty_arguments_are_an_error_result_that_is_recorded() -> None:
+async def test_invalid_arguments_are_an_error_result_that_is_recorded() -> None:
     async with journals.runtime(tw.App(tools=[add])) as rt:
         row = await ended(rt, "add", {"a": "1"})
         result = result_of(rt, row)
@@ -143,7 +143,7 @@ async def test_a_late_result_is_in_the_row_and_wakes_no_model() -> None:
         assert result_of(rt, found).result == {"answer": 42}
 
 
-async def test_a_cancelled_call_ends_whoever_carries_it_out() -> None:
+async def test_a_cancelled_call_ends_on_every_executor() -> None:
     async with journals.runtime(tw.App(tools=[wait_for_ever, outside])) as rt:
         call = rt.app_calls.new()
         with rt.app_calls.watch(call) as watch:
@@ -157,7 +157,7 @@ async def test_a_cancelled_call_ends_whoever_carries_it_out() -> None:
         await rt.runs.wait(pending.run_id, 10)
         await rt.app_calls.cancel(pending)
         assert (await rt.app_calls.find(pending.id, None)).status == "cancelled"
-        await rt.app_calls.cancel(pending)  # which is over
+        await rt.app_calls.cancel(pending)  # it has finished
 
 
 async def test_a_call_is_found_by_who_made_it_alone() -> None:
@@ -170,7 +170,7 @@ async def test_a_call_is_found_by_who_made_it_alone() -> None:
                 await rt.app_calls.find(call_id, users)
 
 
-async def test_nobody_speaks_in_such_a_thread_and_no_list_has_its_agent() -> None:
+async def test_no_one_speaks_in_such_a_thread_and_no_list_has_its_agent() -> None:
     async with journals.runtime(tw.App(tools=[add])) as rt:
         row = await ended(rt, "add", {"a": 1, "b": 2})
         with pytest.raises(ThreadTerminated):

@@ -1,4 +1,4 @@
-"""A call that needs an approval waits for it before it begins, and is carried out once, or never."""
+"""A call that needs an approval waits for it before it starts, and is executed once, or never."""
 
 import asyncio
 import sys
@@ -28,7 +28,7 @@ from toolwright.testing import ScriptedModel
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_call_waits_before_it_begins_and_is_carried_out_once_it_is_approved() -> None:
+async def test_a_call_waits_before_it_begins_and_is_executed_once_it_is_approved() -> None:
     ledger = Ledger()
     async with running(script(), [ledger.tool]) as rig:
         run = await begun(rig)
@@ -67,7 +67,7 @@ async def test_a_refusal_is_the_error_that_the_model_reads(answer: JSONObject, t
         assert ledger.paid == []
 
 
-async def test_edited_arguments_take_the_place_of_its_own_and_the_model_is_told() -> None:
+async def test_edited_arguments_replace_its_own_and_the_model_is_notified() -> None:
     ledger = Ledger()
     async with running(script(), [ledger.tool]) as rig:
         run = await begun(rig)
@@ -84,7 +84,7 @@ async def test_edited_arguments_take_the_place_of_its_own_and_the_model_is_told(
         assert "Ann" in answer.calls[0].arguments  # as the model wrote it
 
 
-async def test_arguments_that_are_given_back_as_they_were_are_no_change() -> None:
+async def test_arguments_that_are_returned_unchanged_are_no_change() -> None:
     ledger = Ledger()
     async with running(script(), [ledger.tool]) as rig:
         run = await begun(rig)
@@ -138,7 +138,7 @@ async def test_terms_may_forbid_other_arguments_and_reasons() -> None:
         assert await results(rig, run.id) == [("success", "Paid 5 to Ann")]
 
 
-async def test_faulty_arguments_ask_nobody() -> None:
+async def test_invalid_arguments_ask_no_one() -> None:
     ledger = Ledger()
     async with running(script(paying(amount="five")), [ledger.tool]) as rig:
         run = await begun(rig)
@@ -156,7 +156,7 @@ async def large_later(arguments: JSONObject) -> bool:
 
 
 @pytest.mark.parametrize("when", [large, large_later])
-async def test_a_function_of_the_judged_arguments_says_which_calls_need_it(when: Any) -> None:
+async def test_a_function_of_the_validated_arguments_decides_which_calls_need_it(when: Any) -> None:
     ledger = Ledger(when)
     async with running(
         script(paying("Ann", 5), paying("Bob", 500), paying("Cid", 7.0)), [ledger.tool]
@@ -203,7 +203,7 @@ async def test_its_timer_ends_no_call_before_its_time() -> None:
 
 
 @pytest.mark.idle_clock
-async def test_what_nobody_answers_in_time_is_refused_by_the_system() -> None:
+async def test_a_call_not_answered_in_time_is_refused_by_the_system() -> None:
     ledger = Ledger(tw.Approval(expires_in=0.05))
     async with running(script(), [ledger.tool]) as rig:
         run = await begun(rig)
@@ -231,7 +231,7 @@ async def test_of_two_answers_at_once_one_wins() -> None:
         assert len(ledger.paid) == (status == "success")
 
 
-async def test_a_late_answer_is_told_that_it_is_late() -> None:
+async def test_a_late_answer_is_reported_as_late() -> None:
     ledger = Ledger()
     async with running(script(paying("Ann"), paying("Bob")), [ledger.tool]) as rig:
         run = await begun(rig)
@@ -274,7 +274,7 @@ async def test_its_service_may_take_it_back_but_no_worker_may_claim_it() -> None
         assert (status, "Tool call cancelled" in content) == ("error", True)
 
 
-async def test_values_that_lack_come_before_the_approval() -> None:
+async def test_missing_values_come_before_the_approval() -> None:
     ledger = Ledger(variables=[tw.Variable("REGION")])
     async with running(script(), [ledger.tool]) as rig:
         run = await begun(rig)
@@ -301,7 +301,7 @@ async def test_an_outside_call_is_offered_once_it_is_approved_and_its_result_is_
         async with rig.rt.offers.following() as following:
             offer = await anext(following.events)
         assert offer.payload["toolCallId"] == call.id
-        with pytest.raises(CallResolved, match="already approved"):  # somebody pressed twice
+        with pytest.raises(CallResolved, match="already approved"):  # two clicks
             await rig.rt.calls.submit(run.id, call.id, {"approved": True})
         await rig.rt.calls.submit(run.id, call.id, {"receipt": 7})
         assert await results(rig, run.id) == [("success", '{"receipt":7}')]

@@ -1,4 +1,4 @@
-"""Approvals of calls of every kind: within other calls, of prompts and agents, in spaces, from outside."""
+"""Approvals of calls of every kind: nested calls, prompts and agents, in spaces, external calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def waiting(rt: Runtime) -> Call:
-    """The call that waits for an approval, once one does."""
+    """Return the call that waits for an approval, once there is one."""
     async with asyncio.timeout(20):
         while True:
             for each in await rt.calls.list():
@@ -33,7 +33,7 @@ async def waiting(rt: Runtime) -> Call:
 
 
 async def answered(talk: Talk, answer: JSONObject) -> Call:
-    """Say something, and answer the call that then waits; that call, once the run is over."""
+    """Send a message, and answer the call that then waits. Return that call after the run has finished."""
     saying = asyncio.create_task(talk.say())
     asked = await waiting(talk.rt)
     await talk.rt.calls.submit(asked.run_id, asked.id, answer)
@@ -56,7 +56,7 @@ async def caller(state: tw.ThreadState) -> JSON:
 
 
 @pytest.mark.idle_clock
-async def test_the_time_of_a_handler_stands_still_while_a_person_decides_of_its_call() -> None:
+async def test_the_timeout_of_a_handler_stops_while_a_person_decides_on_its_call() -> None:
     ledger = Ledger()
     async with talking(app(caller, ledger.tool), "boss") as talk:
         saying = asyncio.create_task(talk.say())
@@ -78,7 +78,7 @@ async def test_a_handler_reads_that_its_call_was_not_approved() -> None:
         assert ledger.paid == []
 
 
-async def test_a_handler_whose_calls_need_none_by_their_arguments_asks_nobody() -> None:
+async def test_a_handler_whose_arguments_need_no_approval_asks_for_none() -> None:
     ledger = Ledger(lambda arguments: arguments["to"] != "Ann")
     async with talking(app(caller, ledger.tool), "boss") as talk:
         await talk.say()
@@ -151,7 +151,7 @@ async def test_an_agent_that_lives_on_needs_no_approval_of_its_own() -> None:
         tw.App(agents=[boss, worker([])]).catalog.active(boss.id)
 
 
-async def test_a_faulty_requirement_of_a_prompt_tool_is_named() -> None:
+async def test_an_invalid_requirement_of_a_prompt_tool_is_named() -> None:
     with pytest.raises(DefinitionError, match="by must be"):
         tw.SubpromptConfig.model_validate({"name": "sums", "requiresApproval": {"by": "nobody"}})
 
@@ -281,7 +281,7 @@ async def test_a_call_of_a_composed_request_waits_for_it() -> None:
         assert ledger.paid == [("Bob", 1)]
 
 
-async def test_edited_arguments_of_a_schema_tool_are_judged_when_the_call_begins() -> None:
+async def test_edited_arguments_of_a_schema_tool_are_validated_when_the_call_begins() -> None:
     model = Watched([said(None, greet("Ann")), said(DONE)])
     schema = tw.Tool.from_schema("greetUser", GREET)
     [tool] = tw.Toolset([schema]).requiring_approval()

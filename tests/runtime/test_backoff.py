@@ -1,4 +1,4 @@
-"""A thread whose model fails is left alone until the next try is due, whatever else comes meanwhile (D21)."""
+"""A thread whose model fails is not retried before the next attempt is due, whatever arrives meanwhile (D21)."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ from toolwright.wiring.settings import Settings
 pytestmark = pytest.mark.anyio
 journal = store_on("memory", "sqlite", "postgres")
 shared = store_on("sqlite", "postgres")
-ON_TIME = [0.0, 1.0, 3.0, 7.0, 15.0]  # when a model that always fails is asked
+ON_TIME = [0.0, 1.0, 3.0, 7.0, 15.0]  # the times of the requests to a model that always fails
 REFUSED = ModelRefused("fake:model refused the request (400): no credit.")
 
 outside = tw.Tool(
@@ -43,7 +43,7 @@ outside = tw.Tool(
 
 @dataclass
 class Refusing:
-    """A model that notes when it is asked, and fails as long as there is a `fault`."""
+    """A model that records the times of its requests, and fails as long as there is a `fault`."""
 
     clock: ManualClock
     fault: Exception | None = REFUSED
@@ -64,7 +64,7 @@ class Refusing:
 
 @dataclass
 class Town:
-    """The runtime, its agent's model, and what turns it."""
+    """The runtime with its motor and clock, and its agent's model."""
 
     rt: Runtime
     motor: ManualMotor
@@ -78,12 +78,12 @@ class Town:
         return home_thread_id_of(self.agent_id)
 
     async def trigger(self, name: str) -> None:
-        """Something comes; the motor does all that there is to do at once."""
+        """Trigger the agent, and execute all work that is due now."""
         await self.rt.inboxes.trigger("tester", name)
         await self.motor.run_until_idle(200)
 
     async def pass_time(self, until: float) -> None:
-        """Look at every quarter of a second until then."""
+        """Execute due work every quarter of a second until then."""
         while self.clock.monotonic() < until:
             self.clock.advance(0.25)
             await self.motor.run_until_idle(200)
@@ -92,7 +92,7 @@ class Town:
         return (await self.rt.runs.list(thread_id=self.home))[0]
 
     async def rows(self) -> tuple[int, int, int]:
-        """How many runs, events and messages the home thread has."""
+        """Return the numbers of runs, events and messages of the home thread."""
         events = await self.rt.events.list(Topic(kind="thread", id=self.home), limit=1_000)
         messages = await self.rt.threads.messages(self.home, 1_000)
         return len(await self.rt.runs.list(thread_id=self.home)), len(events), len(messages)
@@ -148,7 +148,7 @@ async def test_retries_leave_no_rows_behind_and_followers_read_when_it_goes_on(j
         assert len(here.model.asked) > 10
         assert await here.rows() == before
         runs = await here.rt.runs.list(thread_id=here.home)
-        [run] = [each for each in runs if each.error is not None]  # both were made at one moment
+        [run] = [each for each in runs if each.error is not None]  # both were created at the same time
         assert (run.status, run.error) == ("queued", REFUSED.message)
         here.model.fault = None
         await here.pass_time(1_300.0)
@@ -181,7 +181,7 @@ async def test_a_nudge_a_late_result_and_a_message_wait_for_the_next_try(journal
         await here.pass_time(1.0)
         assert model.asked == [0.0, 1.0]
         over = await here.rt.runs.get(mine.id)
-        assert (over.status, over.error) == ("failed", REFUSED.message)  # a person is told, once
+        assert (over.status, over.error) == ("failed", REFUSED.message)  # a person is notified, once
         await here.pass_time(7.0)
         assert model.asked == ON_TIME[:4]
         model.fault = None
@@ -205,7 +205,7 @@ async def test_a_restart_and_another_process_keep_the_due_time_and_count_on(shar
         await first.trigger("second")
         await first.pass_time(3.25)
         assert model.asked == ON_TIME[:3]
-        async with town(shared, model) as elsewhere:  # a second process: it writes, and does not drain
+        async with town(shared, model) as elsewhere:  # a second process that writes, and does not drain
             await elsewhere.rt.inboxes.trigger("tester", "from elsewhere")
             await first.motor.run_until_idle(200)
             assert model.asked == ON_TIME[:3]
@@ -260,7 +260,7 @@ async def test_how_long_to_spare_a_model_is_forgotten_with_the_run(journal: Open
             await here.motor.run_until_idle(200)
             assert (
                 await here.run()
-            ).completed_at == here.clock.now()  # no time goes by before a cancel is seen
+            ).completed_at == here.clock.now()  # a cancellation takes effect without delay
 
 
 async def test_a_cancel_while_the_failing_model_is_asked_is_not_put_off(journal: OpenStore) -> None:
@@ -281,7 +281,7 @@ async def test_a_cancel_while_the_failing_model_is_asked_is_not_put_off(journal:
         assert here.model.asked == [0.0]
 
 
-async def test_a_thread_without_a_fault_wakes_at_once(journal: OpenStore) -> None:
+async def test_a_thread_without_an_error_wakes_at_once(journal: OpenStore) -> None:
     model = Refusing(ManualClock(), None)
     async with town(journal, model) as here:
         for n in range(5):
@@ -297,10 +297,10 @@ async def test_a_thread_without_a_fault_wakes_at_once(journal: OpenStore) -> Non
         model.fault = REFUSED
         await here.trigger("worse again")
         await here.pass_time(2.0)
-        assert model.asked[-2:] == [1.0, 2.0]  # it begins with a second again
+        assert model.asked[-2:] == [1.0, 2.0]  # it starts at one second again
 
 
-async def test_messages_of_a_person_are_answered_with_the_fault_at_once_where_nothing_else_waits(
+async def test_messages_of_a_person_are_answered_with_the_error_at_once_where_nothing_else_waits(
     journal: OpenStore,
 ) -> None:
     async with town(journal, Refusing(ManualClock())) as here:
@@ -313,7 +313,7 @@ async def test_messages_of_a_person_are_answered_with_the_fault_at_once_where_no
 
 
 @pytest.mark.parametrize("fault", [REFUSED, ModelError("odd"), StoreError("the disk is full")])
-async def test_every_fault_of_model_or_journal_holds_the_due_time(fault: Exception) -> None:
+async def test_every_error_of_model_or_journal_holds_the_due_time(fault: Exception) -> None:
     async def memory(bus: MemoryBus) -> Store:
         return MemoryStore(bus.publish)
 
@@ -340,14 +340,14 @@ async def test_each_back_off_is_a_line_of_the_log(caplog: pytest.LogCaptureFixtu
     ]
 
 
-# ── a message of the thread's own ─────────────────────────────────────────────────────────────────────────────
+# ── messages of the thread itself ─────────────────────────────────────────────────────────────────────────────
 
 AWAY = ModelUnavailable("fake:model is overloaded (503).")
 MINUTES = 60.0
 
 
 async def spoken(here: Town) -> str:
-    """The id of a run that a person's message has begun."""
+    """Return the id of a run that a person's message has started."""
     thread = await here.rt.threads.create("tester")
     sent = await here.rt.threads.send(thread.id, "Hello")
     await here.motor.run_until_idle(200)
@@ -379,7 +379,7 @@ async def test_an_outage_that_lasts_too_long_ends_the_run(journal: OpenStore) ->
         run = await here.rt.runs.get(run_id)
         assert (run.status, run.error, run.error_code) == ("failed", AWAY.message, "model_unavailable")
         assert run.waiting is None
-        assert here.model.asked == [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0]  # the next would come after 127 s
+        assert here.model.asked == [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0]  # the next one would be after 127 s
 
 
 async def test_each_outage_of_a_run_is_counted_by_itself(journal: OpenStore) -> None:
@@ -389,7 +389,7 @@ async def test_each_outage_of_a_run_is_counted_by_itself(journal: OpenStore) -> 
         await here.pass_time(2.0)
         model.fault = None
         model.meanwhile = partial(_fail_from_now, model)
-        await here.pass_time(9.0)  # away since 3 s, next asked at 10 s
+        await here.pass_time(9.0)  # unavailable since 3 s, next attempt at 10 s
         assert (await here.rt.runs.get(run_id)).status == "queued"
         model.fault, model.meanwhile = None, None
         await here.pass_time(20.0)
@@ -440,17 +440,17 @@ async def test_what_is_refused_for_its_content_is_set_aside_after_bounded_attemp
     ) as here:
         await here.trigger("event 0")
         await here.pass_time(60.0)
-        assert (await here.run()).status == "queued"  # what is set up wrongly can be mended for two minutes
+        assert (await here.run()).status == "queued"  # a wrong configuration can be corrected for two minutes
         await here.pass_time(3 * MINUTES)
         [event] = await here.rt.inboxes.list(here.agent_id)
         assert (event.status, event.attempts) == ("failed", 3)
-        assert len(here.model.asked) == 7 + 2  # for two minutes, then once an attempt
+        assert len(here.model.asked) == 7 + 2  # for two minutes, then once per attempt
         assert {(run.status, run.error) for run in await here.rt.runs.list(thread_id=here.home)} == {
             ("failed", fault.message)
         }
         here.model.fault = None
         await here.trigger("event 1")
-        assert (await here.run()).output == "I see."  # the thread goes on
+        assert (await here.run()).output == "I see."  # the thread continues
         await here.rt.inboxes.retry(here.agent_id, event.event_id)
         await here.motor.run_until_idle(200)
         assert [each.status for each in await here.rt.inboxes.list(here.agent_id)] == ["processed"] * 2
@@ -468,7 +468,7 @@ async def test_an_outage_outlasts_the_process(shared: OpenStore) -> None:
         assert (await here.rt.runs.get(run_id)).waiting is not None
         await here.pass_time(16.0)
         assert here.model.asked == [15.0]
-        assert (await here.rt.runs.get(run_id)).status == "failed"  # the next try would come after 31 s
+        assert (await here.rt.runs.get(run_id)).status == "failed"  # the next attempt would be after 31 s
 
 
 @pytest.mark.parametrize("seconds", [5.0, 1_000.0])

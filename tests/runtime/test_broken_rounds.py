@@ -1,4 +1,4 @@
-"""A round of a channel goes on beside broken rows of the journal: nobody stands still for them."""
+"""A round of a channel continues despite broken rows of the journal: no agent is blocked by them."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The ends of calls from outside: one reader of the thread's events tells each who waits of their own call."""
+"""The ends of external calls: one reader of the thread's events notifies each waiting caller of its own call."""
 
 import asyncio
 
@@ -48,7 +48,7 @@ def asked(call_id: str) -> InboxEvent:
     )
 
 
-async def test_a_call_whose_row_is_broken_is_told_to_who_waits_for_it_alone() -> None:
+async def test_a_call_whose_row_is_broken_is_reported_only_to_its_caller() -> None:
     bus = MemoryBus()
     keeper = FileKeeper(MemoryFiles(), SystemClock(), new_id, max_attachment=1_000, max_text=1_000)
     ends = CallEnds(HalfBroken(bus.publish), bus, keeper)
@@ -56,7 +56,7 @@ async def test_a_call_whose_row_is_broken_is_told_to_who_waits_for_it_alone() ->
         thread_id="thr_1", run_id="run_1", agent="agt_1", type="run.completed", payload={}, at=AT, n=1
     )
     with ends.expect(asked("broken"), "broken") as broken, ends.expect(asked("whole"), "whole") as whole:
-        await asyncio.sleep(0)  # the reader follows the thread from now on
+        await asyncio.sleep(0)  # from now on the reader follows the thread
         bus.publish([over])
         assert (await whole).result == 3
         with pytest.raises(RowBroken):

@@ -1,4 +1,4 @@
-"""A state that is kept when its call is over: it reads, and what it is to write is refused (DESIGN 1.6)."""
+"""A state that is kept after its call: reads work, and writes are rejected (DESIGN 1.6)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

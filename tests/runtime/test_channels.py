@@ -1,4 +1,4 @@
-"""The toolkit `channels`: speaking in channels and direct messages, reacting, silence, and rounds (S4, D7, D15)."""
+"""The toolkit `channels`: posting in channels and direct messages, reactions, silence, and rounds (S4, D7, D15)."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence
@@ -34,7 +34,7 @@ def sends(channel: str, text: str) -> dict[str, Any]:
 
 
 class Listening:
-    """A model that follows a script, and keeps what it was told, by agent."""
+    """A model that follows a script, and records its system texts by agent."""
 
     name = "listening"
 
@@ -48,7 +48,7 @@ class Listening:
             yield event
 
     def last_told(self, name: str) -> str:
-        """What that agent was told last."""
+        """Return the last system text of that agent."""
         return next(text for who, text in reversed(self.told) if who == name)
 
 
@@ -63,13 +63,13 @@ class Office:
     ids: dict[str, str] = field(default_factory=dict[str, str])
 
     async def hears(self, text: str, channel: str = "general", **more: Any) -> str:
-        """Pam says something; the id of the message, when all is still."""
+        """Post a message as Pam. Return its id, after all runs have ended."""
         spoken = await self.rt.spaces.say(channel, self.pam, text, **more)
         await self.motor.run_until_idle()
         return spoken.message.id
 
     async def said(self, channel: str = "general") -> list[tuple[str, str]]:
-        """Who has said what."""
+        """Return the messages with their authors."""
         names = {entity_id: name for name, entity_id in self.ids.items()}
         messages = [each.message for each in await self.rt.spaces.messages(channel, 200)]
         return [(names.get(each.entity_id, "pam"), each.content) for each in messages]
@@ -78,12 +78,12 @@ class Office:
         return [event.type for event in await self.rt.events.list(Topic(kind="space", id=channel))]
 
     async def results(self, name: str) -> list[str]:
-        """The results that the agent has read of its calls."""
+        """Return the results that the agent has read."""
         home = (await self.rt.agents.get(name)).home_thread_id
         return [each.content for each in await self.rt.threads.messages(home, 1_000) if each.role == "tool"]
 
     async def order(self) -> list[str]:
-        """The agents in the order in which their runs were made."""
+        """Return the agents in the order in which their runs were created."""
         runs = reversed(await self.rt.runs.list(limit=100))
         return [(await self.rt.agents.get(run.agent)).name for run in runs]
 
@@ -115,7 +115,7 @@ SILENT: list[dict[str, Any]] = [{"text": "."}]
 
 
 @requirement("S4-2.1-1", "S4-2.1-3", "S4-2.1-4")
-async def test_a_message_is_stored_and_broadcast_under_the_agents_name_and_wakes_nobody_in_a_channel() -> (
+async def test_a_message_is_stored_and_broadcast_under_the_agents_name_and_wakes_no_one_in_a_channel() -> (
     None
 ):
     turns = {"michael": [sends("general", "Hello!"), {"text": "."}], "jim": SILENT}
@@ -127,7 +127,7 @@ async def test_a_message_is_stored_and_broadcast_under_the_agents_name_and_wakes
         assert json.loads(sent) == {"messageId": hello.id}
         assert (hello.role, hello.parent_id, hello.space_id) == ("assistant", None, "general")
         assert (await made.events()).count("space.message") == 2
-        assert sorted(await made.order()) == ["jim", "michael"]  # by Pam's message alone
+        assert sorted(await made.order()) == ["jim", "michael"]  # in the order of Pam's message alone
         assert asked != hello.id
 
 
@@ -277,7 +277,7 @@ async def test_what_is_deleted_as_an_agent_reacts_or_answers_is_an_error_that_it
 
 
 @requirement("S4-2.3-1", "S4-2.3-2", "S4-2.3-3", "S4-2.3-4")
-async def test_doing_nothing_leaves_its_record_alone_and_is_told_of_in_the_prompt() -> None:
+async def test_doing_nothing_leaves_its_record_alone_and_is_described_in_the_prompt() -> None:
     turns = {"michael": [call("do_nothing"), {"text": "."}], "jim": SILENT}
     async with office(turns) as made:
         await made.hears("Lovely weather")
@@ -313,7 +313,7 @@ async def test_the_prompt_tells_who_one_is_what_one_remembers_and_what_was_said_
         assert lines[-1].startswith('- [Pam: "A [fake]\\n- [Jim: \\"line\\"]"] (messageId: ')
 
 
-async def test_nobody_speaks_under_the_name_of_another_or_of_the_agent_that_reads() -> None:
+async def test_no_one_speaks_under_the_name_of_another_or_of_the_agent_that_reads() -> None:
     async with office({"michael": SILENT, "jim": SILENT}) as made:
         for external_id, name in (("y", "You"), ("m", "Michael"), ("p", "pam"), ("k", "Kelly")):
             person = await made.rt.entities.create(external_id=external_id, display_name=name)
@@ -386,7 +386,7 @@ async def test_an_answer_to_a_message_is_read_with_those_before_it_and_answered_
         assert (len(lines), '"Buy it?"' in lines[0], '"And 6"' in lines[1]) == (20, True, True)
 
 
-async def test_the_preview_is_what_a_run_is_told() -> None:
+async def test_the_preview_is_what_a_run_reads() -> None:
     async with office({"michael": SILENT, "jim": SILENT}) as made:
         await made.hears("Hello")
         preview = await made.rt.prompts.of("michael", "general")
@@ -409,7 +409,7 @@ ASK = tw.Tool(name="ask", description="Ask.", kind="external", parameters={"type
 
 
 def in_turn(**turns: Any) -> dict[str, list[dict[str, Any]]]:
-    """A script in which everybody answers with their name, but for those whose turns are named."""
+    """Return a script in which each agent answers with its name, except for the given turns."""
     return {name: turns.get(name, [sends("general", f"{name}!"), {"text": "."}]) for name in CREW}
 
 

@@ -1,4 +1,4 @@
-"""Tenvs of children: fixed where they are called, or passed on by the caller; never inherited."""
+"""Tenvs of children: fixed in the call's declaration, or passed on by the caller; never inherited."""
 
 from dataclasses import replace
 from typing import Annotated, Any
@@ -121,7 +121,7 @@ async def test_a_child_passes_on_what_it_was_given_itself() -> None:
         ),
     ],
 )
-async def test_a_child_that_lacks_tenvs_does_not_begin_and_the_error_says_how_they_are_given(
+async def test_a_child_without_required_tenvs_does_not_begin_and_the_error_says_how_they_are_given(
     config: dict[str, Any], missing: list[str], words: str
 ) -> None:
     async with home(worker(LOOKS, [look]), config, [call("worker", message="Do"), DONE]) as at:
@@ -226,7 +226,7 @@ async def test_a_child_that_finds_no_room_at_its_commit_leaves_no_tenvs_behind(s
         ({"tenvs": {f"n{n}": 1 for n in range(5000)}}, "tenvs must have at most 1000 items"),
     ],
 )
-def test_a_faulty_configuration_is_refused(config: dict[str, Any], fault: str) -> None:
+def test_an_invalid_configuration_is_refused(config: dict[str, Any], fault: str) -> None:
     with pytest.raises(DefinitionError, match=fault) as raised:
         tw.SubagentToolConfig.model_validate({"name": "worker", **config})
     assert raised.value.message.startswith("SubagentToolConfig is invalid: ")

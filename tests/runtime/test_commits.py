@@ -1,4 +1,4 @@
-"""How many commits a run takes, counted on SQLite's driver: what is not a COMMIT there is not one."""
+"""The number of commits of a run, counted in SQLite's driver: only a COMMIT there counts."""
 
 import asyncio
 import sqlite3
@@ -24,7 +24,7 @@ DONE: JSONObject = {"text": "Done."}
 
 
 class Count:
-    """Commits of the writing connection."""
+    """Counts the commits of the writing connection."""
 
     def __init__(self) -> None:
         self.commits = 0
@@ -47,13 +47,13 @@ def quantity(path: Path, count: Count) -> Callable[[MemoryBus], Awaitable[Store]
 
 
 async def undisturbed(rig: Rig, thread_id: str) -> None:
-    """Send, and wait for the end."""
+    """Send a message, and wait for the end of its run."""
     run = await rig.rt.runs.wait((await rig.rt.threads.send(thread_id, "Go")).id, 10)
     assert run.status == "completed"
 
 
 async def with_a_wait(rig: Rig, thread_id: str) -> None:
-    """The result is submitted as soon as the run is parked, before its thread is left, which is another commit."""
+    """The result is submitted as soon as the run is suspended, before the release of its thread, a separate commit."""
 
     async def answer(_: int, unit: Unit) -> None:
         if isinstance(unit, Park):
@@ -95,9 +95,9 @@ async def test_a_run_takes_as_many_commits_as_it_must(
     store = quantity(tmp_path / "t.db", count)
     async with running(ScriptedModel(turns), [add, outside], store=store, inline_wait=0.0) as rig:
         thread = await rig.rt.threads.create("tester")
-        await rig.rt.health.check()  # the start's housekeeping is over, whose commit is none of the run's
+        await rig.rt.health.check()  # the housekeeping at the start has ended, so its commit is not counted
         before = count.commits
         await course(rig, thread.id)
-        while await rig.store.wake(thread.id) is not None:  # noqa: ASYNC110 - until it is left for good
+        while await rig.store.wake(thread.id) is not None:  # noqa: ASYNC110 - until it is released permanently
             await asyncio.sleep(0)
         assert count.commits - before == commits

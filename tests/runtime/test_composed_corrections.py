@@ -1,4 +1,4 @@
-"""Answers to composed requests that break their schema: sent back twice in a row, then the request has failed."""
+"""Answers to composed requests that break their schema: sent back twice in a row, then the request fails."""
 
 import json
 import threading
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def corrected(answer: str, context: list[JSON] | None = None, schema: object = SUMMARY) -> str:
-    """What is said of that answer; the next one is good."""
+    """Return the error of that answer; the next answer is valid."""
     model = Raw(answer, said(DONE)["text"])
     async with runtime(tw.App(registry=greeting())) as rt:
         solution = await rt.request({"model": model}, schema, context or [TOOL, TEXT])
@@ -59,7 +59,7 @@ BACK = "This answer does not fit the schema: {}. Give the whole answer again, as
         ),
     ],
 )
-async def test_the_faults_of_an_answer_are_told_with_their_paths(answer: str, fault: str) -> None:
+async def test_the_errors_of_an_answer_are_reported_with_their_paths(answer: str, fault: str) -> None:
     assert await corrected(answer) == BACK.format(fault)
 
 
@@ -86,7 +86,7 @@ async def test_what_is_no_json_is_sent_back_in_words(answer: str) -> None:
     assert len(said) < 3_000
 
 
-async def test_an_unknown_tool_is_told_the_names_that_exist() -> None:
+async def test_an_unknown_tool_is_answered_with_the_names_that_exist() -> None:
     wave: JSONObject = {"type": "tool", "tool": {"wave": {"type": "object", "properties": {}}}}
     context: list[JSON] = [TOOL, wave, TEXT]
     told = await corrected(said(None, {"_tool": "hail"})["text"], context)
@@ -107,7 +107,7 @@ async def test_json_in_a_fence_is_taken(fence: str) -> None:
     assert (solution.output, solution.steps) == (DONE, 1)
 
 
-async def test_an_answer_that_is_faulty_thrice_in_a_row_fails_the_run() -> None:
+async def test_an_answer_that_is_invalid_three_times_in_a_row_fails_the_run() -> None:
     model = Raw(ModelResponse(text="No.", usage=Usage(input_tokens=5, output_tokens=2), cost=0.5))
     async with runtime(tw.App(registry=greeting())) as rt:
         with pytest.raises(SolutionError) as caught:
@@ -127,7 +127,7 @@ async def test_an_answer_that_is_faulty_thrice_in_a_row_fails_the_run() -> None:
     assert len(model.requests) == 3
 
 
-async def test_a_good_answer_between_begins_the_count_anew() -> None:
+async def test_a_good_answer_between_restarts_the_count() -> None:
     bad, neither = {"text": "No."}, said(None)
     turns = [bad, bad, said(None, greet("Ada")), bad, bad, neither, bad, bad, said(DONE)]
     solution, _ = await solved(turns)
@@ -139,7 +139,7 @@ async def test_a_correction_is_a_step_and_so_is_bounded() -> None:
     assert (solution.output, solution.stop_reason, len(model.requests)) == (None, "max_steps", 2)
 
 
-async def test_the_providers_own_calls_are_judged_like_any() -> None:
+async def test_the_providers_own_calls_are_validated_like_any() -> None:
     bad = ModelResponse(
         calls=(
             ModelCall(id="c1", name="greetUser", arguments='{"userName": 1}'),
@@ -228,7 +228,7 @@ async def test_a_solution_that_is_read_again_has_an_instance_too() -> None:
         (Summary, {"summary": "Done.", "words": "two"}, "output.words: must be an integer, not a string"),
     ],
 )
-async def test_an_output_is_judged_by_the_validators_of_its_type(
+async def test_an_output_is_validated_by_the_validators_of_its_type(
     declared: object, output: JSON, fault: str
 ) -> None:
     model = Raw(said(output)["text"])
@@ -248,7 +248,9 @@ async def test_an_output_is_judged_by_the_validators_of_its_type(
         ({"anyOf": [SUMMARY, {"type": "string"}]}, False),
     ],
 )
-async def test_an_output_is_judged_by_the_schema_that_the_model_is_told(schema: object, closed: bool) -> None:
+async def test_an_output_is_validated_by_the_schema_that_the_model_is_told(
+    schema: object, closed: bool
+) -> None:
     model = Raw(said({"summary": "Done.", "made": "up"})["text"], said(DONE)["text"])
     async with runtime(tw.App()) as rt:
         solution = await rt.request({"model": model}, schema, "Go")
@@ -292,7 +294,7 @@ async def test_a_validator_that_breaks_fails_the_run_in_words() -> None:
         (lambda: 1, "schema"),
     ],
 )
-async def test_a_faulty_output_is_refused_in_words(schema: Any, words: str) -> None:
+async def test_an_invalid_output_is_refused_in_words(schema: Any, words: str) -> None:
     async with runtime(tw.App()) as rt:
         with pytest.raises(tw.errors.ToolwrightError) as caught:
             await rt.request({"model": Raw("")}, schema, "Go")
@@ -317,7 +319,7 @@ async def test_thirty_megabytes_of_wrong_json_are_sent_back() -> None:
         assert (await rt.request({"model": model}, SUMMARY, "Go")).output == DONE
 
 
-async def test_two_thousand_calls_of_one_answer_are_all_carried_out() -> None:
+async def test_two_thousand_calls_of_one_answer_are_all_executed() -> None:
     names = [str(number) for number in range(2_000)]
     solution, model = await solved([said(None, *map(greet, names)), said(DONE)])
     assert [call.args["userName"] for call in solution.calls] == names
@@ -325,7 +327,7 @@ async def test_two_thousand_calls_of_one_answer_are_all_carried_out() -> None:
     assert json.loads(model.requests[1].messages[1].content)["calls"][0] == greet("0")
 
 
-async def test_a_large_answer_is_judged_beside_the_event_loop() -> None:
+async def test_a_large_answer_is_validated_in_a_thread() -> None:
     threads: list[int] = []
 
     class Noted(BaseModel):

@@ -1,4 +1,4 @@
-"""Instances of composed requests: a hundred comments in one request, and no state mixed up."""
+"""Instances of composed requests: a hundred comments in one request, with separate states."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def note(comment: str, note: int, seen: object = None) -> dict[str, Any]:
 
 
 def called(instance: str, number: int, before: bool) -> dict[str, Any]:
-    """A call that notes a number on a comment; it may refer to what was noted on that before."""
+    """Return a call that notes a number on a comment, optionally with a reference to its earlier note."""
     call = {"_tool": "note", "comment": "†state.text", "note": number, "_instance": instance}
     path = {"path": "†state.notes", "method": "push"}
     return {**call, "_outputPath": path, **({"seen": "†state.notes.0.note"} if before else {})}

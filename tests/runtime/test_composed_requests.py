@@ -1,4 +1,4 @@
-"""Composed requests (S1): asked until there is an output, their calls carried out like those of any run."""
+"""Composed requests (S1): repeated until there is an output, with calls executed like those of any run."""
 
 import json
 from typing import Any
@@ -62,7 +62,7 @@ async def test_an_output_alone_ends_it_with_the_first_answer() -> None:
     assert len(model.requests) == 1
 
 
-async def test_an_answer_with_both_is_the_last_and_its_calls_are_carried_out() -> None:
+async def test_an_answer_with_both_is_the_last_and_its_calls_are_executed() -> None:
     solution, model = await solved([said(DONE, greet("Ada"), greet("Bob"))])
     assert (solution.output, len(model.requests), solution.steps) == (DONE, 1, 1)
     assert [call.result for call in solution.calls] == [
@@ -93,7 +93,7 @@ async def test_the_calls_of_one_answer_are_made_one_after_another_in_its_order()
     ]
 
 
-async def test_a_call_that_fails_is_told_of_as_failed() -> None:
+async def test_a_call_that_fails_is_reported_as_failed() -> None:
     registry = tw.Registry()
 
     @registry.handler("greetUser")
@@ -288,7 +288,7 @@ async def test_tools_that_are_not_there_or_there_twice_are_refused(context: list
         ({"reasoning": "much"}, "config.reasoning"),
     ],
 )
-async def test_a_faulty_config_is_refused_with_the_path(config: dict[str, Any], path: str) -> None:
+async def test_an_invalid_config_is_refused_with_the_path(config: dict[str, Any], path: str) -> None:
     async with runtime(tw.App()) as rt:
         with pytest.raises(InvalidConfiguration) as caught:
             await rt.request(config, SUMMARY, "Go")

@@ -1,4 +1,4 @@
-"""Composed requests as runs: watched, kept, cancelled, and gone on with by another process."""
+"""Composed requests as runs: followed, stored, cancelled, and continued by another process."""
 
 import asyncio
 import gc
@@ -71,7 +71,7 @@ async def test_a_solved_request_is_read_again_after_its_model_object_is_gone() -
         assert await rt.solution(solution.run_id) == solution
 
 
-async def test_a_run_that_is_none_of_a_request_has_no_solution() -> None:
+async def test_a_run_that_belongs_to_no_request_has_no_solution() -> None:
     prompt = tw.Prompt("a", model=Watched([{"text": "Hi."}]))
     async with runtime(tw.App(agents=[tw.Agent("a", prompt)])) as rt:
         thread = await rt.threads.create("a")
@@ -82,7 +82,7 @@ async def test_a_run_that_is_none_of_a_request_has_no_solution() -> None:
             await rt.solution("run_nowhere")
 
 
-async def test_a_run_that_is_none_of_a_request_is_not_waited_for() -> None:
+async def test_a_run_that_belongs_to_no_request_is_not_waited_for() -> None:
     @tw.tool(description="Takes for ever.")
     async def work() -> None:
         await asyncio.Event().wait()
@@ -130,7 +130,7 @@ async def test_the_thread_of_a_request_is_over_however_it_ends() -> None:
             assert (await rt.threads.get(run.thread_id)).status == "terminated"
 
 
-async def test_nobody_speaks_to_the_agent_of_requests() -> None:
+async def test_no_one_speaks_to_the_agent_of_requests() -> None:
     async with runtime(tw.App(registry=greeting())) as rt:
         solution = await rt.request({"model": Watched([said(DONE)])}, SUMMARY, [TEXT])
         agent = (await rt.threads.get(solution.thread_id)).agent
@@ -185,7 +185,7 @@ async def test_a_wait_that_is_cancelled_cancels_the_run(how: str, tmp_path: Path
 
 
 class Silent:
-    """A model that begins to answer and never does."""
+    """A model that starts an answer and never ends it."""
 
     name = "test:silent"
 
@@ -198,7 +198,7 @@ class Silent:
         yield ModelResponse(text=request.system)
 
 
-async def test_a_wait_is_cancelled_although_the_journal_cannot_be_told() -> None:
+async def test_a_wait_is_cancelled_although_the_journal_is_unavailable() -> None:
     async def fail(_: int, unit: Unit) -> None:
         if isinstance(unit, RequestCancel):
             raise StoreError("No journal.")
@@ -272,7 +272,7 @@ async def test_an_output_that_came_with_calls_outlives_the_process(tmp_path: Pat
     assert [call.result.status for call in solution.calls if call.result] == ["error", "success"]
 
 
-async def test_a_request_that_is_over_is_forgotten_though_nobody_asks_for_its_solution(
+async def test_a_finished_request_is_forgotten_though_its_solution_was_never_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(speaker, "REMEMBERED", 2)
@@ -283,6 +283,6 @@ async def test_a_request_that_is_over_is_forgotten_though_nobody_asks_for_its_so
             run = await rt.begin_request({"model": each}, SUMMARY, "Go")
             assert (await rt.runs.wait(run.id)).status == "completed"
         del model, each
-        while gone() is not None:  # until the drain has left the thread
+        while gone() is not None:  # until the drain has released the thread
             gc.collect()
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Long conversations: what a model is shown of them, and what is left out."""
+"""Long conversations: the messages that a model sees, and those that are left out."""
 
 import json
 from pathlib import Path
@@ -45,7 +45,7 @@ async def test_thousands_of_turns_by_the_default_policy(known: str) -> None:
     model = Narrow(echo, limit=limit, window=window, says=known == "limit", counting=all_tokens_of)
     agent = tw.Agent("talker", instructions="Talk.", model=model)
     async with testing.runtime(tw.App(agents=[agent])) as rt:
-        for count in (turns, turns // 10):  # what was learned holds for the next conversation
+        for count in (turns, turns // 10):  # the learned limit applies to the next conversation
             thread = await rt.threads.create("talker")
             for number in range(count):
                 run = await rt.threads.send(thread.id, f"message {number}: " + "word " * 20)
@@ -78,7 +78,7 @@ async def change(state: tw.ThreadState, message_id: str) -> str:
 
 
 async def test_a_claim_reads_what_it_shows_and_a_handler_everything() -> None:
-    """Also on databases: a thread that is claimed again reads no message that its requests leave out."""
+    """On databases too: a thread that is claimed again reads no messages that its requests leave out."""
     calls: list[ModelCall] = []
 
     def answer(request: ModelRequest) -> ModelResponse:
@@ -99,7 +99,7 @@ async def test_a_claim_reads_what_it_shows_and_a_handler_everything() -> None:
 
         for number in range(40):
             await say(f"message {number}: " + "word " * 100)
-        view = await rt._store.view(thread.id)  # pyright: ignore[reportPrivateUsage]  # what a worker reads
+        view = await rt._store.view(thread.id)  # pyright: ignore[reportPrivateUsage]  # as a worker reads it
         assert view is not None and view.thread.cut > 0
         assert len(view.messages) < 40
         assert all((each.seq or 0) > view.thread.cut for each in view.messages)
@@ -118,13 +118,13 @@ async def test_a_claim_reads_what_it_shows_and_a_handler_everything() -> None:
             said = [each for each in await rt.threads.messages(thread.id, 1_000) if each.run_id == run_id]
             assert result in said[2].content
         assert (await rt.threads.messages(thread.id, 1))[0].content == "changed blindly"
-        versions = await rt._store.message_versions(thread.id)  # pyright: ignore[reportPrivateUsage]  # as above
+        versions = await rt._store.message_versions(thread.id)  # pyright: ignore[reportPrivateUsage]  # as a worker reads it
         assert [each.content for each in versions] == [first.content, "changed"]
 
 
 @pytest.mark.one_journal
 async def test_a_run_that_many_messages_join_is_read_again_on_sqlite(tmp_path: Path) -> None:
-    """A statement names each message that stays: SQLite takes no more than 500."""
+    """A statement names each message that stays: SQLite accepts no more than 500."""
     hold: dict[str, str] = {}
 
     @tw.tool
@@ -202,7 +202,7 @@ def calling(name: str, /, **arguments: object) -> ModelResponse:
 
 
 async def test_a_subagent_that_is_resumed_has_a_long_conversation_of_its_own() -> None:
-    """It stays within its budget, and remembers an early result; its parent's conversation is not shortened."""
+    """It stays within its budget, and remembers an early result; its parent's conversation is not compacted."""
     references: list[str] = []
 
     def delegate(request: ModelRequest) -> ModelResponse:

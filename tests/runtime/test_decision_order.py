@@ -1,4 +1,4 @@
-"""Who carries a call out, and when its result is there (S3 "Decision Flow", D8)."""
+"""Who executes a call, and when its result is available (S3 "Decision Flow", D8)."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def tool(kind: str, **fields: Any) -> tw.Tool:  # of a configuration
 
 
 class Asked:
-    """An executor that remembers who asked."""
+    """An executor that records its callers."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -45,7 +45,7 @@ class Asked:
 
 
 async def called(rig: Rig, args: dict[str, Any] | None = None) -> tuple[Run, Call, str]:
-    """The run of one call, the call, and what the model read of it."""
+    """Return the run of one call, the call, and its result as the model read it."""
     thread = await rig.rt.threads.create("tester")
     run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
     messages = await rig.transcript(thread.id)

@@ -1,4 +1,4 @@
-"""A child that lacks values of its own is put off, and begins when somebody gives them (S0 §6)."""
+"""A child with missing values is deferred, and starts when they are provided (S0 §6)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ def leader(
 
 
 async def put_off(rig: Rig, user_id: str | None = None) -> tuple[str, list[str]]:
-    """A thread whose children are put off, and their requests."""
+    """A thread whose children are deferred, and their requests."""
     thread = await rig.rt.threads.create("leader", user_id)
     run = await rig.rt.threads.send(thread.id, "Go", [FILE])
     assert (await rig.rt.runs.wait(run.id, 10)).status == "completed"
@@ -81,7 +81,7 @@ async def put_off(rig: Rig, user_id: str | None = None) -> tuple[str, list[str]]
 
 
 async def ended(rig: Rig, thread_id: str) -> None:
-    """Wait until a child of the thread has told it of its end."""
+    """Wait until a child of the thread has reported its end."""
     async with asyncio.timeout(10):
         async for event in rig.rt.events.follow(Topic(kind="thread", id=thread_id), after=0):
             if event.type == "subagent.finished":
@@ -266,7 +266,7 @@ async def test_an_answer_that_comes_with_the_end_of_its_request_leaves_no_values
         owner = await child_of(rig, request_id)
 
         async def expire(_: int, unit: Unit) -> None:
-            if isinstance(unit, SetEnv):  # judged while the request was open
+            if isinstance(unit, SetEnv):  # it was validated while the request was open
                 clock.ahead = timedelta(hours=24, minutes=1)
                 await drop_expired(rig.store.inner, clock, new_id)
 
@@ -277,7 +277,7 @@ async def test_an_answer_that_comes_with_the_end_of_its_request_leaves_no_values
 
 
 async def child_of(rig: Rig, request_id: str) -> str:
-    """The id of the thread that is to begin."""
+    """Return the id of the thread that is to be started."""
     request = await rig.store.children.request(request_id)
     assert request is not None
     assert request.child is not None

@@ -1,4 +1,4 @@
-"""Delegates (S1 `_delegate`): fresh requests and agents that carry out calls, isolated but for what scopes name."""
+"""Delegates (S1 `_delegate`): new requests and agents that execute calls, isolated except for their scopes."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ ANSWER: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
 class Told(ScriptedModel):
-    """Keeps what each request of a name was told."""
+    """A model that records its requests by name."""
 
     def __init__(self, turns: Mapping[str, Sequence[object]]) -> None:
         super().__init__(turns)
@@ -42,13 +42,13 @@ class Told(ScriptedModel):
         return [each for each in self.requests if each.who[-1] == name]
 
     def told(self, name: str) -> str:
-        """All that the first request of that name was told."""
+        """Return all texts of the first request of that name."""
         first = self.of(name)[0]
         return "\n".join([first.system, *[message.content for message in first.messages]])
 
 
 class Waiting(Told):
-    """Never answers the delegate: `begun` is set when that is asked."""
+    """A model that never answers the delegate; `begun` is set by the delegate's request."""
 
     def __init__(self, turns: Mapping[str, Sequence[object]]) -> None:
         super().__init__(turns)
@@ -361,7 +361,7 @@ async def test_a_tool_of_an_agents_prompt_is_delegated_too() -> None:
         assert results == ['{"summary":"short"}']
 
 
-async def test_delegates_that_delegate_for_ever_come_to_an_end() -> None:
+async def test_delegates_that_delegate_without_end_are_stopped() -> None:
     again = {"type": "tool", "tool": "sum_up"}
     turns = parent(call())
     model = Told({"request": turns, "loop": turns, "sum_up": turns})
@@ -401,7 +401,7 @@ async def test_a_cancelled_request_stops_its_delegates() -> None:
         ({"const": "../secret"}, "has the unknown delegate '../secret'. Choose one of 'anonymous'."),
     ],
 )
-def test_a_delegate_that_is_not_there_is_told_when_the_app_is_made(delegate: object, words: str) -> None:
+def test_a_missing_delegate_is_reported_when_the_app_is_made(delegate: object, words: str) -> None:
     with pytest.raises(DefinitionError) as told:
         app(delegate)
     assert words in told.value.message
@@ -420,7 +420,7 @@ def test_a_delegate_that_is_not_there_is_told_when_the_app_is_made(delegate: obj
         ),
     ],
 )
-def test_a_saved_request_that_cannot_be_used_is_told_when_the_app_is_made(
+def test_an_unusable_saved_request_is_reported_when_the_app_is_made(
     tmp_path: Path, text: object, words: str
 ) -> None:
     with pytest.raises(DefinitionError) as told:
@@ -462,7 +462,7 @@ def test_names_of_saved_requests_are_their_own(tmp_path: Path) -> None:
         )
 
 
-def test_scopes_are_judged_with_the_schema() -> None:
+def test_scopes_are_validated_with_the_schema() -> None:
     with pytest.raises(InvalidConfiguration, match=r"properties._scopes.const must be a list of messages"):
         app({"const": "anonymous"}, _scopes={"const": ["everything"]})
 

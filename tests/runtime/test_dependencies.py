@@ -1,4 +1,4 @@
-"""Dependencies in runs: one value a run, closed however it ends or waits; overrides; the app's lifespan."""
+"""Dependencies in runs: one value per run, closed when the run ends or is suspended; overrides; the app's lifespan."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Log:
-    """What was opened and closed, in order, and the tools that say so."""
+    """A log of opened and closed values, in order, and tools that write to it."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -60,12 +60,12 @@ class Log:
 
 
 def calls(*names: str) -> dict[str, object]:
-    """A turn with calls of these tools."""
+    """Return a turn with calls of these tools."""
     return {"calls": [{"name": name, "args": {}} for name in names]}
 
 
 def app_of(*turns: object, tools: list[tw.Tool]) -> tw.App:
-    """An app with one agent, which answers in these turns."""
+    """Return an app with one agent, which answers with these turns."""
     return tw.App(
         agents=[
             tw.Agent("desk", instructions="Be brief.", model=testing.ScriptedModel([*turns]), tools=tools)
@@ -351,7 +351,7 @@ def test_an_override_takes_functions(dependency: Any, other: Any) -> None:
 
 
 class Living:
-    """An app with a lifespan, and what was said in it."""
+    """Return an app with a lifespan, and the log of its lifespan."""
 
     def __init__(self) -> None:
         self.said: list[str] = []

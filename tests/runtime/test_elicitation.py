@@ -1,4 +1,4 @@
-"""A handler asks a person while it works: `state.elicit`."""
+"""A handler asks a person during its call: `state.elicit`."""
 
 import asyncio
 from typing import Any
@@ -33,7 +33,7 @@ def trip(timeout: float | None = 300.0, question: object = FORM) -> tw.App:
 
 
 async def opened(rt: Runtime) -> tuple[Call, str]:
-    """The question of a run, once it is there, and its run."""
+    """Return the run and its question, once it is open."""
     thread = await rt.threads.create("planner")
     run = await rt.threads.send(thread.id, "Go")
     while True:
@@ -87,7 +87,7 @@ async def test_what_does_not_answer_it_is_refused_and_changes_nothing(answer: An
 
 
 @pytest.mark.idle_clock
-async def test_the_time_of_the_tool_stands_still_while_a_person_thinks() -> None:
+async def test_the_timeout_of_the_tool_stops_while_a_person_thinks() -> None:
     async with journals.runtime(trip(timeout=0.05)) as rt:
         call, run_id = await opened(rt)
         await asyncio.sleep(1)
@@ -105,14 +105,14 @@ async def test_a_run_that_is_cancelled_takes_its_question_back() -> None:
 
 
 @pytest.mark.parametrize("question", [{"type": "string"}, {"type": "object", "properties": 1}, "form"])
-async def test_a_faulty_question_is_an_error_of_its_handler(question: object) -> None:
+async def test_an_invalid_question_is_an_error_of_its_handler(question: object) -> None:
     async with journals.runtime(trip(question=question)) as rt:
         thread = await rt.threads.create("planner")
         run = await rt.threads.send(thread.id, "Go")
         assert "schema of a question" in await result(rt, run.id)
 
 
-async def test_outside_a_run_nobody_is_asked_unless_somebody_is_given() -> None:
+async def test_outside_a_run_no_one_is_asked_unless_someone_is_given() -> None:
     @tw.tool
     async def plan(state: tw.ThreadState) -> str:
         """Plan a trip."""

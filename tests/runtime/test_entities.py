@@ -14,7 +14,7 @@ from toolwright.testing import ScriptedModel
 pytestmark = pytest.mark.anyio
 
 
-def rig() -> Any:  # the context manager of `running`
+def rig() -> Any:  # the context manager `running`
     return running(ScriptedModel([{"text": "Hi."}]), [])
 
 
@@ -44,7 +44,7 @@ async def test_many_who_race_with_one_external_id_make_one_entity() -> None:
         assert stored.updated_at == max(one.entity.updated_at for one in made)
 
 
-async def test_one_who_is_deleted_while_registered_again_is_made_anew() -> None:
+async def test_one_who_is_deleted_while_registered_again_is_created_again() -> None:
     async with rig() as r:
         ada = await r.rt.entities.create(external_id="ada")
 

@@ -1,4 +1,4 @@
-"""Whatever enters a thread by its inbox or by a child's report is held to the limit of a result (D20)."""
+"""Everything that enters a thread by its inbox or by a child's report is limited like a result (D20)."""
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from toolwright.wiring.settings import Settings
 pytestmark = pytest.mark.anyio
 
 LIMIT = 4_096
-MOST_AROUND = 1_000  # bytes around what was cut: who said it, and the notice
+MOST_AROUND = 1_000  # bytes around the cut text: its sender, and the notice
 BIG = "ä" * 50_000
 SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
 SAYS_IT: Mapping[str, object] = {"text": BIG}
@@ -62,7 +62,7 @@ async def say(rt: Runtime, _: str) -> object:
 
 
 class InTurn:
-    """A model that takes these turns one after another over all its runs, the last for ever."""
+    """A model that uses these turns one after another across all its runs, and repeats the last one."""
 
     name = "test:in-turn"
 
@@ -79,7 +79,7 @@ class InTurn:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """A way into the boss's thread: what the boss does, what its worker says, and what sets that going."""
+    """A way into the boss's thread: the turns of the boss and its worker, and the event that starts them."""
 
     boss: Sequence[object] = (DONE,)
     worker: Sequence[object] = (SAYS_IT,)
@@ -138,7 +138,7 @@ def app_of(way: Way) -> tuple[tw.App, InTurn]:
 
 
 async def turned(rt: Runtime, motor: ManualMotor, way: Way) -> str:
-    """The boss's thread once everything has come in that way."""
+    """Return the boss's thread after everything has arrived in that way."""
     if way.home:
         await way.deed(rt, "")
         await motor.run_until_idle()

@@ -1,4 +1,4 @@
-"""Env and tenvs of threads: where a value comes from, how it is set, and what a thread must bring (D4, D5)."""
+"""Env and tenvs of threads: the source of a value, how it is set, and the values that a thread must have (D4, D5)."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 def script(*calls: str) -> ScriptedModel:
-    """A model that makes these calls, one a step, and then is done."""
+    """Return a model that makes these calls, one per step, and then is done."""
     return ScriptedModel([*[turn(name) for name in calls], {"text": "Done."}])
 
 
@@ -28,7 +28,7 @@ def turn(name: str) -> dict[str, Any]:  # a turn of a script
 
 
 async def finished(rig: Rig, thread_id: str) -> str:
-    """Send a message and wait for the run's end; its id."""
+    """Send a message and wait for the run's end. Return its id."""
     run = await rig.rt.threads.send(thread_id, "Go")
     run = await rig.rt.runs.wait(run.id, 10)
     assert run.status == "completed", run.error
@@ -41,7 +41,7 @@ class SearchTenvs(BaseModel):
     key: Annotated[str, tw.Secret] = "none-given"
 
 
-def seeing(seen: list[Any], names: tuple[str, ...]) -> tw.Tool:  # whatever the tool saw
+def seeing(seen: list[Any], names: tuple[str, ...]) -> tw.Tool:  # values that the tool saw
     @tw.tool(description="Look.")
     async def look(state: tw.ThreadState) -> str:
         seen.append([(await state.env(name), await state.env_type(name)) for name in names])
@@ -75,7 +75,7 @@ async def test_the_nearest_layer_wins() -> None:
         ]
 
 
-async def test_a_name_that_no_layer_has_is_none_and_an_empty_text_is_a_value() -> None:
+async def test_a_name_without_a_value_is_none_and_an_empty_text_is_a_value() -> None:
     seen: list[Any] = []
     async with running(script("look"), [seeing(seen, ("A", "B"))], app_env={"B": "app"}) as rig:
         thread = await rig.rt.threads.create("tester", env={"B": ""})
@@ -149,7 +149,7 @@ async def test_a_value_is_taken_away_with_none() -> None:
         "A=x", ["A"], {"A": ["x"]}, {"A": None},
     ],
 )  # fmt: skip
-async def test_a_faulty_value_is_refused_and_never_repeated(env: Any) -> None:  # on purpose of any form
+async def test_an_invalid_value_is_refused_and_never_repeated(env: Any) -> None:  # of any form on purpose
     async with running(script()) as rig:
         with pytest.raises(InvalidRequest) as caught:
             await rig.rt.threads.create("tester", env=env)
@@ -158,7 +158,7 @@ async def test_a_faulty_value_is_refused_and_never_repeated(env: Any) -> None:  
         assert await rig.rt.threads.list() == []
 
 
-async def test_a_handler_that_sets_a_faulty_value_gets_the_error() -> None:
+async def test_a_handler_that_sets_an_invalid_value_gets_the_error() -> None:
     @tw.tool(description="Set.")
     async def put(state: tw.ThreadState) -> str:
         state.set_env("", "x")
@@ -192,7 +192,7 @@ async def test_tenvs_are_merged_prompt_agent_thread() -> None:
 
 
 @requirement("S2-9.3-3")
-async def test_a_thread_that_lacks_tenvs_is_not_created_and_all_names_are_told() -> None:
+async def test_a_thread_without_required_tenvs_is_not_created_and_all_names_are_reported() -> None:
     class More(BaseModel):
         user: str
         size: int
@@ -217,7 +217,7 @@ async def test_a_thread_that_lacks_tenvs_is_not_created_and_all_names_are_told()
 @pytest.mark.parametrize(
     "tenvs", [["store_id"], "x", {"store_id": object()}, {1: "x"}, {"": "x"}, {"a\x00": 1}]
 )
-async def test_tenvs_that_are_no_json_object_are_refused(tenvs: Any) -> None:  # on purpose of any form
+async def test_tenvs_that_are_no_json_object_are_refused(tenvs: Any) -> None:  # of any form on purpose
     async with running(script(), [search], prompt_options={"tenvs": {"store_id": "x"}}) as rig:
         with pytest.raises(InvalidRequest):
             await rig.rt.threads.create("tester", tenvs=tenvs)
@@ -298,7 +298,7 @@ async def test_a_persons_values_hold_in_their_threads_behind_the_threads_own() -
         assert await people.env(again.id) == {}
 
 
-async def test_values_of_nobody_or_of_an_agent_cannot_be_set() -> None:
+async def test_values_of_an_unknown_user_or_of_an_agent_cannot_be_set() -> None:
     async with running(script()) as rig:
         with pytest.raises(NotFound):
             await rig.rt.entities.set_env("ent_none", {"A": "x"})

@@ -1,4 +1,4 @@
-"""How sessions of children end when something goes wrong, and who is told of it."""
+"""The ends of child sessions after errors, and who is notified."""
 
 import asyncio
 import json
@@ -51,14 +51,15 @@ durable = store_on("sqlite", "postgres")
 SHORT = 0.2  # seconds that a handler has to end once it is aborted
 
 
-def agent(name: str, turns: Sequence[object], *tools: Any) -> tw.Agent:  # tools, or how others are called
-    """An agent that says that, and is callable by those that name it."""
+# tools, or the relations to other agents
+def agent(name: str, turns: Sequence[object], *tools: Any) -> tw.Agent:
+    """Return an agent that answers with these turns, callable by the agents that name it."""
     prompt = tw.Prompt(name, model=testing.ScriptedModel(turns), tools=[*tools])
     return tw.Agent(name, prompt, expose_as_tool=True, tool_description="Works.")
 
 
 async def ended(rig: Rig, thread_id: str, text: str = "Go") -> Run:
-    """The run that reads this message, when it is over."""
+    """Send the message. Return the run that reads it, after it has finished."""
     async with asyncio.timeout(20):
         return await rig.rt.runs.wait((await rig.rt.threads.send(thread_id, text)).id, 20)
 
@@ -67,7 +68,7 @@ async def results(rig: Rig, thread_id: str) -> list[Any]:  # any JSON, or text
     return [_read(each.content) for each in await rig.transcript(thread_id) if each.role == "tool"]
 
 
-def _read(text: str) -> Any:  # as above
+def _read(text: str) -> Any:  # any JSON, or text
     try:
         return json.loads(text)
     except ValueError:
@@ -97,11 +98,11 @@ async def test_a_child_that_cannot_begin_is_an_error_of_the_call_that_waits_for_
         assert result["error"].startswith("The run cannot begin: ")
 
 
-# ── large families ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── large thread trees ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def with_children(rig: Rig, count: int) -> str:
-    """A thread that has made so many children already."""
+    """Create a thread that already has that many children."""
     thread = await rig.rt.threads.create("boss")
     worker = (await rig.rt.agents.get("worker")).id
     for number in range(count):
@@ -142,11 +143,11 @@ async def test_more_than_a_thousand_children_are_counted_where_there_is_a_most()
         assert result["error"].startswith("'worker' already has the maximum of 1001 children")
 
 
-# ── threads that are over ───────────────────────────────────────────────────────────────────────────────────────
+# ── terminated threads ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Work:
-    """A tool that is at work until it is told to end, and an agent that uses it."""
+    """A tool that runs until it is released, and an agent that uses it."""
 
     def __init__(self) -> None:
         self.begun, self.go_on = asyncio.Event(), asyncio.Event()
@@ -161,7 +162,7 @@ class Work:
 
 
 async def runs(rig: Rig, thread_id: str) -> list[str]:
-    """How the runs of the thread have ended, the oldest first, once none of them is open."""
+    """Wait until all runs of the thread have ended. Return their statuses, oldest first."""
     found = [await rig.rt.runs.wait(each.id, 20) for each in await rig.rt.runs.list(thread_id=thread_id)]
     return [each.status for each in reversed(found)]
 
@@ -195,7 +196,7 @@ async def test_a_run_that_was_to_follow_in_a_terminated_thread_asks_no_model(sto
     async def end(state: tw.ThreadState) -> str:
         [child] = state.children
         [run] = await rig.rt.runs.list(thread_id=child.reference)
-        await rig.rt.runs.wait(run.id, 20)  # its end is in the inbox now
+        await rig.rt.runs.wait(run.id, 20)  # now its end is in the inbox
         await state.terminate()
         return "ended"
 
@@ -330,11 +331,11 @@ async def test_a_message_from_outside_that_comes_too_late_is_refused(store: Open
         assert await runs(rig, thread.id) == []
 
 
-# ── batches that fail ───────────────────────────────────────────────────────────────────────────────────────────
+# ── failing batches ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Stumbles:
-    """A scripted model that fails at every word of a child."""
+    """A scripted model that fails on every message of a child."""
 
     name = "test:stumbles"
 
@@ -348,7 +349,7 @@ class Stumbles:
             yield event
 
 
-async def test_a_batch_that_fails_is_told_once_when_it_is_set_aside(store: OpenStore) -> None:
+async def test_a_batch_that_fails_is_reported_once_when_it_is_set_aside(store: OpenStore) -> None:
     work = Work()
     turns = [call("subagent_create", agent="worker", name="Ada", message="Do"), DONE]
     boss = agent("boss", [{"when": "[Subagent", "text": "I see."}, *turns], {"name": "worker", **RESUMABLE})
@@ -374,7 +375,7 @@ async def test_a_batch_that_fails_is_told_once_when_it_is_set_aside(store: OpenS
         assert (await rig.rt.threads.get(child)).child_status == "failed"
 
 
-# ── handlers whose time is over ─────────────────────────────────────────────────────────────────────────────────
+# ── handlers whose timeout has passed ───────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_child_whose_calling_handler_is_over_is_heard_in_the_inbox(store: OpenStore) -> None:
@@ -430,9 +431,7 @@ async def test_a_handler_that_is_cancelled_with_its_run_takes_the_child_with_it(
 
 @pytest.mark.idle_clock
 @pytest.mark.parametrize("forgets", ["times out", "returns"])
-async def test_nobody_waits_any_more_for_a_child_that_is_stopped_with_its_parent(
-    store: OpenStore, forgets: str
-) -> None:
+async def test_a_child_stopped_with_its_parent_is_no_longer_awaited(store: OpenStore, forgets: str) -> None:
     work = Work()
     forgotten: list[asyncio.Task[object]] = []
 
@@ -485,8 +484,9 @@ async def test_a_child_that_was_put_off_does_not_begin_once_its_parent_is_over(s
         assert await children(rig, thread.id) == []
 
 
-def gives_up(name: str, turns: Sequence[object], *tools: Any) -> tw.Agent:  # tools, or how others are called
-    """An agent with one session, which fails by its tool `give_up`."""
+# tools, or the relations to other agents
+def gives_up(name: str, turns: Sequence[object], *tools: Any) -> tw.Agent:
+    """Return an agent with one session, which fails by its tool `give_up`."""
 
     @tw.tool(description="Fails.")
     async def give_up() -> str:
@@ -641,7 +641,7 @@ async def test_no_result_waits_for_ever_in_a_thread_that_is_over(store: OpenStor
 
     last: list[object] = [DONE]
     if ends == "its one session fails":
-        last = []  # the script is over: the model fails
+        last = []  # no turns are left: the model fails
     asking: dict[str, Any] = {"calls": [{"name": "ask", "args": {}}] * 2}
     child = agent("worker", [asking, call("hear"), *last], ASKS, hear)
     boss = agent("boss", [call("worker", message="Do"), DONE], {"name": "worker"})
@@ -663,7 +663,7 @@ async def test_no_result_waits_for_ever_in_a_thread_that_is_over(store: OpenStor
             await rig.rt.inboxes.retry("worker", inbox[-1].event_id, over.id)
 
 
-async def test_nobody_hands_in_a_result_to_an_agent_that_is_gone(durable: OpenStore) -> None:
+async def test_no_result_is_submitted_to_a_deleted_agent(durable: OpenStore) -> None:
     async with kin(durable, agent("boss", [call("ask"), DONE], ASKS)) as rig:
         thread = await rig.rt.threads.create("boss")
         run = await ended(rig, thread.id)
@@ -690,7 +690,7 @@ async def test_a_deleted_agents_calls_are_neither_answered_nor_listed_nor_offere
             if isinstance(unit, Submit):
                 await rig.rt.agents.delete("scout")
 
-        if when == "within it":  # it was read already that the agent is there
+        if when == "within it":  # the existence of the agent has been read already
             rig.store.before = delete
         else:
             await rig.rt.agents.delete("scout")

@@ -1,4 +1,4 @@
-"""The journal, the model, the clock or a handler misbehaves: nothing in hand is dropped, nothing hangs."""
+"""Errors of the journal, the model, the clock or a handler: no work in progress is dropped, nothing hangs."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Failing:
-    """A store whose writes or reads of the inbox fail while it is told to."""
+    """A store whose writes, or reads of the inbox, fail on request."""
 
     def __init__(self, inner: Store) -> None:
         self._inner = inner
@@ -52,12 +52,12 @@ class Failing:
             raise StoreError("The disk is slow.")
         return await self._inner.unread(thread_id)
 
-    def __getattr__(self, name: str) -> object:  # the port's other reads, as they are
+    def __getattr__(self, name: str) -> object:  # other reads pass through
         return getattr(self._inner, name)
 
 
 class FastClock(SystemClock):
-    """The machine's clock, set forward by `jump`, on which a sleep is over at once."""
+    """The machine's clock, shifted by `jump`, on which a sleep ends immediately."""
 
     jump = timedelta()
 
@@ -124,7 +124,7 @@ async def test_a_stop_while_the_journal_cannot_be_written_ends_all_the_same() ->
         await rt.stop(0.0)
 
 
-async def test_a_stop_during_an_outage_writes_the_result_in_hand_once_more() -> None:
+async def test_a_stop_during_an_outage_tries_to_write_the_current_result_again() -> None:
     store = Failing(MemoryStore(lambda _: None))
     store.failing = Result
 
@@ -140,7 +140,7 @@ async def test_a_stop_during_an_outage_writes_the_result_in_hand_once_more() -> 
     async with asyncio.timeout(20):
         await rt.threads.send(thread.id, "Go")
         await clock.sleeping.wait()
-        store.failing = None  # the outage ends while the drain sleeps, and then the stop comes
+        store.failing = None  # the outage ends while the drain sleeps; then the stop follows
         await rt.stop(0.0)
     assert [type(unit).__name__ for unit in store.units[-2:]] == ["Result", "Release"]
     assert (await store._inner.messages(thread.id))[2].content == "receipt"  # pyright: ignore[reportPrivateUsage]
@@ -214,7 +214,7 @@ async def test_a_run_goes_no_further_once_the_process_stops(tmp_path: Path) -> N
     assert (done.status, done.lives) == ("completed", 0)
 
 
-async def test_a_wait_does_not_end_because_somebody_sets_the_clock() -> None:
+async def test_a_wait_does_not_end_when_the_clock_is_set() -> None:
     clock = FastClock()
     model = ScriptedModel([calling("ask_outside", args={}), {"text": "Thanks."}])
     rt = await at_work(None, model, outside, inline_wait=0.0, clock=clock)
@@ -264,7 +264,7 @@ async def test_a_call_that_runs_again_after_a_crash_counts_its_attempts() -> Non
     async with asyncio.timeout(20):
         run = await rt.threads.send(thread.id, "Go")
         await first.wait()
-        other = await at_work(store, model, work)  # believes the first one dead
+        other = await at_work(store, model, work)  # it considers the first one dead
         done = await other.runs.wait(run.id)
     assert done.status == "completed"
     [call] = await other.calls.list(status=None)
@@ -306,7 +306,7 @@ async def test_a_late_result_waits_for_a_model_that_is_unavailable() -> None:
         [later, _] = await until_runs(rt, thread.id, 2)
         waiting = rt.events.follow(Topic(kind="run", id=later.id), after=0)
         event = await anext(event async for event in waiting if event.payload.get("error"))
-        clock.jump = timedelta(hours=1)  # its time has come at once
+        clock.jump = timedelta(hours=1)  # it is due immediately
         done = await rt.runs.wait(later.id)
     assert event.type == "run.queued"
     assert (done.status, done.error) == ("completed", None)

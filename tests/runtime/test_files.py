@@ -188,7 +188,7 @@ async def test_what_a_failing_handler_wrote_stays_and_what_a_cancelled_one_wrote
         await state.write_file("dropped.txt", "x")
         await rigs[0].rt.threads.cancel(state.thread_id)
         await state.execution.abort_signal.wait()
-        raise TimeoutError  # what a handler raises after the signal counts no more than its own error
+        raise TimeoutError  # an exception after the signal has the same effect as an error of the handler
 
     async with running(script("fail", "hang"), [fail, hang]) as rig:
         rigs.append(rig)
@@ -243,7 +243,7 @@ async def test_a_long_submitted_result_is_kept_the_same_way() -> None:
     async with running(script("outside"), [outside], settings=Settings(max_result_text=1_024)) as rig:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.threads.send(thread.id, "Go")
-        while not (calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store has no event
+        while not (calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store sets no event
             await asyncio.sleep(0)
         assert await rig.rt.calls.submit(run.id, calls[0].id, "x" * 3_000) == "inline"
         await rig.rt.runs.wait(run.id, 10)
@@ -271,7 +271,7 @@ async def test_a_message_brings_its_files() -> None:
         [attached(), attached(data=base64.b64encode(b"x" * 9_000).decode())],
     ],
 )
-async def test_a_message_with_a_faulty_file_is_not_sent(files: Any) -> None:  # on purpose of any form
+async def test_a_message_with_an_invalid_file_is_not_sent(files: Any) -> None:  # of any form on purpose
     async with running(script(), settings=Settings(max_attachment=1_000)) as rig:
         thread = await rig.rt.threads.create("tester")
         with pytest.raises((InvalidRequest, TooLarge)):
@@ -301,7 +301,7 @@ async def test_a_result_and_a_message_that_want_one_path_both_find_one() -> None
 
 
 class Failing(MemoryFiles):
-    """A file store that is away for a moment: at the call of `put` with that number."""
+    """A file store that fails once: at the call of `put` with that number."""
 
     def __init__(self, number: int = 1) -> None:
         super().__init__()
@@ -355,7 +355,7 @@ async def test_files_of_a_submitted_result_are_kept_or_the_result_is_refused() -
     async with running(script("outside"), [outside]) as rig:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.threads.send(thread.id, "Go")
-        while not (calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store has no event
+        while not (calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store sets no event
             await asyncio.sleep(0)
         with pytest.raises(InvalidRequest):
             wrong = unchecked(name="a", mime_type="x/x", data="?")

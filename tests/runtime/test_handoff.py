@@ -1,4 +1,4 @@
-"""A thread is handed over (S0 §1): the same thread and history, from the next step another agent."""
+"""A thread is handed over (S0 §1): the same thread and history, with another agent from the next step on."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ async def test_the_next_step_is_the_other_agents_in_the_same_thread_with_the_sam
         assert thread.active_agent == (await talk.rt.agents.get("expert")).id != thread.agent
 
 
-async def test_what_is_left_of_the_same_answer_is_carried_out_with_the_old_tools() -> None:
+async def test_what_is_left_of_the_same_answer_is_executed_with_the_old_tools() -> None:
     asks = Watched([calls(call("expert"), call("add", a=1, b=2))])
     async with talking(tw.App(agents=[front(asks, "expert", add), expert(says("Hello."))]), "front") as talk:
         await talk.say("Go")
@@ -129,7 +129,7 @@ async def test_agents_hand_over_back_and_forth() -> None:
         assert await talk.results() == ["expert answers from now on.", "front answers from now on."]
 
 
-async def test_an_agent_whose_tools_would_lack_tenvs_does_not_take_over() -> None:
+async def test_an_agent_without_required_tenvs_does_not_take_over() -> None:
     asks = Watched([call("expert"), {"text": "I stay."}])
     async with talking(
         tw.App(agents=[front(asks, "expert"), expert(says("Never."), [needy])]), "front"

@@ -1,4 +1,4 @@
-"""Health: the journal and the files are tried by writing, once a second however many ask."""
+"""Health: the journal and the files are tested by a write, once a second for any number of callers."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 class CountedStore(MemoryStore):
-    """Counts what is committed, and holds it back while it is not let through."""
+    """Counts commits, and blocks them while its gate is closed."""
 
     def __init__(self) -> None:
         super().__init__(lambda _: None)
@@ -59,7 +59,7 @@ async def test_all_who_ask_at_once_wait_for_one_answer() -> None:
     assert (store.commits, files.probes) == (1, 1)
 
 
-async def test_an_answer_is_everybody_s_for_a_second() -> None:
+async def test_an_answer_is_shared_for_a_second() -> None:
     store, files, clock = CountedStore(), CountedFiles(), ManualClock()
     health = Health(store, files, clock, new_id)
     await health.check()
@@ -77,7 +77,7 @@ async def test_an_answer_is_everybody_s_for_a_second() -> None:
     await health.check()
 
 
-async def test_both_faults_are_told() -> None:
+async def test_both_errors_are_reported() -> None:
     store, files = CountedStore(), CountedFiles()
     files.fault = "The files are full."
     health = Health(store, files, ManualClock(), new_id)

@@ -1,4 +1,4 @@
-"""What a parent gives to its children alone no model below, beside or after them is shown (S0 §5, D6)."""
+"""Values that a parent passes to its children alone are never shown to other models of the thread tree (S0 §5, D6)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ async def tell(state: tw.ThreadState) -> str:
 
 
 def shown(*models: Watched) -> list[str]:
-    """All that these models were told by tools."""
+    """Return all tool results in the requests of these models."""
     asked = [request for model in models for request in model.requests]
     return [m.content for request in asked for m in request.messages if m.role == "tool"]
 

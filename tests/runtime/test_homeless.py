@@ -1,4 +1,4 @@
-"""Agents whose tools need tenvs that nobody brings to a home thread: none begins, whatever would begin it (D4)."""
+"""Agents whose tools need tenvs that a home thread cannot have: no run of them starts there (D4)."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Shop(BaseModel):
-    """What `buy` needs."""
+    """Values that `buy` requires."""
 
     store_id: str
     currency: str
@@ -41,7 +41,7 @@ SAYS: dict[str, object] = {"text": "Done."}
 async def at_work(
     path: Path, clock: ManualClock, *, needs: bool, turns: list[dict[str, object]] | None = None
 ) -> AsyncGenerator[tuple[Runtime, ManualMotor]]:
-    """A shopper over that journal, whose tool needs tenvs or does not yet."""
+    """Run a shopper over that journal, whose tool needs tenvs or not yet."""
     model = ScriptedModel(turns or [SAYS])
     prompt = tw.Prompt("shopper", "Shop.", model=model, tools=[buy] if needs else [])
     agent = tw.Agent("shopper", prompt, toolkits=["spaces", "mind"])

@@ -1,4 +1,4 @@
-"""Models that answer with anything at all: the run ends, and its transcript is valid."""
+"""Models with arbitrary answers: the run ends, and its transcript is valid."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -35,7 +35,7 @@ async def add(a: int = 1, b: int = 2) -> int:
 
 
 class Saying:
-    """A model that says these things, one answer after the other, the last for ever."""
+    """A model that sends these events, one answer after the other, and repeats the last one."""
 
     name = "hostile"
 
@@ -52,7 +52,7 @@ class Saying:
 
 def calls(*made: tuple[str, str, str], **fields: object) -> list[ModelEvent]:
     asked = tuple(ModelCall(id=i, name=name, arguments=arguments) for i, name, arguments in made)
-    return [ModelResponse(calls=asked, **fields)]  # type: ignore[arg-type]  # the response's own
+    return [ModelResponse(calls=asked, **fields)]  # type: ignore[arg-type]  # fields of the response
 
 
 DONE: list[ModelEvent] = [ModelResponse(text="Done.")]
@@ -61,7 +61,7 @@ DONE: list[ModelEvent] = [ModelResponse(text="Done.")]
 async def played(
     tmp_path: Path, *answers: Sequence[ModelEvent], max_steps: int = 50
 ) -> tuple[Run, Sequence[Message], list[str]]:
-    """A run with that model on a journal on the disk, followed all along."""
+    """Execute a run with that model on a journal on disk, followed from start to end."""
 
     async def store(bus: MemoryBus) -> Store:
         return await sqlite_journal(tmp_path / "t.db", bus.publish)
@@ -186,7 +186,7 @@ async def test_an_answer_without_a_response_fails_the_run(tmp_path: Path) -> Non
 
 
 class Endless:
-    """A model whose answer never ends; it says so often something, or nothing at all."""
+    """A model whose answer never ends; it sends something repeatedly, or nothing at all."""
 
     name = "endless"
 
@@ -217,13 +217,13 @@ async def test_an_answer_that_never_ends_is_ended(every: float | None) -> None:
 
 
 class Leaving:
-    """A model whose code wants to end the process."""
+    """A model whose code tries to exit the process."""
 
     name = "leaving"
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         raise SystemExit(3)
-        yield ModelResponse(text="never")  # which makes it a generator
+        yield ModelResponse(text="never")  # this makes it a generator
 
 
 async def test_a_model_that_exits_fails_its_run_and_nothing_else() -> None:
@@ -234,13 +234,13 @@ async def test_a_model_that_exits_fails_its_run_and_nothing_else() -> None:
 
 
 class Cancelled:
-    """A model that gives itself up."""
+    """A model that cancels itself."""
 
     name = "cancelled"
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         raise asyncio.CancelledError
-        yield ModelResponse(text="never")  # which makes it a generator
+        yield ModelResponse(text="never")  # this makes it a generator
 
 
 async def test_a_model_that_is_cancelled_by_itself_fails_its_run() -> None:
@@ -251,13 +251,13 @@ async def test_a_model_that_is_cancelled_by_itself_fails_its_run() -> None:
 
 
 class Generated:
-    """A model that ends as a generator does that is closed."""
+    """A model that raises GeneratorExit, as a closed generator does."""
 
     name = "generated"
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         raise GeneratorExit("closed")
-        yield ModelResponse(text="never")  # which makes it a generator
+        yield ModelResponse(text="never")  # this makes it a generator
 
 
 async def test_a_model_that_raises_generator_exit_fails_its_run() -> None:
@@ -320,7 +320,7 @@ class Kept(BaseModel):
     number: int = Field(default_factory=leave)
 
 
-async def test_a_default_that_exits_is_a_fault_of_the_arguments() -> None:
+async def test_a_default_that_exits_is_an_error_of_the_arguments() -> None:
     @tw.tool(description="Keeps.", args=Kept)
     async def keep(kept: Kept) -> int:
         return kept.number

@@ -1,4 +1,4 @@
-"""Old events are deleted, young ones stay, and a follower that comes too late is told."""
+"""Old events are deleted, recent ones stay, and a follower that starts too late receives an error."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Tidied(MemoryFiles):
-    """Tells from when on it was to keep what is half-written."""
+    """Records the time before which partial files are deleted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ def housekeeper(rig: Rig, files: Files, kept: RetentionPeriods | None = None) ->
 
 
 async def over(rig: Rig, thread_id: str) -> None:
-    """The run that was posted to the thread ends."""
+    """Wait until the run that was posted to the thread has ended."""
     view = await rig.store.view(thread_id)
     assert view is not None
     assert view.run is not None
@@ -104,6 +104,6 @@ async def test_requests_for_values_that_have_expired_are_taken_away() -> None:
         await store.commit(Apply(token=name, at=clock.now(), effects=(effect,)))
     at_work = asyncio.create_task(housekeeper(rig, files).run())
     async with asyncio.timeout(30):
-        await files.before  # the last of what it does
+        await files.before  # its last action
     assert [each.id for each in await store.children.requests("parent")] == ["open"]
     at_work.cancel()

@@ -1,4 +1,4 @@
-"""What a prompt runs at once, once for each activation: the thread's first step, or the one after a handoff (S0 §5)."""
+"""Immediate calls of a prompt, once per activation: at the thread's first step, or after a handoff (S0 §5)."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -20,7 +20,7 @@ FLAGGED: dict[str, Any] = {"immediate": True, "optional": "FLAG"}
 
 
 class ByThread:
-    """A model that passes on what it is told, and says that it is done once it has an answer."""
+    """A model that passes on its message, and says that it is done once it has an answer."""
 
     name = "test:passes-on"
 

@@ -1,4 +1,4 @@
-"""What came to the inbox, as the model reads it."""
+"""Inbox events as the model reads them."""
 
 from datetime import UTC, datetime
 

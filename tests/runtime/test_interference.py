@@ -1,4 +1,4 @@
-"""A cancel, and a message that joins, before and after every unit of a run: by barriers, not by luck."""
+"""A cancellation, and a joining message, before and after every unit of a run, placed by barriers."""
 
 import asyncio
 from typing import Any, get_args
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.anyio
 store = store_on("memory", "postgres")
 
 
-UNITS = 7  # of the undisturbed run behind its PostMessage: claim, answer, four results, answer
-each_way = pytest.mark.parametrize("parallel", [1, 4])  # calls one after another, and at once
+UNITS = 7  # of the undisturbed run after its PostMessage: claim, answer, four results, answer
+each_way = pytest.mark.parametrize("parallel", [1, 4])  # calls one after another, and in parallel
 
 
 @tw.tool(description="Add.", read_only=True)
 async def add(a: int, b: int) -> int:
-    await asyncio.sleep(0)  # the others have their turn
+    await asyncio.sleep(0)  # let the others run
     return a + b
 
 
@@ -53,7 +53,7 @@ async def test_a_cancel_at_any_point_ends_in_a_valid_transcript(
 @each_way
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", range(1, UNITS + 1))
-async def test_a_message_at_any_point_is_read_once_by_the_run_that_it_was_told(
+async def test_a_message_at_any_point_is_read_once_by_the_returned_run(
     n: int, when: str, store: OpenStore, parallel: int
 ) -> None:
     async with running(model(), [add], store=store, prompt_options={"parallel": parallel}) as rig:
@@ -124,7 +124,7 @@ async def test_a_cancelled_wait_answers_the_model_and_a_late_result_still_arrive
             assert isinstance(unit, Advance)
             await rig.rt.runs.cancel(unit.run.id)
 
-        rig.store.before, rig.store.after, acted = at(3, "after", cancel)  # once it is parked
+        rig.store.before, rig.store.after, acted = at(3, "after", cancel)  # once it is suspended
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         await acted.wait()
         assert run.status == "cancelled"
@@ -142,7 +142,8 @@ async def test_a_run_that_is_cancelled_while_it_skips_keeps_its_messages(store: 
             assert isinstance(unit, Advance)
             await rig.rt.runs.cancel(unit.run.id)
 
-        rig.store.before, rig.store.after, acted = at(3, "before", cancel)  # the result, which ends the run
+        # before the result, which ends the run
+        rig.store.before, rig.store.after, acted = at(3, "before", cancel)
         event = await rig.rt.inboxes.trigger("tester", "billing")
         await acted.wait()
         [run] = await rig.rt.runs.list()
@@ -160,7 +161,7 @@ async def nothing_is_left(rig: Rig, thread_id: str) -> None:
 
 
 class Refusing:
-    """A store that refuses the first result of a run by a guard."""
+    """A store that rejects the first result of a run by a guard."""
 
     def __init__(self, inner: Store, guard: Guard) -> None:
         self._inner = inner
@@ -172,7 +173,7 @@ class Refusing:
             return Conflict(guard=guard)
         return await self._inner.commit(unit)
 
-    def __getattr__(self, name: str) -> Any:  # the port's reads, as they are
+    def __getattr__(self, name: str) -> Any:  # reads pass through
         return getattr(self._inner, name)
 
 
@@ -183,7 +184,7 @@ def test_a_run_has_a_reaction_to_every_guard() -> None:
 OF_RESULTS = [
     guard for guard, how in REACTIONS.items() if how in ("rebuilt", "space", "refused", "cancelled")
 ]
-"""The guards that the result of a call can fail while its run still has the thread."""
+"""The guards that the result of a call can fail while its run still owns the thread."""
 
 
 @pytest.mark.parametrize("guard", OF_RESULTS)

@@ -1,4 +1,4 @@
-"""Bugs of our own while an answer or arguments are read: told as internal errors, with a traceback in the log."""
+"""Our own bugs while an answer or arguments are read: reported as internal errors, with a traceback in the log."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.anyio
 
 
 class Broken(Exception):
-    """A bug of ours."""
+    """One of our bugs."""
 
 
 def is_logged(caplog: pytest.LogCaptureFixture) -> bool:
-    """Whether a traceback of the bug is in the log."""
+    """Return whether a traceback of the bug is in the log."""
     return any(
         record.levelno >= logging.ERROR and record.exc_info and isinstance(record.exc_info[1], Broken)
         for record in caplog.records
@@ -33,14 +33,14 @@ def is_logged(caplog: pytest.LogCaptureFixture) -> bool:
 
 
 class BrokenBus(MemoryBus):
-    """A bus that fails when it is asked who follows a run, as it is while a model writes."""
+    """A bus that fails when it is asked for the followers of a run, as it is while a model streams."""
 
     def wanted(self, thread_id: str, run_id: str) -> bool:
         raise Broken("no followers")
 
 
 class Writing:
-    """A model that writes a text."""
+    """A model that streams a text."""
 
     name = "writing"
 
@@ -50,7 +50,7 @@ class Writing:
 
 
 class BrokenForm:
-    """A form of answers that raises an error as it reads one."""
+    """A form of answers that raises an error when it parses one."""
 
     schema = AnswerSchema(schema={}, name="answer")
 
@@ -81,7 +81,7 @@ def test_an_answer_whose_form_breaks_is_an_internal_error(caplog: pytest.LogCapt
         validate_answer(BrokenForm(InvalidAnswer([FieldError((), "is empty")])), ModelResponse(text=""))
 
 
-def test_arguments_that_we_cannot_judge_are_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_arguments_that_we_cannot_validate_are_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:
     def resolve(tool: tw.Tool, arguments: JSONObject) -> JSONObject:
         raise Broken("no references")
 

@@ -1,4 +1,4 @@
-"""Calls from within calls: `invoke_tool` at once, `queue_tool` once the step is over."""
+"""Nested calls: `invoke_tool` immediately, `queue_tool` after the step."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ async def keyed() -> str:
 
 
 def caller(*names: str, **args: JSON) -> tw.Tool:
-    """A tool that calls these, and gives what they give."""
+    """Return a tool that calls these, and returns their results."""
 
     @tw.tool(description="Call.", name="caller")
     async def made(state: tw.ThreadState) -> JSON:
@@ -66,7 +66,7 @@ async def test_a_handler_calls_the_tools_of_its_prompt_and_each_call_is_recorded
         assert (one.parent_id, one.arguments, one.step) == (outer.id, '{"a":1,"b":2}', 1)
 
 
-async def test_it_is_judged_like_any_call() -> None:
+async def test_it_is_validated_like_any_call() -> None:
     async with talking(
         app(caller("add", "nothing", "keyed", a="x"), add, keyed), "boss", env={"KEY": "k"}
     ) as talk:
@@ -98,7 +98,7 @@ async def test_a_visible_one_is_shown_by_the_stream_of_a_thread_that_a_caller_cr
         assert seen_by == {"success": True, "args": {}}
 
 
-async def test_what_it_lacks_is_an_error_and_does_not_park_the_run() -> None:
+async def test_missing_values_are_an_error_and_do_not_suspend_the_run() -> None:
     found: list[tw.ToolResult] = []
 
     @tw.tool(description="Call.", name="caller")
@@ -264,7 +264,7 @@ async def test_what_a_called_tool_asks_of_the_run_its_caller_asks_too() -> None:
         assert await talk.made() == [("", "caller", "done"), ("1", "stop", "done")]
 
 
-async def test_what_is_left_at_work_by_a_handler_ends_with_its_call() -> None:
+async def test_tasks_left_running_by_a_handler_end_with_its_call() -> None:
     left: list[asyncio.Task[tw.ToolResult]] = []
 
     @tw.tool(description="Call.", name="caller")
@@ -281,7 +281,7 @@ async def test_what_is_left_at_work_by_a_handler_ends_with_its_call() -> None:
 
 
 @pytest.mark.idle_clock
-async def test_what_is_left_at_work_is_waited_for_also_if_the_time_of_its_call_is_over_meanwhile() -> None:
+async def test_tasks_left_running_are_waited_for_also_if_their_call_times_out_meanwhile() -> None:
     begun, nearly, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @tw.tool(description="Slow to give way.", name="slow")
@@ -298,7 +298,8 @@ async def test_what_is_left_at_work_is_waited_for_also_if_the_time_of_its_call_i
     async def caller_(state: tw.ThreadState) -> str:
         loop = asyncio.get_running_loop()
         loop.call_later(59.5, nearly.set)
-        loop.call_later(60.1, may_end.set)  # after the time of this call, within the grace of what it leaves
+        # after the timeout of this call, within the grace period of its nested call
+        loop.call_later(60.1, may_end.set)
         left = asyncio.ensure_future(state.invoke_tool("slow"))
         left.add_done_callback(lambda done: done.cancelled() or done.exception())
         await begun.wait()
@@ -327,7 +328,7 @@ async def test_a_call_that_is_over_calls_nothing() -> None:
             await kept[0].invoke_tool("add", {"a": 1, "b": 2})
 
 
-# ── queued ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── queued calls ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def queueing(*queued: tuple[str, dict[str, JSON]]) -> tw.Tool:
@@ -361,7 +362,7 @@ async def test_at_the_last_step_what_is_queued_is_still_called() -> None:
         assert await talk.results() == ["queued", "3"]
 
 
-async def test_a_tool_that_queues_itself_for_ever_ends_at_the_limit() -> None:
+async def test_a_tool_that_queues_itself_without_end_stops_at_the_limit() -> None:
     tools = [queueing(("caller", {}))]
     async with talking(app(*tools), "boss", tw.Settings(max_steps=4)) as talk:
         run = await talk.say()
@@ -415,7 +416,7 @@ async def test_a_handler_sees_the_files_that_its_calls_have_written() -> None:
 
 
 def family(tool: tw.Tool, child: object, **how: Any) -> tw.App:
-    """A boss with that tool, who may call a worker."""
+    """Run a boss with that tool, which can call a worker."""
     worker = tw.Agent(
         "worker", tw.Prompt("works", model=child), expose_as_tool=True, tool_description="Works."
     )

@@ -1,4 +1,4 @@
-"""Other people's code that swallows its cancellation: the run, and the process, go on without it."""
+"""Foreign code that swallows its cancellation: the run, and the process, continue without it."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -20,7 +20,7 @@ def calling(*names: str) -> dict[str, object]:
 
 
 class Deaf:
-    """Goes on whatever it is told, until it is `freed`; then it does one thing more."""
+    """Ignores cancellation until it is `freed`, and then tries one more change."""
 
     def __init__(self) -> None:
         self.at_work, self.freed, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -32,11 +32,11 @@ class Deaf:
         while not self.freed.is_set():
             try:
                 await self.freed.wait()
-            except BaseException:  # the mistake that is looked at
+            except BaseException:  # the mistake under test
                 continue
 
     async def meddle(self, state: tw.ThreadState) -> None:
-        """What a handler may try at last."""
+        """Try to change the thread after the call has ended."""
         try:
             state.set_value("late", 1)
         except InvalidRequest as error:
@@ -62,7 +62,7 @@ async def quick() -> str:
 
 
 async def freed(deaf: Deaf, caplog: pytest.LogCaptureFixture) -> None:
-    """It ends at last: what it does is refused, what it raises logged."""
+    """Let it end: its changes are rejected, its exception is logged."""
     deaf.freed.set()
     await deaf.over.wait()
     for _ in range(5):
@@ -131,7 +131,7 @@ async def test_a_call_within_a_call_that_never_ends_is_left_and_its_caller_goes_
 
 
 class DeafModel:
-    """Does not listen in its first answer."""
+    """Ignores its cancellation in its first answer."""
 
     name = "deaf"
 
@@ -177,7 +177,8 @@ async def test_a_runtime_stops_though_a_handler_never_ends(grace: float) -> None
             await rig.rt.stop(grace)
             left = await rig.store.run(run.id)
             assert left is not None
-            assert (left.status, left.held) == ("running", False)  # given back: nobody takes us for dead
+            # released: no other process considers this one dead
+            assert (left.status, left.held) == ("running", False)
             deaf.freed.set()
             await deaf.over.wait()
 

@@ -1,4 +1,4 @@
-"""The log says what failed, was taken over and was claimed, once each, with ids and without secrets."""
+"""The log reports failures, recoveries and claims, once each, with ids and without secrets."""
 
 import logging
 from collections.abc import Generator
@@ -23,7 +23,7 @@ async def break_down(state: tw.ThreadState) -> str:
 
 
 class Lines(logging.Handler):
-    """The lines as a command would write them, where they are written."""
+    """Collect the lines as a command would write them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Whatever the history of a conversation: every request is valid, within its budget, and can be made again."""
+"""For every history of a conversation: each request is valid, within its budget, and can be rebuilt."""
 
 import re
 from base64 import b64encode
@@ -48,15 +48,15 @@ OPS: st.SearchStrategy[tuple[str, int]] = st.one_of(
 
 
 def counted(factor: float) -> Counting:
-    """How a provider counts a request: `factor` tokens for each that is estimated.
+    """Return the token count of a provider: `factor` tokens for each estimated one.
 
-    It rounds up: what is estimated of a long request by its count of a short one is never too little.
+    It rounds up, so that an estimate of a long request from the count of a short one is never too low.
     """
     return lambda request: ceil(round(all_tokens_of(request) * factor, 6))
 
 
 class Pinning:
-    """A journal in which messages that begin with `PIN` are pinned, as by somebody else."""
+    """A journal in which messages that begin with `PIN` are pinned, as if by a user."""
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -70,7 +70,7 @@ class Pinning:
     async def close(self) -> None:
         """Stay open for the next runtime."""
 
-    def __getattr__(self, name: str) -> Any:  # the port's reads, as they are
+    def __getattr__(self, name: str) -> Any:  # reads pass through
         return getattr(self.inner, name)
 
 
@@ -80,11 +80,11 @@ def call(name: str, arguments: str = "{}") -> ModelResponse:
 
 @dataclass
 class Conversation:
-    """A thread whose history is made by a list of things that happen, on a journal that outlives runtimes.
+    """A thread whose history is a list of operations, on a journal that outlives runtimes.
 
-    The conversation of the prompt tool begins with the `chat`, if so. Each thing happens in a process `alone`, if so.
-    If it `leaks`, all that is said, answered, returned and summed up has the secrets in it; `keys` are those of the
-    thread, by name.
+    With `chat` the conversation of the prompt tool begins with the chat. With `alone` each operation happens in a
+    separate process. With `leaks` all messages, answers, results and summaries contain the secrets. `keys` are the
+    thread's secrets, by name.
     """
 
     model: Narrow
@@ -113,18 +113,18 @@ class Conversation:
         self.store = pinning
 
     def answer(self, request: ModelRequest) -> ModelResponse:
-        """What the model says next, in the conversation that the request is of."""
+        """Return the next planned answer of the model, in the conversation of the request."""
         plan = self.below if "sums" in request.who else self.plan
         return plan.popleft() if plan else ModelResponse(text=self.text("Done. ", 20))
 
     def text(self, part: str, count: int) -> str:
-        """A text of so many parts, with all secrets in its middle if they leak."""
+        """Return a text of that many parts, with all secrets in its middle if they leak."""
         before, after = part * (count // 2), part * (count - count // 2)
         return f"{before}{' '.join(self.secrets)}{after}" if self.leaks else before + after
 
     @property
     def secrets(self) -> list[str]:
-        """The secrets that the thread has by now."""
+        """The secrets that the thread has so far."""
         return [APP_KEY, *self.keys.values()]
 
     def app(self) -> tw.App:
@@ -189,7 +189,7 @@ class Conversation:
         return tw.App(agents=[agent], prompts=[sums], env={"APP_KEY": APP_KEY})
 
     def file(self, name: str) -> tw.Attachment:
-        """A file: a picture, or a text with the secrets in its name and in its bytes, of which a model has neither."""
+        """Return a file: a picture, or a text with the secrets in its name and its bytes. A model receives neither."""
         if name.endswith(".png"):
             return tw.Attachment(name=name, mime_type="image/png", data=PIXEL)
         data = b64encode(self.text("b", 9).encode()).decode()
@@ -203,16 +203,16 @@ class Conversation:
         async with by_hand_on(opening, self.app()) as (self.rt, self.motor):
             if not self.thread_id:
                 self.thread_id = await self.begin()
-            if self.keys:  # what another process has encrypted cannot be read in this one
+            if self.keys:  # this process cannot decrypt values that another one has encrypted
                 await self.rt.threads.set_env(self.thread_id, self.keys)
             yield
 
     async def begin(self) -> str:
-        """Make the thread."""
+        """Create the thread."""
         return (await self.rt.threads.create("talker")).id
 
     async def say(self, text: str, *plan: ModelResponse, files: Sequence[tw.Attachment] = ()) -> None:
-        """Send a message; the model answers with the plan, and says at last that it is done."""
+        """Send a message. The model answers with the plan, and finally says that it is done."""
         self.plan.extend(plan)
         run = await self.rt.threads.send(self.thread_id, text, files)
         await self.motor.run_until_idle(500)
@@ -224,7 +224,7 @@ class Conversation:
         assert run.status == "completed", run.error
 
     async def happen(self, kind: str, size: int) -> None:
-        """One thing happens."""
+        """Execute one operation."""
         match kind:
             case "say":
                 await self.say(self.text("s", size))
@@ -249,7 +249,8 @@ class Conversation:
                 for side in sorted(sides, key=str):
                     if kind == "whole":
                         await self.rt.threads.remove_summary(self.thread_id, side)
-                    else:  # so that a photo fits beside it: what the owner writes is never shortened
+                    # short enough for a photo to fit in addition, since the owner's text is never shortened
+                    else:
                         words = self.text("w", min(size, 1_000))
                         await self.rt.threads.edit_summary(self.thread_id, words, side)
             case "invalid":
@@ -265,7 +266,7 @@ class Conversation:
                 await self.say("Go", call(kind))
 
     async def run(self, rest: deque[tuple[str, int]]) -> None:
-        """All of it happens, in one runtime or in several."""
+        """Execute all operations, in one runtime or in several."""
         while rest:
             async with self.runtime():
                 while rest:
@@ -282,7 +283,7 @@ class Conversation:
         await self.check_again()
 
     async def check_again(self) -> None:
-        """Another process rebuilds what was sent, of the journal alone, also within prompt tools."""
+        """Rebuild the requests in another process, from the journal alone, also within prompt tools."""
         async with self.runtime():
             self.check_secrets("", await self.rt.threads.messages(self.thread_id, 2_000))
             rows = await self.store.compactions(self.thread_id)
@@ -308,7 +309,7 @@ class Conversation:
         await pinning.inner.close()
 
     async def check(self) -> None:
-        """Everything that was sent since the last time."""
+        """Check all requests since the last check."""
         requests = self.model.requests[self.checked :]
         self.checked = len(self.model.requests)
         for request in requests:
@@ -326,7 +327,7 @@ class Conversation:
             assert sent.hash in hashes
             if answer.within is not None:
                 continue
-            # what a failed run has read is not read again by those after it
+            # messages of a failed run are not read again by later runs
             before = [
                 each
                 for each in messages
@@ -344,7 +345,7 @@ class Conversation:
         self.seen = max([each.seq or 0 for each in messages], default=0)
 
     def check_secrets(self, system: str, messages: Sequence[Message]) -> None:
-        """No secret is in these texts."""
+        """Check that these texts contain no secret."""
         texts = [system, *[each.content for each in messages]]
         texts += [call.arguments for each in messages for call in each.calls]
         texts += [file.name for each in messages for file in each.attachments]
@@ -352,7 +353,7 @@ class Conversation:
         assert not any(each in text for each in self.secrets)
 
     def made_again(self, before: Sequence[Message], answer: Message, rows: Sequence[Compaction]) -> str:
-        """The digest of the request that the answer was given to, of what is in the journal alone."""
+        """Return the digest of the request for that answer, computed from the journal alone."""
         assert answer.sent is not None
         known = in_force([each for each in rows if each.number <= answer.sent.compaction and not each.within])
         by_side = {each.side: each for each in known}
@@ -394,7 +395,7 @@ async def test_every_request_is_valid_within_its_budget_and_can_be_made_again(
     chat: bool,
     leaks: bool,
 ) -> None:
-    """The provider counts `factor` tokens for each that is estimated."""
+    """The provider counts `factor` tokens for each estimated one."""
     talks: list[Conversation] = []
     model = Narrow(
         lambda request: talks[0].answer(request),
@@ -412,7 +413,7 @@ async def test_every_request_is_valid_within_its_budget_and_can_be_made_again(
 
 
 async def play(talk: Conversation, ops: Sequence[tuple[str, int]]) -> None:
-    """Open the conversation, have all of it happen, and close it."""
+    """Open the conversation, execute all operations, and close it."""
     await talk.open()
     try:
         await talk.run(deque(ops))
@@ -424,7 +425,7 @@ ID = re.compile(r"\b[a-z]+_[0-9a-f]{20,}(?:\.\d+)*")
 
 
 def without_ids(requests: Sequence[ModelRequest]) -> list[str]:
-    """The requests as texts in which ids are numbers."""
+    """Return the requests as texts in which ids are replaced by numbers."""
     numbers: dict[str, int] = {}
 
     def number(match: re.Match[str]) -> str:
@@ -448,7 +449,7 @@ def without_ids(requests: Sequence[ModelRequest]) -> list[str]:
 async def test_whatever_processes_go_on_with_a_conversation_models_are_sent_the_same(
     ops: list[tuple[str, int]], sides: int, factor: float, chat: bool
 ) -> None:
-    """One process in memory, and one for each thing that happens on a file. Summaries depend on when they are ready."""
+    """One process in memory, and one per operation on a file. Without summaries, since these depend on timing."""
     sent: list[list[str]] = []
     for alone in (False, True):
         talks: list[Conversation] = []
@@ -476,7 +477,7 @@ class Home(Conversation):
     count: int = 0
 
     def answer(self, request: ModelRequest) -> ModelResponse:
-        """What the model says next, if it does not break."""
+        """Return the next planned answer of the model, or raise if the plan says so."""
         response = super().answer(request)
         if response.text == "raise":
             raise RuntimeError("a bug")
@@ -491,7 +492,7 @@ class Home(Conversation):
         return tw.App(agents=[tw.Agent("host", prompt, toolkits=["spaces"])])
 
     async def begin(self) -> str:
-        """The space, with a person and the agent in it; the agent's home thread."""
+        """Create the space, with a person and the agent in it. Return the agent's home thread."""
         person = await self.rt.entities.create(external_id="husam", display_name="Husam")
         await self.rt.spaces.create("Tea", id="tea", members=[person.id, "host"])
         self.husam = person.id
@@ -511,7 +512,7 @@ class Home(Conversation):
         self.plan.extend(plans[kind])
         spoken = await self.rt.spaces.say("tea", self.husam, f"{text} {'s' * min(size, 2_500)}")
         await self.motor.run_until_idle(500)
-        while await self.motor.run_timers():  # what a failed run has read is read again, by another run
+        while await self.motor.run_timers():  # messages of a failed run are read again by another run
             pass
         [run_id] = spoken.runs.values()
         assert ((await self.rt.runs.get(run_id)).status == "failed") == (bug in plans[kind])

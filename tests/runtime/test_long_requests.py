@@ -1,4 +1,4 @@
-"""Composed requests that get long: results become references, which the answers' own calls open (S1, decision 31)."""
+"""Composed requests that get long: results become references, which calls of the answers open (S1, decision 31)."""
 
 import re
 from typing import Any
@@ -35,7 +35,7 @@ def look(page: int) -> str:
 
 
 def tools_of(request: ModelRequest) -> list[str]:
-    """The names of the tools that the schema of the answer offers."""
+    """Return the names of the tools that the schema of the answer offers."""
     assert request.answer is not None and not request.tools
     properties: Any = request.answer.schema["properties"]
     items = properties["calls"]["items"]
@@ -47,7 +47,7 @@ def results_of(request: ModelRequest) -> list[Message]:
 
 
 class Reader:
-    """A model that looks at page after page, and then reads the third again, by the reference to it."""
+    """A model that looks at page after page, and then reads the third again, by its reference."""
 
     def __init__(self) -> None:
         self.page = 0
@@ -92,4 +92,4 @@ async def test_results_of_a_request_become_references_which_its_model_opens(summ
         assert [each.content for each in request.messages[:2]] == ["Are you there?", "I am."]
         assert any("tell the secret of the third" in each.content for each in request.messages)
     for request in requests[1:-1]:
-        assert len(results_of(request)[-1].content) > 3_000  # the newest result is whole
+        assert len(results_of(request)[-1].content) > 3_000  # the newest result is complete

@@ -1,4 +1,4 @@
-"""Rooms that are talked in for months: nobody is stuck, everybody answers in turn, each space stays readable."""
+"""Rooms used for months: no agent is blocked, all answer in turn, each space stays readable."""
 
 import json
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def speaks(request: ModelRequest) -> ModelResponse:
-    """Whoever hears something says something where it was said, then nothing more."""
+    """Post once in the space of the message, then stop."""
     last = request.messages[-1]
     if last.role != "user" and last.tool_name != "enter_space":
         return ModelResponse(text=".")

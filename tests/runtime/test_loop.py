@@ -1,4 +1,4 @@
-"""The way of a run: what is committed when, and how a run ends."""
+"""The run loop: what is committed when, and how a run ends."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -68,7 +68,7 @@ async def test_a_bad_call_settles_in_the_unit_before_it() -> None:
         messages = await rig.transcript(thread.id)
         assert_valid(messages)
         assert [m.status for m in messages if m.role == "tool"] == ["error", "error", "success", "error"]
-        assert "add" in messages[2].content  # the names that exist
+        assert "add" in messages[2].content  # the existing names
         assert "b" in messages[3].content
 
 
@@ -237,7 +237,7 @@ async def test_a_repeated_call_id_of_one_answer_is_made_fresh() -> None:
 
 
 async def parked(rt: Runtime, run_id: str) -> str:
-    """The id of the call that the run waits for, once it is parked."""
+    """Return the id of the call that the run waits for, once it is suspended."""
     async with asyncio.timeout(10):
         async for event in rt.events.follow(Topic(kind="run", id=run_id), after=0):
             if event.type == "run.waiting":
@@ -247,7 +247,7 @@ async def parked(rt: Runtime, run_id: str) -> str:
 
 
 async def until_runs(rt: Runtime, thread_id: str, count: int) -> Sequence[Run]:
-    """The thread's runs, once there are so many."""
+    """Return the thread's runs, once there are that many."""
     async with asyncio.timeout(10):
         async for _ in rt.events.follow(Topic(kind="thread", id=thread_id), after=0):
             runs = await rt.runs.list(thread_id=thread_id)

@@ -1,4 +1,4 @@
-"""The lock on Postgres is lost while runs are at work: they stop here and go on elsewhere, nothing twice."""
+"""The lock on Postgres is lost during runs: they stop here and continue elsewhere, nothing is repeated."""
 
 import asyncio
 from collections import Counter
@@ -33,7 +33,7 @@ END_THE_OWNER = (
 
 
 class TakenOnce:
-    """A lock that its process gets only once, so that it must be another that takes over."""
+    """A lock that its process gets only once, so that another process must take over."""
 
     def __init__(self, lock: PostgresLock) -> None:
         self._lock = lock
@@ -53,7 +53,7 @@ class TakenOnce:
 
 
 class Work:
-    """A tool that counts how often each call was begun and ended; calls wait until they are let go."""
+    """A tool that counts the starts and ends of each call; calls wait until they are released."""
 
     def __init__(self) -> None:
         self.begun: Counter[str] = Counter()
@@ -74,7 +74,7 @@ class Work:
 
 
 async def process(url: str, work: Work) -> Runtime:
-    """What a process of its own has: a bus, a store, a motor with its lock."""
+    """The parts of a separate process: a bus, a store, a motor with its lock."""
     bus, clock = MemoryBus(), SystemClock()
     store = await opened(url, bus)
     motor = EmbeddedMotor(store, clock, TakenOnce(PostgresLock(url)), sweep=0.05)

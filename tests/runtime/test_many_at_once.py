@@ -1,4 +1,4 @@
-"""Very many calls in one answer, very many files in one thread: each costs what the first one cost."""
+"""Very many calls in one answer, very many files in one thread: each costs as much as the first one."""
 
 import asyncio
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ async def test_thousands_of_calls_in_one_answer_leave_others_their_turns(
         before = turns
         assert (await rig.rt.runs.wait(run.id, 60)).status == "completed"
         other.cancel()
-        assert turns - before >= 3  # a journal in memory makes nobody wait: the drain pauses by itself
+        assert turns - before >= 3  # a journal in memory never makes a task wait: the drain pauses by itself
         results = [_results(unit) for unit in rig.store.units]
         assert (sum(results), max(results)) == (MANY, 1 if args.get("b") else 100)
 
@@ -85,10 +85,10 @@ async def test_a_long_text_that_is_searched_for_secrets_leaves_others_their_turn
         before = turns
         await rig.rt.threads.send(thread.id, text)
         other.cancel()
-        assert turns - before > 3  # while it was searched in a thread: there are few in all else
+        assert turns - before > 3  # during the search in a thread; otherwise there are few
 
 
-async def test_a_file_that_a_message_takes_the_name_of_is_numbered_anew() -> None:
+async def test_a_file_that_a_message_takes_the_name_of_is_numbered_again() -> None:
     attachment = tw.Attachment(name="chart.txt", mime_type="text/plain", data="YWJj")
     posted = asyncio.Event()
 
@@ -117,7 +117,7 @@ class CountedReads(MemoryStore):
 
     whole = 0
 
-    async def files(self, thread_id: str) -> Any:  # as the store has them
+    async def files(self, thread_id: str) -> Any:  # as in the store
         self.whole += 1
         return await super().files(thread_id)
 

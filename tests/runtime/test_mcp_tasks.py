@@ -1,4 +1,4 @@
-"""Tasks of MCP servers whose calls end otherwise at the same moment, or whose servers or agents are gone."""
+"""Tasks of MCP servers whose calls end otherwise at the same time, or whose servers or agents no longer exist."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ HOUR = 3600.0
 
 
 class Servers:
-    """A server whose tool `work` becomes a task; `state` is how far it is, `hook` runs before that is told.
+    """A server whose tool `work` becomes a task; `state` is its progress, `hook` runs before each answer.
 
     It answers nothing while its `gate` is closed.
     """
@@ -102,11 +102,11 @@ class Servers:
 
 
 class Store(testing.MemoryStore):
-    """The journal in memory, which can be away once, for a unit of that kind."""
+    """A journal in memory that fails once, for a unit of that kind."""
 
     away: type[Unit] | None = None
 
-    async def commit(self, unit: Unit) -> Any:  # what the journal answers
+    async def commit(self, unit: Unit) -> Any:  # the journal's answer
         if self.away is not None and isinstance(unit, self.away):
             self.away = None
             raise StoreError("away")
@@ -122,7 +122,7 @@ class BusyClock(testing.ManualClock):
 
 
 class Motor(testing.ManualMotor):
-    """Turned by hand; tells what fires its timers."""
+    """A manual motor that exposes the drain of its timers."""
 
     drain: Drain
 
@@ -144,7 +144,7 @@ class Play:
             {"when": "Result", "text": "."},
         ]
         script = folder / "script.yaml"
-        script.write_text(json.dumps(turns))  # YAML too
+        script.write_text(json.dumps(turns))  # JSON is valid YAML
         model = testing.ScriptedModel(turns)
         prompt = tw.Prompt("a", "Work.", model=model)
         app = tw.App(
@@ -161,7 +161,7 @@ class Play:
         self.rt: Runtime = assemble(app.catalog, parts, Settings(model=f"scripted:{script}"), inline_wait=0.0)
 
     async def begin(self, agent: str = "a") -> Call:
-        """The call, whose task is at work."""
+        """Return the call, whose task is in progress."""
         self.thread = await self.rt.threads.create(agent)
         self.run = await self.rt.threads.send(self.thread.id, "Go")
         await self.motor.run_until_idle()
@@ -169,7 +169,7 @@ class Play:
         return call
 
     async def look(self) -> None:
-        """Until the next look is over."""
+        """Wait until the next poll has ended."""
         await self.motor.run_timers()
 
     async def call(self) -> Call:
@@ -177,7 +177,7 @@ class Play:
         return next(each for each in calls if each.parent_id is None)
 
     async def is_forgotten(self) -> bool:
-        """Whether neither the task nor a timer is left."""
+        """Return whether neither the task nor a timer is left."""
         call = await self.call()
         return await self.store.mcp.task(call.id) is None and await self.store.wake(f"mcp:{call.id}") is None
 
@@ -204,7 +204,7 @@ async def test_a_task_that_ends_as_its_call_is_cancelled(it: Play) -> None:
 
 
 @pytest.mark.parametrize("clock", [BusyClock()], ids=["busy"])
-async def test_the_timeout_of_a_task_is_told_as_configured_however_busy_the_machine_is(it: Play) -> None:
+async def test_the_timeout_of_a_task_is_reported_as_configured_however_busy_the_machine_is(it: Play) -> None:
     call = await it.begin()
     it.clock.advance(60)
     await it.motor.run_timers()
@@ -233,7 +233,7 @@ async def test_two_looks_at_once(it: Play, state: McpTaskState) -> None:
     timer = f"mcp:{call.id}"
 
     async def meet() -> None:
-        await it.motor.drain(timer)  # from beginning to end, in the middle of the other one
+        await it.motor.drain(timer)  # completely, during the other one
 
     it.servers.hook = meet
     await it.motor.drain(timer)
@@ -280,7 +280,7 @@ async def test_a_result_is_not_lost_if_the_journal_is_away_when_it_comes(it: Pla
 
 
 @pytest.mark.parametrize("fault", [McpUnavailable("down"), McpTaskUnknown("unknown")], ids=["down", "gone"])
-async def test_a_server_that_is_gone_for_good_ends_the_call(it: Play, fault: Exception) -> None:
+async def test_a_server_that_never_returns_ends_the_call(it: Play, fault: Exception) -> None:
     await it.begin()
     it.servers.fault = fault
     for _ in range(1000):
@@ -363,7 +363,7 @@ async def test_a_task_whose_agent_is_gone_or_has_its_server_no_longer(
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["waiting", "over"])
-async def test_no_other_server_is_asked_about_the_task_of_a_server_that_is_configured_anew(
+async def test_no_other_server_is_asked_about_the_task_of_a_server_that_is_configured_again(
     it: Play, late: bool
 ) -> None:
     await it.rt.agents.save("b", config(PEER))
@@ -414,7 +414,7 @@ async def test_the_tasks_of_a_server_that_hangs_hold_up_no_runs(it: Play) -> Non
     it.servers.heard.clear()
     go_on = it.servers.gate = asyncio.Event()
     looks = [asyncio.create_task(it.motor.drain(f"mcp:{call.id}")) for call in calls]
-    while len(it.servers.heard) + sum(look.done() for look in looks) < len(calls):  # noqa: ASYNC110 - turns of the loop, no time
+    while len(it.servers.heard) + sum(look.done() for look in looks) < len(calls):  # noqa: ASYNC110 - iterations of the loop, no time
         await asyncio.sleep(0)
     assert len(it.servers.heard) == 100
     go_on.set()

@@ -1,4 +1,4 @@
-"""The toolkit `memory`: blocks in the prompt, passages that are searched, and their doors in Python."""
+"""The toolkit `memory`: blocks in the prompt, searchable passages, and their Python API."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -29,7 +29,7 @@ AGENTS = [tw.Agent(name, "p", toolkits=["memory"]) for name in ("thinker", "frie
 
 
 async def sections(mind: Mind, agent: str = "thinker") -> list[tuple[str, str]]:
-    """The memory blocks that the agent is told."""
+    """Return the memory blocks in the agent's prompt."""
     told = (await mind.rt.prompts.of(agent)).sections
     first = next((n for n, each in enumerate(told) if each.name.startswith("block:")), len(told))
     assert [each.name for each in told[:first] if each.name != "rules"] == ["system", "identity"]
@@ -37,7 +37,7 @@ async def sections(mind: Mind, agent: str = "thinker") -> list[tuple[str, str]]:
 
 
 async def memory(mind: Mind) -> tuple[object, ...]:
-    """All that is kept."""
+    """Return everything that is stored."""
     rt = mind.rt
     return await rt.blocks.list("thinker"), await rt.blocks.list("friend"), await rt.passages.list("thinker")
 
@@ -192,7 +192,7 @@ async def test_passages_are_stored_and_found_by_their_rank() -> None:
         ("query has 17 words", "search_memory", {"query": "x " * 17}),
     ],
 )
-async def test_a_faulty_call_changes_nothing(fault: str, tool: str, args: dict[str, Any]) -> None:
+async def test_an_invalid_call_changes_nothing(fault: str, tool: str, args: dict[str, Any]) -> None:
     async with thinking(agents=AGENTS) as mind:
         for n in range(MOST_BLOCKS):
             await mind.rt.blocks.write("thinker", str(n), "kept")
@@ -321,7 +321,7 @@ async def test_memory_is_kept_without_secrets() -> None:
 
 
 def effects(unit: Unit) -> list[AddPassage | SetBlock]:
-    """What the unit does to the memory."""
+    """Return the changes of the unit to the memory."""
     return [each for each in getattr(unit, "effects", ()) if isinstance(each, AddPassage | SetBlock)]
 
 
@@ -356,7 +356,7 @@ async def test_a_process_that_dies_around_the_commit_has_stored_a_passage_once(w
 async def test_every_journal_keeps_people_apart(
     kind: str, embedder: TrigramEmbedder | None, tmp_path: Path
 ) -> None:
-    """What one person's thread stores, another's neither finds nor changes, and the agent's own thread no more."""
+    """A passage of one person's thread is neither found nor changed in another's, nor in the agent's own thread."""
     async with stores(kind, tmp_path) as open_store:
         store = await open_store(MemoryBus())
         async with thinking(store, agents=AGENTS, embedder=embedder) as mind:

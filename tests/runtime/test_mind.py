@@ -1,4 +1,4 @@
-"""The built-in tools of the mind: what they keep, what they refuse, and what a crash does to them."""
+"""The built-in tools of the mind: what they store, what they reject, and their state after a crash."""
 
 import json
 from collections.abc import Sequence
@@ -183,7 +183,7 @@ PLAN = {"name": "Tea", "instruction": "Make tea."}
         ("more", "get_plans", {"more": 1}),
     ],
 )
-async def test_a_faulty_call_changes_nothing(fault: str, tool: str, args: dict[str, Any]) -> None:
+async def test_an_invalid_call_changes_nothing(fault: str, tool: str, args: dict[str, Any]) -> None:
     async with thinking() as mind:
         await mind.call("set_goals", goals=[{"id": "kept", "description": "Kept."}])
         await mind.call("set_memories", memories=[{"key": "kept", "value": "Kept."}])
@@ -294,7 +294,7 @@ class Shaky:
 async def test_a_journal_that_cannot_be_read_for_a_moment_is_waited_for() -> None:
     store = MemoryStore(lambda _: None)
     shaky = Shaky(store)
-    toolkit = MindToolkit(shaky)  # type: ignore[arg-type]  # the one read that is asked for
+    toolkit = MindToolkit(shaky)  # type: ignore[arg-type]  # it implements the one read that is needed
     async with thinking(store, toolkit=toolkit) as mind:
         answer = await mind.call("set_goals", goals=[{"description": "x"}])
         assert [goal["description"] for goal in answer["goals"]] == ["x"]

@@ -1,4 +1,4 @@
-"""Limits of what agents keep, and changes by several at once: checked in the commit, on every journal."""
+"""Limits of agents' stored data, and concurrent changes: checked in the commit, on every journal."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable

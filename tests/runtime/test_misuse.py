@@ -1,4 +1,4 @@
-"""Wrong arguments of the runtime's methods: one sentence of the right class, and nothing has changed."""
+"""Invalid arguments of the runtime's methods: one sentence of the right class, and nothing has changed."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,7 +10,7 @@ from toolwright import testing
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.runtime.runtime import Runtime
 
-WRONG: Any = 5  # what no parameter takes
+WRONG: Any = 5  # a value that no parameter accepts
 LIST: Any = []
 TEXT: Any = "x"
 
@@ -151,7 +151,7 @@ BY_ITSELF: list[tuple[Callable[[Runtime, Any, Any], Awaitable[object]], str]] = 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("misuse", "sentence"), BY_ITSELF)
-async def test_a_thread_or_a_run_where_its_id_is_wanted_is_told_so(
+async def test_a_thread_or_a_run_instead_of_its_id_is_reported(
     misuse: Callable[[Runtime, Any, Any], Awaitable[object]], sentence: str
 ) -> None:
     prompt = tw.Prompt("p", model=testing.ScriptedModel([{"text": "Hi."}]))
@@ -165,10 +165,10 @@ async def test_a_thread_or_a_run_where_its_id_is_wanted_is_told_so(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 201])
-async def test_the_name_of_a_tenv_is_judged_as_that_of_a_value(name: str) -> None:
+async def test_the_name_of_a_tenv_is_validated_as_that_of_a_value(name: str) -> None:
     async with testing.runtime(tw.App(agents=[tw.Agent("a", tw.Prompt("p"))])) as runtime:
         for given in ({"tenvs": {name: 1}}, {"env": {name: "x"}}):
             with pytest.raises(
                 InvalidRequest, match=r"has the name .*: a name is printable, of 1 to 200 characters"
             ):
-                await runtime.threads.create("a", **given)  # type: ignore[arg-type]  # either of them
+                await runtime.threads.create("a", **given)  # type: ignore[arg-type]  # one of them

@@ -1,4 +1,4 @@
-"""Processes of a cluster hear each other: events, live text, wakes; whatever the relay between them loses."""
+"""Processes of a cluster exchange events, live text and wake-ups, even if the relay loses messages."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Spoken:
-    """A model that says what it is given, piece by piece."""
+    """A model that repeats its message, piece by piece."""
 
     name = "test:spoken"
 
@@ -62,13 +62,13 @@ class Spoken:
 
 @pytest.fixture(autouse=True)
 def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of a test have their files in one folder."""
+    """Keep the files of a test's processes in one folder."""
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(params=["postgres", "nats"])
 def cluster(request: pytest.FixtureRequest) -> Generator[str]:
-    """The setting of a cluster."""
+    """The cluster setting."""
     if request.param == "postgres":
         yield "postgres"
         return
@@ -123,8 +123,8 @@ async def test_a_thread_that_is_woken_in_another_process_is_drained_at_once(clus
         bus_of(url, cluster, works=True) as bus,
         leased(url, sweep=600.0, bus=bus) as rig,
     ):
-        await until(lambda: bool(outside._workers))  # pyright: ignore[reportPrivateUsage]  # it has been heard
-        for name in ("a", "b"):  # the motor does not look by itself
+        await until(lambda: bool(outside._workers))  # pyright: ignore[reportPrivateUsage]  # its messages have arrived
+        for name in ("a", "b"):  # the motor does not poll
             await rig.thread(name)
             await rig.post(name)
             outside.wake(name)
@@ -139,7 +139,7 @@ async def test_a_thread_that_is_leased_elsewhere_is_woken_there(cluster: str) ->
         leased(url, sweep=600.0, bus=one) as first,
         leased(url, sweep=600.0, bus=two) as second,
     ):
-        await until(lambda: bool(one._workers and two._workers))  # pyright: ignore[reportPrivateUsage]  # as above
+        await until(lambda: bool(one._workers and two._workers))  # pyright: ignore[reportPrivateUsage]  # its messages have arrived
         begun, go_on = asyncio.Event(), asyncio.Event()
 
         async def take_long(_: str) -> None:
@@ -150,7 +150,7 @@ async def test_a_thread_that_is_leased_elsewhere_is_woken_there(cluster: str) ->
         await first.thread("a")
         await first.send("a")
         await begun.wait()
-        await second.send("a")  # which the second node cannot lease
+        await second.send("a")  # the second node cannot lease it
         await first.until(lambda: first.nudged == ["a"])
         go_on.set()
         await first.until(lambda: first.drained == ["a", "a"])
@@ -160,7 +160,7 @@ async def test_a_thread_that_is_leased_elsewhere_is_woken_there(cluster: str) ->
 async def test_a_call_that_another_process_opens_is_offered_at_once(
     cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offers, "LOOK_AGAIN", 600.0)  # the journal is not looked at by itself
+    monkeypatch.setattr(offers, "LOOK_AGAIN", 600.0)  # the journal is not polled
     monkeypatch.setattr(offers, "LOOK_ABROAD", 600.0)
     tool = tw.Tool(name="ask_outside", description="Ask outside.", kind="external", timeout=60.0)
     model = testing.ScriptedModel([{"calls": [{"name": "ask_outside", "args": dict[str, str]()}]}])
@@ -199,7 +199,7 @@ async def test_people_at_a_space_and_who_types_are_seen_in_other_processes() -> 
         presence.leave("page 2")
         await until(lambda: ["presence trip", None] in relay.messages("share"))
         assert relay.messages("share")[0] == ["presence trip", {"ada": False}]
-        assert len(redrawn) == 5  # page 2 came and typed, and three changes elsewhere
+        assert len(redrawn) == 5  # page 2 joined and typed, and three changes elsewhere
         presence.close()
         assert bus.on_shared == []
 
@@ -216,14 +216,14 @@ async def test_a_relay_whose_session_is_ended_connects_again_and_what_was_missed
             while await watcher.fetch(END_LISTENERS):
                 pass
             async with asyncio.timeout(60):
-                while GROWN not in await follower.next():  # connected again: the journal is to be read
+                while GROWN not in await follower.next():  # connected again: the journal must be read
                     pass
             await until_heard(two, follower)
         await watcher.close()
 
 
 async def until_heard(sender: ClusterBus, follower: QueueFollower) -> None:
-    """Publish live events until one of them is heard."""
+    """Publish live events until one of them arrives."""
     now = SystemClock().now()
     event = Event(thread_id="th_1", run_id=None, agent=None, type="message.delta", payload={}, at=now)
     async with asyncio.timeout(60):
@@ -238,13 +238,13 @@ WHERE datname = current_database() AND (query LIKE 'LISTEN%' OR query LIKE 'SELE
 
 
 class Captured:
-    """A relay that keeps what it is sent, and through which a test sends as another process."""
+    """A relay that records the sent messages, and with which a test sends as another process."""
 
     pause = 0.005
 
     def __init__(self, most: int = 1_000) -> None:
         self.most, self.sent = most, list[str]()
-        self.gate = asyncio.Event()  # while it is clear, sending takes its time
+        self.gate = asyncio.Event()  # while it is clear, sending blocks
         self.gate.set()
 
     async def listen(self, receive: Callable[[str], None], connected: Callable[[], None]) -> None:
@@ -256,7 +256,7 @@ class Captured:
         self.sent += texts
 
     def messages(self, kind: str) -> list[list[Any]]:
-        """The fields of the messages of a kind that were sent."""
+        """Return the fields of the sent messages of a kind."""
         return [fields for text in self.sent for name, *fields in json.loads(text)[1:] if name == kind]
 
     def tell(self, *message: Any, node: str = "bus_other") -> None:
@@ -266,7 +266,7 @@ class Captured:
 
 @asynccontextmanager
 async def captured(most: int = 1_000) -> AsyncGenerator[tuple[ClusterBus, Captured]]:
-    """A bus and its relay, which has begun to listen."""
+    """A bus and its relay, which is listening."""
     relay = Captured(most)
     bus = ClusterBus(relay, works=True)
     await bus.start()
@@ -279,7 +279,7 @@ async def captured(most: int = 1_000) -> AsyncGenerator[tuple[ClusterBus, Captur
 
 
 def live(stream: str, **payload: Any) -> Event:
-    """A piece of a text in a thread."""
+    """Return a piece of a text in a thread."""
     payload = {"streamId": stream, "delta": "d", **payload}
     now = SystemClock().now()
     return Event(thread_id="th_1", run_id="r", agent="a", type="message.delta", payload=payload, at=now)
@@ -298,7 +298,7 @@ async def test_texts_are_as_long_as_the_relay_takes() -> None:
             '["bus_other",["grown",["thread"],{}],["want","thread","th_2",{"a":1}]]',
             '["bus_other",["new",1]]',
         ):
-            relay.receive(text)  # of another version, or of somebody else
+            relay.receive(text)  # of another version, or of a foreign sender
         for number in range(50):
             bus.publish([live(f"s{number}", text="x" * (number * 40), n=number)])
         await until(lambda: '"n":49' in "".join(relay.sent))
@@ -422,10 +422,10 @@ async def test_a_process_sees_the_values_that_others_share_until_they_are_taken_
         assert list(bus.shared("room")) == [{"one": False}, {"two": False}]
         relay.tell("share", "room", None, node="one")
         assert list(bus.shared("room")) == [{"two": False}] and list(bus.shared("other")) == []
-        assert seen == ["room"] * 3  # not where nothing changed
+        assert seen == ["room"] * 3  # no event where nothing changed
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cluster_bus, "EXPIRES", -1.0)
-            relay.tell("share", "room", {"two": True}, node="two")  # a process that dies sends nothing more
+            relay.tell("share", "room", {"two": True}, node="two")  # a dead process sends nothing more
             relay.tell("hello")
             await until(lambda: len(seen) == 5)
         assert list(bus.shared("room")) == []
@@ -434,7 +434,7 @@ async def test_a_process_sees_the_values_that_others_share_until_they_are_taken_
 
 
 class Hostile:
-    """A relay between two buses that loses, doubles, delays and reorders what it is given."""
+    """A relay between two buses that loses, duplicates, delays and reorders messages."""
 
     most = 500
     pause = 0.005
@@ -501,7 +501,7 @@ async def test_a_server_that_is_killed_and_comes_back_is_heard_again() -> None:
                 server.kill()
                 server.start()
                 async with asyncio.timeout(60):
-                    while GROWN not in await follower.next():  # connected again: the journal is to be read
+                    while GROWN not in await follower.next():  # connected again: the journal must be read
                         pass
                 await until_heard(two, follower)
     finally:
@@ -525,7 +525,7 @@ async def test_processes_go_on_without_the_server_that_they_hear_each_other_by(
     said = (
         "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on this database do."
     )
-    assert caplog.messages.count(said) == 1  # of the one that is without work
+    assert caplog.messages.count(said) == 1  # about the process that executes no runs
 
 
 async def test_a_process_without_the_key_that_seals_in_the_cluster_does_not_start() -> None:
@@ -549,7 +549,7 @@ async def test_a_process_without_the_key_that_seals_in_the_cluster_does_not_star
                     pass
             async with opened(one, two):
                 pass
-        async with opened(one, two), opened(two, one):  # as keys are rotated
+        async with opened(one, two), opened(two, one):  # as during key rotation
             pass
         async with opened(two):  # whose node has left
             pass
@@ -590,12 +590,12 @@ async def test_a_process_without_work_that_started_before_nodes_with_another_key
 async def test_of_processes_that_start_at_once_with_other_files_none_works_beside_another(
     tmp_path: Path,
 ) -> None:
-    """None of them sees another's node before its own is there."""
+    """Neither sees the other's node before its own has been written."""
     app = tw.App(agents=[tw.Agent("talker", instructions="Talk.", model=testing.ScriptedModel([]))])
     everyone, end = asyncio.Barrier(2), asyncio.Event()
     async with fresh_database() as url:
         async with app.runtime(tw.Settings(database_url=url)):
-            pass  # which makes the tables
+            pass  # this creates the tables
 
         async def start(files: str) -> bool:
             here = tw.Settings(database_url=url, cluster="postgres", files_url=str(tmp_path / files))
@@ -624,11 +624,11 @@ async def test_of_processes_that_start_at_once_with_other_files_none_works_besid
         async with app.runtime(
             tw.Settings(database_url=url, cluster="postgres", files_url=str(tmp_path / "one"))
         ) as rt:
-            assert len(await rt.nodes()) == 1  # who was refused has left at once
+            assert len(await rt.nodes()) == 1  # the rejected process has left immediately
 
 
 class Ahead(datetime):
-    """A machine's clock that is an hour ahead."""
+    """The clock of a machine that is an hour ahead."""
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]  # of the base class
@@ -704,12 +704,12 @@ async def test_secrets_are_sealed_by_the_newest_key_though_another_node_has_the_
 
 
 async def until_true(look: Callable[[], Awaitable[object]]) -> None:
-    while not await look():  # noqa: ASYNC110 - a database tells of nothing
+    while not await look():  # noqa: ASYNC110 - a database sends no notification
         await asyncio.sleep(0.05)
 
 
 async def until_waiting(rt: Runtime, run_id: str) -> None:
-    """Return once the run says that it waits for a process that knows its agent."""
+    """Wait until the run reports that it needs a process that knows its agent."""
     while True:
         run = await rt.runs.get(run_id)
         if (run.waiting or {}).get("reason") == "agent":
@@ -739,7 +739,7 @@ async def test_a_run_is_left_at_once_to_the_process_that_declares_its_agent(
         admin = await connect(url)
         taken = "SELECT sum(epoch) FROM threads"
         before = await admin.fetchval(taken)
-        await asyncio.sleep(2)  # eight looks of each node, or fewer
+        await asyncio.sleep(2)  # up to eight polls of each node
         assert await admin.fetchval(taken) == before  # none of them takes a run again
         await admin.close()
         await stack.enter_async_context(new.runtime(here))
@@ -749,7 +749,7 @@ async def test_a_run_is_left_at_once_to_the_process_that_declares_its_agent(
     left = [each for each in caplog.records if "is left to other processes" in each.getMessage()]
     assert len(left) == len({each.getMessage() for each in left}) == 10
     assert all("Start a process whose app has this agent" in each.getMessage() for each in left)
-    assert 1 <= sum(each.levelname == "WARNING" for each in left) <= 3  # once by each process
+    assert 1 <= sum(each.levelname == "WARNING" for each in left) <= 3  # at most once per process
 
 
 async def test_no_plan_is_moved_because_the_clock_of_a_machine_is_set() -> None:
@@ -829,7 +829,7 @@ async def test_a_process_with_other_files_than_those_of_the_cluster_does_not_sta
             ):
                 async with opened(str(tmp_path / "two"), work=False):
                     pass
-        async with opened(str(tmp_path / "two")):  # the nodes before have left
+        async with opened(str(tmp_path / "two")):  # the earlier nodes have left
             pass
 
 

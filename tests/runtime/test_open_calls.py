@@ -1,4 +1,4 @@
-"""What becomes of open calls beside their results: they expire, are cancelled, are claimed (D9, D25)."""
+"""The ends of open calls other than their results: they expire, are cancelled, are claimed (D9, D25)."""
 
 import asyncio
 from dataclasses import replace
@@ -31,7 +31,7 @@ opened = store_on("memory", "sqlite", "postgres")
 
 
 async def late(made: Turned, run_id: str, call_id: str) -> ToolwrightError:
-    """Why a result comes too late."""
+    """Submit a late result, and return the error."""
     with pytest.raises(ToolwrightError) as refused:
         await made.rt.calls.submit(run_id, call_id, 1)
     return refused.value

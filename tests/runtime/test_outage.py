@@ -1,4 +1,4 @@
-"""A journal that is away while many threads are at work is two lines of the log, whoever asks for it."""
+"""A journal that is unavailable while many threads are running causes two log lines, for any number of callers."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ THREADS = 20
 
 
 class Away:
-    """A store that answers nobody while it is away; `enough` is set when it has refused commits, reads and drains."""
+    """A store that fails while it is unavailable; `enough` is set after it has failed commits, reads and drains."""
 
     def __init__(self, inner: Store) -> None:
         self._inner = inner
@@ -56,7 +56,7 @@ class Away:
         self._ask("view")
         return await self._inner.view(thread_id, known)
 
-    def __getattr__(self, name: str) -> object:  # the port's other reads, as they are
+    def __getattr__(self, name: str) -> object:  # other reads pass through
         return getattr(self._inner, name)
 
 
@@ -79,7 +79,7 @@ async def test_an_outage_under_load_is_two_lines(caplog: pytest.LogCaptureFixtur
     outage = Outage(clock)
     motor = EmbeddedMotor(store, clock, NoLock(), sweep=0.02, outage=outage)  # type: ignore[arg-type]  # reads go through
     catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=model, tools=[work]))])
-    parts = Parts(store=store, motor=motor, bus=bus, clock=clock, outage=outage)  # type: ignore[arg-type]  # as above
+    parts = Parts(store=store, motor=motor, bus=bus, clock=clock, outage=outage)  # type: ignore[arg-type]  # reads go through
     rt = assemble(catalog, parts, Settings())
     async with asyncio.timeout(60):
         await rt.start()

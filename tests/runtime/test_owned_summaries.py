@@ -1,4 +1,4 @@
-"""Summaries and pins belong to the owner of a thread: edited, removed and set while runs are at work, and seen."""
+"""Summaries and pins belong to the owner of a thread: edited, removed and set during runs, and visible."""
 
 from collections.abc import AsyncGenerator, Sequence
 
@@ -52,7 +52,7 @@ def app(model: Narrow) -> tw.App:
 
 
 async def summarized(rt: Runtime, agent: str = "talker", *, least: int = 1) -> tuple[str, Compaction]:
-    """A thread of which something is left out, by a summary, and its last compaction."""
+    """Create a thread of which something is left out, by a summary. Return it and its last compaction."""
     thread = await rt.threads.create(agent)
     for number in range(60):
         await say(rt, thread.id, f"message {number}: {WORDS}")
@@ -142,7 +142,7 @@ async def test_what_cannot_be_a_summary_is_refused() -> None:
             await rt.threads.edit_summary(thread.id, "Tea")
         for text in ("", "  ", "x" * (MAX_SUMMARY + 1), "\x00", 7):
             with pytest.raises(InvalidRequest):
-                await rt.threads.edit_summary(thread.id, text)  # type: ignore[arg-type]  # as a user gives it
+                await rt.threads.edit_summary(thread.id, text)  # type: ignore[arg-type]  # as a user passes it
         for work in (rt.threads.remove_summary, rt.threads.compactions):
             with pytest.raises(NotFound):
                 await work("thr_none")
@@ -177,13 +177,13 @@ async def test_each_side_has_its_own_summary() -> None:
         assert all(each.exact for each in await sent_in(rt, thread.id))
 
 
-# ── while a run is at work ──────────────────────────────────────────────────────────────────────────────────
+# ── during a run ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def seen_by_the_next_step(
     rig: Rig, model: Narrow, thread_id: str, n: int, when: str, change: str
 ) -> None:
-    """Change the summary before or after the n-th unit of a run, which looks at it before its next request."""
+    """Change the summary before or after the n-th unit of a run, which checks it before its next request."""
     before = len(model.requests)
 
     async def interfere(_: int, __: Unit) -> None:
@@ -204,9 +204,7 @@ async def seen_by_the_next_step(
     else:
         rows = await rig.rt.threads.compactions(thread_id)
         removed = max(each.number for each in rows if each.cause == "removed")
-        assert (
-            last[0].content.startswith("message 0") or rows[-1].number > removed
-        )  # it was made shorter again
+        assert last[0].content.startswith("message 0") or rows[-1].number > removed  # it was compacted again
     prompts = await sent_in(rig.rt, thread_id)
     assert all(each.exact for each in prompts)
 
@@ -214,7 +212,7 @@ async def seen_by_the_next_step(
 @pytest.mark.parametrize("change", ["edit", "remove"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", [1, 2])  # the claim, the answer that calls a tool
-async def test_a_run_at_work_sees_the_change_at_its_next_step(n: int, when: str, change: str) -> None:
+async def test_a_run_in_progress_sees_the_change_at_its_next_step(n: int, when: str, change: str) -> None:
     model = asking()
     async with running(model, [look]) as rig:
         thread_id, _ = await summarized(rig.rt, "tester")
@@ -276,7 +274,7 @@ async def test_a_pinned_message_is_never_left_out() -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_run_at_work_is_shown_what_was_pinned_meanwhile(when: str) -> None:
+async def test_a_run_in_progress_sees_what_was_pinned_meanwhile(when: str) -> None:
     model = asking()
     async with running(model, [look]) as rig:
         thread_id, row = await summarized(rig.rt, "tester")
@@ -318,7 +316,7 @@ async def test_calls_and_results_cannot_be_pinned_and_not_too_many_messages() ->
 
 
 class Pinning(Watched):
-    """Pins the message that it is to answer, and answers then."""
+    """A model that pins the message that it is to answer, and then answers."""
 
     rt: Runtime
 

@@ -1,4 +1,4 @@
-"""Who leads a run: two processes on one file, clean stops, runs whose process keeps dying."""
+"""Which process executes a run: two processes on one file, clean stops, runs whose process dies repeatedly."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[str]:
-    """A journal of each kind that processes share."""
+    """The URL of a journal of each kind that processes share."""
     async with database(request.param, tmp_path) as found:
         yield found
 
@@ -44,7 +44,7 @@ def script() -> ScriptedModel:
 
 
 class Work:
-    """A tool that waits until it is let go, and counts how often it was begun."""
+    """A tool that waits until it is released, and counts its starts."""
 
     def __init__(self) -> None:
         self.began = asyncio.Event()
@@ -76,7 +76,8 @@ async def test_two_processes_on_one_journal_interrupt_nothing(url: str) -> None:
             assert first.driving
             assert not second.driving
             other = await second.threads.create("worker")
-            later = await second.threads.send(other.id, "Go too")  # written here, led by the other
+            # written here, executed by the other process
+            later = await second.threads.send(other.id, "Go too")
             work.go_on.set()
             assert (await second.runs.wait(run.id)).status == "completed"
             assert (await second.runs.wait(later.id)).status == "completed"
@@ -99,7 +100,7 @@ async def test_a_second_process_takes_over_when_the_first_one_ends(url: str) -> 
             assert second.driving
 
 
-async def test_a_clean_stop_waits_for_the_tool_at_work_and_leaves_the_rest(url: str) -> None:
+async def test_a_clean_stop_waits_for_the_running_tool_and_leaves_the_rest(url: str) -> None:
     work = Work()
     settings = tw.Settings(database_url=url)
     async with asyncio.timeout(30):
@@ -158,12 +159,12 @@ async def test_a_run_that_a_silent_journal_does_not_release_is_logged_with_the_r
 async def by_hand(
     model: ScriptedModel, *tools: tw.Tool
 ) -> AsyncGenerator[tuple[Runtime, Barriers, ManualMotor]]:
-    """A runtime that moves only when its motor is turned."""
+    """Run a runtime whose motor is turned by hand."""
     bus, clock = MemoryBus(), ManualClock()
     store = Barriers(MemoryStore(bus.publish))
     motor = ManualMotor(store, clock)  # type: ignore[arg-type]  # reads go through
     catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=model, tools=tools))])
-    parts = Parts(store=store, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # as above
+    parts = Parts(store=store, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # reads go through
     rt = assemble(catalog, parts, Settings(), inline_wait=0.0)
     await rt.start()
     yield rt, store, motor
@@ -171,7 +172,7 @@ async def by_hand(
 
 
 async def left_by_the_dead(store: Store, rt: Runtime, run_id: str, lives: int) -> None:
-    """The journal as it is when a process has died with this run, for the so-manieth time."""
+    """Write the journal as left by a process that died during this run, for the `lives`-th time."""
     run = await rt.runs.get(run_id)
     thread = await rt.threads.get(run.thread_id)
     unit = Takeover(
@@ -206,7 +207,8 @@ async def test_from_the_third_life_on_a_run_goes_alone_and_later() -> None:
         before = run.created_at
         await motor.run_until_idle()
         [taken] = [unit for unit in store.units if isinstance(unit, Takeover)]
-        assert (taken.at - before).total_seconds() == 4.0  # 1, 2, 4 seconds for the third, fourth, fifth life
+        # 1, 2, 4 seconds after the third, fourth, fifth crash
+        assert (taken.at - before).total_seconds() == 4.0
         assert (await rt.runs.get(run.id)).status == "completed"
 
 
@@ -221,7 +223,7 @@ async def test_the_tenth_life_is_the_last() -> None:
         assert done.error == "The process died 10 times while it executed this run."
 
 
-async def test_while_the_journal_fails_a_result_in_hand_is_kept_and_written_later() -> None:
+async def test_while_the_journal_fails_the_current_result_is_kept_and_written_later() -> None:
     ran: list[str] = []
 
     @tw.tool(description="Work.")
@@ -249,11 +251,11 @@ async def test_while_the_journal_fails_a_result_in_hand_is_kept_and_written_late
 
 
 async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(url: str) -> None:
-    """A drain that lost its thread, however it did, writes nothing more."""
+    """A drain that has lost its thread in any way writes nothing more."""
     work = Work()
     bus, clock = MemoryBus(), SystemClock()
     store = await opened(url, bus)
-    from toolwright.testing import NoLock  # noqa: PLC0415 - two motors that both believe to be alone
+    from toolwright.testing import NoLock  # noqa: PLC0415 - two motors that both assume to be alone
 
     catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=script(), tools=[work.tool]))])
     old = assemble(
@@ -272,7 +274,7 @@ async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(url: st
         new = assemble(
             catalog, Parts(store=other_store, motor=new_motor, bus=other_bus, clock=clock), Settings()
         )
-        await new.start()  # takes the run over, which it must believe dead
+        await new.start()  # takes the run over, since its owner appears dead
         done = await new.runs.wait(run.id)
         assert done.status == "completed"
         before = await new.threads.messages(thread.id)
@@ -305,7 +307,7 @@ async def test_what_the_journal_cannot_hold_fails_its_run_and_not_the_thread(tmp
 async def test_a_runtime_that_is_turned_by_hand_stands_still_by_itself() -> None:
     @tw.tool(description="Work.")
     async def work() -> str:
-        await asyncio.sleep(0)  # others have their turn meanwhile
+        await asyncio.sleep(0)  # let the others run
         return "worked"
 
     prompt = tw.Prompt("w", "Work.", model=script(), tools=[work])
@@ -327,7 +329,7 @@ def other_app() -> tw.App:
 
 
 async def until_queued_again(rt: Runtime, run_id: str) -> Run:
-    """The run, once it has been tried and waits."""
+    """Return the run, after one attempt and before the next."""
     while True:
         run = await rt.runs.get(run_id)
         if run.waiting is not None:

@@ -1,4 +1,4 @@
-"""Calls of read-only tools that run at once: which do, what is recorded, and how they end."""
+"""Parallel calls of read-only tools: which calls are parallel, what is recorded, and how they end."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Gate:
-    """Tools that say when they begin and end: each waits until it is let through, or until so many are at work."""
+    """Tools that record begin and end: each waits until it is released, or until that many are running."""
 
     together: int = 1
     log: list[str] = field(default_factory=list[str])
@@ -53,7 +53,7 @@ def reads(*numbers: int) -> list[dict[str, Any]]:
 
 
 async def until_results(talk: Talk, count: int) -> None:
-    """Return once the thread's calls have so many results."""
+    """Wait until that many results of the thread's calls exist."""
     async with asyncio.timeout(10):
         async for _ in talk.rt.events.follow(Topic(kind="thread", id=talk.thread_id), after=0):
             if len(await talk.results()) >= count:
@@ -98,7 +98,7 @@ async def test_no_more_run_at_once_than_the_agent_says() -> None:
         assert await talk.results() == [f"read{n}" for n in range(1, 6)]
 
 
-# ── calls that wait for somebody, and calls that are settled at once ────────────────────────────────────────────────
+# ── suspended calls, and calls that are settled immediately ─────────────────────────────────────────────────────────
 
 outside = tw.Tool(
     name="outside", description="Ask.", kind="external", timeout=20.0, parameters={"type": "object"}
@@ -114,7 +114,7 @@ outside_read = tw.Tool(
 
 
 @pytest.mark.parametrize("waiting", [outside, outside_read], ids=["any", "read_only"])
-async def test_a_call_that_waits_for_somebody_does_not_hold_up_the_reads_behind_it(waiting: tw.Tool) -> None:
+async def test_a_suspended_call_does_not_hold_up_the_reads_after_it(waiting: tw.Tool) -> None:
     gate = Gate()
     model = Watched([calls(call("read", n=1), call(waiting.name), *reads(2, 3)), {"text": "Done."}])
     async with talking(app(model, gate.tool("read"), waiting), "boss") as talk:
@@ -173,7 +173,7 @@ async def test_of_several_that_wait_each_is_answered_and_each_has_its_own_time()
         ]
 
 
-async def test_a_faulty_call_is_answered_in_its_place_and_holds_up_no_reads() -> None:
+async def test_an_invalid_call_is_answered_in_its_place_and_holds_up_no_reads() -> None:
     gate = Gate(together=3)
     asked = calls(call("read", n=1), call("read", n="x"), call("nothing"), *reads(2, 3))
     model = Watched([asked, {"text": "Done."}])
@@ -203,7 +203,7 @@ async def test_an_approval_of_a_read_holds_up_no_other_reads() -> None:
         ]
 
 
-# ── what happens meanwhile ──────────────────────────────────────────────────────────────────────────────────────────
+# ── concurrent changes ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_events_begin_together_and_end_in_the_order_of_the_calls() -> None:
@@ -394,7 +394,7 @@ async def test_a_drain_that_is_cancelled_records_what_ends_well_all_the_same_and
         assert await talk.results() == ["stubborn1", "stubborn2", "stubborn3"]
 
 
-# ── who says so ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── declarations ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

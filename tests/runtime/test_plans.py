@@ -1,4 +1,4 @@
-"""Plans that fire: once for each time, over restarts, changes and crashes."""
+"""Plans that fire: once for each due time, across restarts, changes and crashes."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-def plan(plan_id: str = "p", **fields: Any) -> Plan:  # Plan's own
+def plan(plan_id: str = "p", **fields: Any) -> Plan:  # fields of Plan
     given: dict[str, Any] = {
         "name": "Tea",
         "instruction": "Make tea.",
@@ -48,7 +48,7 @@ def fires(unit: Unit) -> bool:
 
 @asynccontextmanager
 async def planning(store: Store | None = None, **fields: Any) -> AsyncGenerator[Mind]:
-    """An agent at work that has that plan."""
+    """Run an agent that has that plan."""
     async with thinking(store) as mind:
         await committed(mind.store.inner, act(SetPlan(plan=plan(**fields))))
         yield mind
@@ -139,7 +139,7 @@ async def test_a_plan_after_a_span_of_time_comes_when_the_clock_was_set_back_mea
         ]
         await mind.call("set_plans", plans=given)
         await mind.turn_to(start + hour / 2)
-        for seconds in (-86_400, 43_200, -43_200):  # a day back; of what follows nothing is left
+        for seconds in (-86_400, 43_200, -43_200):  # a day back; afterwards nothing of it is left
             moved.clear()
             mind.clock.set_by(seconds)
             async with asyncio.timeout(60):
@@ -203,7 +203,7 @@ async def test_a_plan_that_changes_while_it_fires_is_looked_at_again(
 
 
 class SettingBack:
-    """A journal during whose reading of a plan somebody sets the clock back, once."""
+    """A journal during whose reading of a plan the clock is set back, once."""
 
     def __init__(self, clock: ManualClock) -> None:
         self.inner, self.clock, self.done = MemoryStore(lambda _: None), clock, False
@@ -218,7 +218,7 @@ class SettingBack:
             self.clock.set_by(-3_600)
         return await self.inner.agents.plan(agent_id, plan_id)
 
-    def __getattr__(self, name: str) -> Any:  # all the rest, as it is
+    def __getattr__(self, name: str) -> Any:  # everything else passes through
         return getattr(self.inner if hasattr(self.inner, name) else self.inner.agents, name)
 
 
@@ -253,7 +253,7 @@ async def test_a_process_that_dies_while_it_fires_a_plan_fires_it_once(when: str
 
 @pytest.mark.parametrize("cron", [None, "0 12 * * *"])
 async def test_a_plan_that_is_written_as_it_was_before_it_fired_does_not_fire_again(cron: str | None) -> None:
-    """A run that had read it, and renames it, commits after it has fired."""
+    """A run that has read the plan, and renames it, commits after it has fired."""
     async with planning(cron=cron) as mind:
         await mind.turn_to(NOON)
         await committed(mind.store.inner, act(SetPlan(plan=plan(cron=cron, name="Green tea"))))
@@ -311,19 +311,19 @@ PLANS = [{"name": "Tea", "instruction": "Make tea.", "cron": "0 16 * * *"}]
 
 
 def plans_tea(messages: tuple[Message, ...]) -> Any:  # a turn
-    """Plan what a message asks for, and only read what comes of it."""
+    """Plan what a message requests, and only read the results."""
     asked = messages[-1].role == "user" and "Plan my tea" in messages[-1].content
     calls = [{"name": "set_plans", "args": {"plans": PLANS}}]
     return {"calls": calls} if asked else {"text": "Well."}
 
 
-def planner(**options: Any) -> tw.Agent:  # an agent's own
+def planner(**options: Any) -> tw.Agent:  # fields of an agent
     prompt = tw.Prompt("planner", model=FunctionModel(plans_tea))
     return tw.Agent("planner", prompt, toolkits=["mind"], **options)
 
 
 async def planned(rt: Runtime, motor: ManualMotor, agent: str = "planner") -> tuple[str, str]:
-    """A person, and a thread of theirs in which the agent has made a plan."""
+    """Create a person, and a thread of theirs in which the agent has made a plan."""
     ada = await rt.entities.create(external_id="ada")
     thread = await rt.threads.create(agent, ada.id)
     await rt.threads.send(thread.id, "Plan my tea")

@@ -1,4 +1,4 @@
-"""Events that fail every run that reads them: tried three times, then parked; all others go on as usual."""
+"""Events that fail every run that reads them: tried three times, then set aside; all others are processed as usual."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -27,7 +27,7 @@ POISON = "poison"
 
 
 class Reader:
-    """Asks outside so many times, then says what it has read; fails at what `fault` is raised for."""
+    """A model that makes that many external calls, then repeats what it reads; it fails on messages in `fault`."""
 
     name = "reader"
 
@@ -49,7 +49,7 @@ class Reader:
 
 
 def spoiled(rig: Rig, store: Callable[[Unit], bool]) -> None:
-    """A journal that cannot hold some units."""
+    """Make the journal reject some units."""
 
     async def refuse(_: int, unit: Unit) -> None:
         if store(unit):
@@ -65,7 +65,7 @@ def says_poison(unit: Unit) -> bool:
 
 
 async def begin(rig: Rig, results: Sequence[object]) -> tuple[str, Sequence[str]]:
-    """A thread whose calls have got these results late, all at once; its events, by name."""
+    """Create a thread whose calls have received these late results, all at once. Return its events by name."""
     thread = await rig.rt.threads.create("tester")
     run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
     calls = await rig.rt.calls.list(run_id=run.id)
@@ -77,14 +77,14 @@ async def begin(rig: Rig, results: Sequence[object]) -> tuple[str, Sequence[str]
 
     before, rig.store.before = rig.store.before, hold
     for call, result in zip(calls, results, strict=True):
-        await rig.rt.calls.submit(run.id, call.id, result)  # type: ignore[arg-type]  # JSON all of them
+        await rig.rt.calls.submit(run.id, call.id, result)  # type: ignore[arg-type]  # all are JSON
     rig.store.before = before
     held.set()
     return thread.id, [f"tr:{call.id}" for call in calls]
 
 
 async def settled(rig: Rig, thread_id: str) -> dict[str, InboxEvent]:
-    """The inbox, once nothing in it waits or is being read."""
+    """Return the inbox after all events have been processed."""
     agent = await rig.rt.agents.get("tester")
     async with asyncio.timeout(20):
         async for _ in rig.rt.events.follow(Topic(kind="thread", id=thread_id), after=0):
@@ -129,7 +129,7 @@ async def test_what_cannot_be_rendered_is_parked() -> None:
 
         async def spoil(_: int, unit: Unit) -> None:
             if isinstance(unit, Submit) and unit.notice.content["result"] == POISON:
-                del unit.notice.content["toolName"]  # as an older version, or a bug, may have written it
+                del unit.notice.content["toolName"]  # as an older version, or a bug, could have written it
 
         rig.store.after = spoil
         thread = await rig.rt.threads.create("tester")
@@ -158,7 +158,7 @@ async def test_what_a_models_bug_fails_at_is_parked() -> None:
         await check(rig, thread_id, events[1], [events[0], events[2]])
 
 
-async def test_a_models_own_fault_does_not_count() -> None:
+async def test_a_models_own_error_does_not_count() -> None:
     model = Reader(1, ModelUnavailable("busy"))
     async with running(model, [outside]) as rig:
         thread_id, [event] = await begin(rig, [POISON])
@@ -235,8 +235,8 @@ async def test_a_message_that_cannot_be_kept_does_not_hold_its_thread_up() -> No
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", range(1, 9))
-async def test_whoever_takes_over_at_any_point_counts_on(n: int, when: str) -> None:
-    """A new owner comes before or after the n-th unit of the failing runs: the old one's next unit is refused."""
+async def test_a_takeover_at_any_point_continues_the_count(n: int, when: str) -> None:
+    """A new owner takes over before or after the n-th unit of the failing runs: the old one's next unit is rejected."""
     model = Reader(2, RuntimeError("a bug"))
     async with running(model, [outside]) as rig:
         thread_id, events = "", ["", ""]

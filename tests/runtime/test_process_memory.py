@@ -1,4 +1,4 @@
-"""What finished runs leave in the process: nothing. Their rows are the journal's, here a file."""
+"""Finished runs leave nothing in the process. Their rows are in the journal, here a file."""
 
 import gc
 from collections import Counter
@@ -21,7 +21,7 @@ async def add(state: tw.ThreadState, a: int, b: int) -> int:
 
 
 def alive() -> Counter[str]:
-    """Our objects that are there, by class."""
+    """Return the number of our live objects, by class."""
     gc.collect()
     kinds: list[type[object]] = [type(each) for each in gc.get_objects()]
     return Counter(kind.__qualname__ for kind in kinds if str(kind.__module__).startswith("toolwright"))
@@ -42,9 +42,7 @@ async def test_finished_runs_leave_no_object_behind(tmp_path: Path) -> None:
         first = alive()
         await batch()
         more = alive() - first
-    del more[
-        "_Secrets"
-    ]  # one for each timer that was cancelled, until its time: at most a hundred, by asyncio
+    del more["_Secrets"]  # one for each cancelled timer, until its due time: asyncio keeps at most a hundred
     assert {name: count for name, count in more.items() if count >= BATCH / 10} == {}, (
         "something for each run"
     )

@@ -1,4 +1,4 @@
-"""Prompts with an output: an agent's answer is judged by it and corrected; its tools are called as usual."""
+"""Prompts with an output: an agent's answer is validated and corrected; its tools are called as usual."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -51,7 +51,7 @@ def text(output: JSON) -> JSONObject:
 async def answered(
     turns: list[JSONObject], output: object = CITY, **options: Any
 ) -> tuple[Run, list[Message], Watched]:
-    """A run of an agent with that output, what was said, and its model."""
+    """Return a run of an agent with that output, its messages, and its model."""
     model = Watched(turns)
     async with running(model, [look], prompt_options={"output": output}, **options) as rig:
         thread = await rig.rt.threads.create("tester")
@@ -71,7 +71,7 @@ async def test_an_answer_that_fits_is_the_output_of_the_run() -> None:
     assert [tool.name for tool in request.tools] == ["look"]
 
 
-async def test_tools_are_called_natively_and_only_the_answer_is_judged() -> None:
+async def test_tools_are_called_natively_and_only_the_answer_is_validated() -> None:
     run, messages, model = await answered([{**LOOK, "text": "I look."}, text(BERLIN)])
     assert (run.status, run.output, run.step_count) == ("completed", BERLIN, 2)
     assert [(m.role, m.content) for m in messages] == [
@@ -84,7 +84,7 @@ async def test_tools_are_called_natively_and_only_the_answer_is_judged() -> None
     assert model.requests[1].answer is model.requests[0].answer
 
 
-async def test_a_faulty_answer_is_sent_back_twice_and_then_the_run_has_failed() -> None:
+async def test_an_invalid_answer_is_sent_back_twice_and_then_the_run_has_failed() -> None:
     run, messages, model = await answered([{"text": "Berlin."}, text({"city": 1}), text({}), text(BERLIN)])
     assert (run.status, run.output, run.step_count) == ("failed", None, 3)
     assert run.error == (
@@ -97,7 +97,7 @@ async def test_a_faulty_answer_is_sent_back_twice_and_then_the_run_has_failed() 
     assert len(model.requests) == 3
 
 
-async def test_a_call_between_begins_the_count_anew() -> None:
+async def test_a_call_between_restarts_the_count() -> None:
     bad: JSONObject = {"text": "No."}
     run, _, _ = await answered([bad, bad, LOOK, bad, bad, text(BERLIN)])
     assert (run.status, run.output, run.step_count) == ("completed", BERLIN, 6)
@@ -115,7 +115,7 @@ async def test_each_run_of_a_thread_has_its_own_corrections() -> None:
 
 
 @pytest.mark.parametrize("said", [["berlin", "Berlin"], ["berlin", "berlin", "Berlin"]])
-async def test_an_output_that_is_a_type_is_judged_by_its_validators(said: list[str]) -> None:
+async def test_an_output_that_is_a_type_is_validated_by_its_validators(said: list[str]) -> None:
     run, messages, _ = await answered([text({"city": city}) for city in said], City)
     assert (run.status, run.output, run.step_count) == ("completed", {"city": "Berlin"}, len(said))
     assert "city: must be a name" in messages[2].content
@@ -126,7 +126,7 @@ async def test_an_output_may_be_null() -> None:
     assert (run.status, run.stop_reason, run.output) == ("completed", "end_turn", None)
 
 
-async def test_messages_that_join_do_not_begin_the_count_anew() -> None:
+async def test_messages_that_join_do_not_restart_the_count() -> None:
     class Interrupted(Watched):
         rt: Any = None
         thread = ""
@@ -203,13 +203,13 @@ async def test_the_output_of_a_child_is_the_result_of_its_call() -> None:
         (look.handler, "The output schema of the prompt 'a' "),
     ],
 )
-def test_a_faulty_output_is_refused_when_the_prompt_is_made(output: object, words: str) -> None:
+def test_an_invalid_output_is_refused_when_the_prompt_is_made(output: object, words: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         tw.Prompt("a", output=output)
     assert caught.value.message.startswith(words)
 
 
-def test_the_faults_of_an_output_have_their_paths() -> None:
+def test_the_errors_of_an_output_have_their_paths() -> None:
     with pytest.raises(InvalidConfiguration) as caught:
         tw.Prompt("a", output={"properties": {"x": {"type": 5}}})
     assert [each["path"] for each in caught.value.details] == ["properties.x.type"]

@@ -44,7 +44,7 @@ ask = tw.Tool(
 
 
 def sums(model: object, tools: Any = (), **options: Any) -> tw.Prompt:
-    """The prompt that is called."""
+    """Return the prompt that is called."""
     return tw.Prompt(
         "sums", "You sum.", tool_description="Sums.", expose_as_tool=True, model=model, tools=tools, **options
     )
@@ -325,7 +325,7 @@ async def test_what_a_conversation_leaves_queued_when_it_ends_is_never_called() 
     model, below = says("Nobody asked me."), Watched([call("queue"), {"text": "Three."}])
     prompts = app(model, ["sums"], sums(below, [queue, add]))
     async with journals.runtime(prompts, tw.Settings(max_steps=1)) as rt:
-        toolkit = rt.toolkit("boss")  # its run executes calls from outside alone
+        toolkit = rt.toolkit("boss")  # its run executes external calls only
         answer = await toolkit.call("sums", {"message": "Sum it."})
         assert "came to no answer in 1 step." in str(answer)
         [run] = await rt.runs.list()
@@ -452,7 +452,7 @@ async def test_a_value_that_became_a_secret_while_the_call_waited_is_not_sent_ag
 async def test_what_is_a_secret_by_the_time_a_process_has_died_is_not_sent_again(
     by_handler: bool, is_shortened: bool
 ) -> None:
-    """Neither what prompt tools were told and have said, nor the chat before, nor the summary of what was left out."""
+    """Covers the requests and answers of prompt tools, the earlier chat, and the summary of the left-out part."""
     secret = "a-long-secret"
 
     @tw.tool(description="Look it up.", read_only=True)

@@ -1,4 +1,4 @@
-"""The tool `read_result`: which results it opens, and where what is looked for stands in them."""
+"""The tool `read_result`: which results it opens, and the places of the matches in them."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from toolwright.runtime.toolkits.results import AT_ONCE
 
 pytestmark = pytest.mark.anyio
 
-SHARP = "ß" * 1_000  # which has twice as many letters if case is folded
+SHARP = "ß" * 1_000  # case folding doubles its length
 
 
 @tw.tool(read_only=True)
@@ -39,7 +39,7 @@ async def converse(rt: Any, thread_id: str, texts: Sequence[str]) -> None:
 
 
 class Reading:
-    """An agent whose conversation has been shortened, and what its calls of `read_result` give."""
+    """An agent whose conversation has been compacted, and the results of its calls of `read_result`."""
 
     def __init__(self, rt: Any, thread_id: str, calls: list[ModelCall]) -> None:
         self._rt, self.thread_id, self._calls = rt, thread_id, calls
@@ -54,7 +54,7 @@ class Reading:
 
 
 def model_of(calls: list[ModelCall], tool: str = "report") -> Narrow:
-    """A model that has a report read for each number that it hears, and makes these calls."""
+    """A model that calls the tool for each number that it reads, and makes these calls."""
 
     def answer(request: ModelRequest) -> ModelResponse:
         last = request.messages[-1]
@@ -102,7 +102,7 @@ async def test_a_result_that_is_kept_in_a_file_is_searched_and_read_whole() -> N
         thread = await rt.threads.create("clerk")
         await converse(rt, thread.id, ["7", *["word " * 200] * 20])
         reading = Reading(rt, thread.id, calls)
-        [found] = (await reading.read(query="needle7"))["results"]  # it lies across two pieces of the search
+        [found] = (await reading.read(query="needle7"))["results"]  # the match spans two pieces of the search
         assert "Needle7" in found["text"] and found["tool"] == "export"
         places = (await reading.read(call_id=found["call_id"], query="needle"))["places"]
         assert [each["offset"] for each in places] == [AT_ONCE - 3, AT_ONCE + 5 + 5_000]
@@ -131,7 +131,7 @@ async def test_a_result_is_opened_by_its_id_however_long_ago_it_was() -> None:
         await converse(rt, thread.id, ["0", *["word " * 200] * 20])
         [_, _, first, *_] = await rt.threads.messages(thread.id, 10)
         read = list[object]()
-        before = rt._store.messages_before  # pyright: ignore[reportPrivateUsage]  # counts what is read
+        before = rt._store.messages_before  # pyright: ignore[reportPrivateUsage]  # counts the reads
 
         async def messages_before(thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
             read.append(seq)
@@ -150,7 +150,7 @@ async def test_a_search_of_many_results_lets_others_have_their_turn() -> None:
     async with testing.runtime(tw.App(agents=[agent])) as rt:
         thread = await rt.threads.create("clerk")
         await converse(rt, thread.id, [str(number) for number in range(60)])
-        turns = list[int]()  # of somebody else, at each page that the search reads
+        turns = list[int]()  # of another task, at each page that the search reads
         others = 0
 
         async def others_work() -> None:
@@ -159,7 +159,7 @@ async def test_a_search_of_many_results_lets_others_have_their_turn() -> None:
                 others += 1
                 await asyncio.sleep(0)
 
-        before = rt._store.messages_before  # pyright: ignore[reportPrivateUsage]  # sees each page
+        before = rt._store.messages_before  # pyright: ignore[reportPrivateUsage]  # called for each page
 
         async def messages_before(thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
             turns.append(others)

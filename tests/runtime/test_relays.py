@@ -1,4 +1,4 @@
-"""What a process of a cluster says while it cannot reach the others, and how the check of a NATS server names why."""
+"""The log of a process of a cluster that cannot reach the others, and the error of an unreachable NATS server."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -25,7 +25,7 @@ authorization { users = [{user: "quiet", password: "p", permissions: {publish: "
 
 @pytest.fixture
 def server() -> Generator[NatsServer]:
-    """A server that wants a password."""
+    """A server that requires a password."""
     started = NatsServer("--user", "app", "--pass", "right")
     yield started
     started.kill()
@@ -33,7 +33,7 @@ def server() -> Generator[NatsServer]:
 
 @asynccontextmanager
 async def silent() -> AsyncGenerator[str]:
-    """The URL of a server that takes connections and says nothing."""
+    """Yield the URL of a server that accepts connections and sends nothing."""
     ended = asyncio.Event()
 
     async def wait(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -49,7 +49,7 @@ async def silent() -> AsyncGenerator[str]:
 
 
 def closed() -> str:
-    """The URL of a port at which no server listens."""
+    """Return the URL of a port on which no server listens."""
     return f"nats://127.0.0.1:{free_ports(1)[0]}"
 
 

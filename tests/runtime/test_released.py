@@ -1,4 +1,4 @@
-"""A run that has ended leaves nothing behind for the garbage collector, however long its thread is."""
+"""A finished run leaves nothing for the garbage collector, for any length of its thread."""
 
 import gc
 from collections.abc import Generator
@@ -27,7 +27,7 @@ async def add(state: tw.ThreadState, a: int, b: int) -> int:
 
 @pytest.fixture
 def collected() -> Generator[list[object]]:
-    """What the collector would have to find: nothing is collected before the end of the test."""
+    """Return the garbage that the collector finds, which is disabled until the end of the test."""
     gc.collect()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)

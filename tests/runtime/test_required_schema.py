@@ -1,4 +1,4 @@
-"""The model of `required_schema`: its validators run and its defaults are filled in, whichever way a call takes."""
+"""The model of `required_schema`: its validators run and its defaults are filled in, for every kind of call."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Values over random trees of threads, against a naive model (D5)."""
+"""Values over random thread trees, compared with a naive model (D5)."""
 
 import asyncio
 from collections.abc import Sequence, Set
@@ -31,7 +31,7 @@ names = st.sets(st.sampled_from(NAMES))
 
 @dataclass
 class Node:
-    """A thread: above it, its agent, and the names of which it has a value."""
+    """A thread: its parent, its agent, and the names for which it has a value."""
 
     parent: int | None
     agent: int
@@ -61,7 +61,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 def naive(world: World, place: int, name: str) -> str | None:
-    """Own thread, those above it as far as no one blocks, user, app, agent, prompt."""
+    """Look up in the thread, its ancestors up to one that blocks, user, app, agent, prompt."""
     at: int | None = place
     while at is not None:
         node = world.nodes[at]

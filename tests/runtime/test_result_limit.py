@@ -1,4 +1,4 @@
-"""No text of a result is longer than the limit, wherever the result comes from (D20)."""
+"""No text of a result is longer than the limit, for any source of the result (D20)."""
 
 import asyncio
 import json
@@ -139,7 +139,7 @@ async def test_a_submitted_stack_is_cut_too() -> None:
     async with running(script("outside"), [outside], settings=LIMIT) as rig:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.threads.send(thread.id, "Go")
-        while not (open_calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store has no event
+        while not (open_calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store sets no event
             await asyncio.sleep(0)
         result = tw.ToolResult.fail("No.", stack="x" * 5_000)
         await rig.rt.calls.submit(run.id, open_calls[0].id, result)

@@ -1,4 +1,4 @@
-"""Threads in which nothing has happened for long are deleted, and the log says what was."""
+"""Threads without activity for a long time are deleted, and the log reports it."""
 
 import logging
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ DAYS = 86_400.0
 
 
 def keeper(store: Store, days: float, **kept: timedelta | None) -> Housekeeper:
-    """One that lives so many days after the beginning."""
+    """Return a housekeeper whose clock is that many days after the beginning."""
     clock = ManualClock(later(days * DAYS))
     motor, files = ManualMotor(store, clock), MemoryFiles()
     deletion = Deletion(store, motor.wake, MemoryBus(), files, clock, new_id)
@@ -34,7 +34,7 @@ def keeper(store: Store, days: float, **kept: timedelta | None) -> Housekeeper:
 
 
 async def done(store: Store, thread_id: str, days: float) -> Drain:
-    """A thread whose one run ended so many days after the beginning."""
+    """Create a thread whose one run ended that many days after the beginning."""
     drain = await begun(store, thread_id)
     await drain.end(later(days * DAYS))
     wake = await store.wake(thread_id)
@@ -70,7 +70,7 @@ async def test_without_the_setting_every_thread_stays() -> None:
     assert await ids(store) == ["th_old"]
 
 
-async def test_what_somebody_waits_for_stays() -> None:
+async def test_what_is_waited_for_stays() -> None:
     store = MemoryStore(lambda _: None)
     drain = await begun(store, "th_late")
     await drain.answer(drain.call("pending"))

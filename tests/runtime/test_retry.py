@@ -1,4 +1,4 @@
-"""A failed run is retried: it goes on from its last commit, as the same run."""
+"""A failed run is retried: it continues from its last commit, as the same run."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ DOWN = {"fail": "refused", "message": "No credit."}
 
 
 class Turns:
-    """A model that takes its turns in order, whatever run asks; `asked` are the messages of each request."""
+    """A model that uses its turns in order across runs; `asked` contains the messages of each request."""
 
     def __init__(self, *turns: dict[str, Any]) -> None:
         self._turns = list(turns)
@@ -119,7 +119,7 @@ async def test_a_stream_of_a_retried_run_goes_to_its_last_end() -> None:
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         assert [type(each) async for each in rig.rt.runs.stream(run.id)] == [tw.RunDone]
         await rig.rt.runs.retry(run.id)
-        for _ in range(2):  # while it goes on, perhaps, and when it is over
+        for _ in range(2):  # possibly while it continues, and after it has finished
             values = [each async for each in rig.rt.runs.stream(run.id)]
             last = values[-1]
             assert isinstance(last, tw.RunDone)
@@ -127,7 +127,7 @@ async def test_a_stream_of_a_retried_run_goes_to_its_last_end() -> None:
             assert [type(each) for each in values].count(tw.RunDone) == 1
 
 
-async def test_what_cannot_be_retried_is_told_and_stays_as_it_is() -> None:
+async def test_what_cannot_be_retried_is_reported_and_stays_as_it_is() -> None:
     async with running(Turns(DOWN, {"text": "Hi."}, DOWN, {"text": "Bye."}).model) as rig:
         rt = rig.rt
         thread = await rt.threads.create("tester")
@@ -143,7 +143,7 @@ async def test_what_cannot_be_retried_is_told_and_stays_as_it_is() -> None:
         assert (await rt.threads.get(thread.id)).status == "idle"
 
 
-async def test_a_child_whose_session_is_over_for_good_is_not_retried_alone() -> None:
+async def test_a_child_whose_session_has_ended_permanently_is_not_retried_alone() -> None:
     turns = Turns({"calls": [{"name": "helper", "args": {"message": "Help"}}]}, DOWN, {"text": "No help."})
     helper = tw.Agent("helper", instructions="Help.", model=turns.model)
     boss = tw.Agent("boss", instructions="Ask.", model=turns.model, tools=[helper.as_tool("Helps.")])

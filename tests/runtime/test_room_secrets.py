@@ -1,4 +1,4 @@
-"""No secret of any agent in a space is said or shown there, whoever says it (D6)."""
+"""Secrets of an agent in a space are never posted or shown there, by any participant (D6)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -41,7 +41,7 @@ async def repeat(text: str) -> str:
 
 
 def agents(host: Any) -> tw.App:  # its model
-    """`host`, and the agent `guest`, who has a secret and stays silent."""
+    """Return `host`, and the agent `guest`, which has a secret and stays silent."""
     silent = ScriptedModel({"guest": [calls({"name": "skip", "args": {}})]})
     spoken = tw.Prompt("host", "You host.", model=host, tools=[repeat, CONFIRM, IMPATIENT])
     guest = tw.Agent(
@@ -52,7 +52,7 @@ def agents(host: Any) -> tw.App:  # its model
 
 @asynccontextmanager
 async def visited(*turns: Any) -> AsyncGenerator[House]:
-    """Husam, `host` and `guest` are in the space `tea`."""
+    """Run a space `tea` with Husam, `host` and `guest`."""
     async with journals.by_hand(agents(ScriptedModel(list(turns)))) as (rt, motor):
         husam = await rt.entities.create(external_id="husam", display_name="Husam")
         await rt.spaces.create("Tea", id="tea", members=[husam.id, "host", "guest"])
@@ -60,7 +60,7 @@ async def visited(*turns: Any) -> AsyncGenerator[House]:
 
 
 async def everything(made: House) -> str:
-    """All that is seen in the space, and all that the guest was told."""
+    """Return everything visible in the space, and all requests of the guest."""
     events = await made.rt.events.list(HERE)
     return repr([*await made.said(), *events, *await made.rt.inboxes.list("guest")])
 
@@ -137,7 +137,7 @@ async def test_what_appears_while_it_is_written_holds_no_secret_of_another(
 
 
 class CountingReads:
-    """The reads of spaces, and how often it was asked who is in one; one answer can be made to stay away."""
+    """Reads of spaces that count the queries of members; one answer can be held back."""
 
     def __init__(self, inner: SpaceReads) -> None:
         self._inner = inner
@@ -153,19 +153,19 @@ class CountingReads:
             await asyncio.Event().wait()
         return await self._inner.members(space_id)
 
-    def __getattr__(self, name: str) -> Any:  # the other reads, as they are
+    def __getattr__(self, name: str) -> Any:  # other reads pass through
         return getattr(self._inner, name)
 
 
 class Counted:
-    """Opens a store in memory whose reads of spaces are counted."""
+    """Return a function that opens a store in memory whose reads of spaces are counted."""
 
     reads: CountingReads
 
     async def __call__(self, bus: MemoryBus) -> Store:
         store = MemoryStore(bus.publish)
         self.reads = CountingReads(store.spaces)
-        store.spaces = cast("Any", self.reads)  # whose other reads go through
+        store.spaces = cast("Any", self.reads)  # other reads pass through
         return store
 
 

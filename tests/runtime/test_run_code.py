@@ -1,4 +1,4 @@
-"""Code in the sandbox, from within a run: its outcome, its host functions, its end with the run."""
+"""Code in the sandbox, called in a run: its outcome, its host functions, its end with the run."""
 
 import asyncio
 
@@ -89,7 +89,7 @@ async def test_a_host_function_that_exits_ends_neither_the_run_nor_the_server(la
         assert answer.content == "error: 3"
 
 
-async def test_a_faulty_option_is_an_error_of_the_call() -> None:
+async def test_an_invalid_option_is_an_error_of_the_call() -> None:
     @tw.tool(description="Runs code.")
     async def work(state: tw.ThreadState) -> str:
         return str(await state.run_code("1", language="cobol"))

@@ -1,4 +1,4 @@
-"""Limits of a run that its agent declares: steps and seconds, and how a run says that it has reached one."""
+"""Limits of a run that its agent declares: steps and seconds, and how a run reports that it has reached one."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -41,7 +41,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
 
 
-async def test_max_steps_of_an_agent_ends_its_run_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_max_steps_of_an_agent_ends_its_run_and_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     agent = tw.Agent("seeker", model=ScriptedModel([LOOK] * 9), tools=[look], max_steps=3)
     result = await tw.run(agent, "Find it.")
     assert (result.status, result.stop_reason, len(result.calls)) == ("completed", "max_steps", 3)
@@ -94,7 +94,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "words"), WRONG)
-def test_a_faulty_limit_is_refused(options: dict[str, Any], words: str) -> None:
+def test_an_invalid_limit_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(DefinitionError) as refused:
         tw.Agent("a", **options)
     assert words in refused.value.message

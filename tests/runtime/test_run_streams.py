@@ -1,4 +1,4 @@
-"""Streams of runs as values: of threads and of runs, live and afterwards, whole however long they are."""
+"""Streams of runs as values: of threads and of runs, live and afterwards, complete for any length."""
 
 from contextlib import aclosing
 
@@ -84,7 +84,7 @@ async def test_files_errors_and_progress_of_calls() -> None:
     assert tw.CallProgress(first.call_id, 1, 2, "half") in events
 
 
-async def test_what_prompt_tools_say_is_not_the_agents_text_and_their_calls_are_told_of() -> None:
+async def test_what_prompt_tools_say_is_not_the_agents_text_and_their_calls_are_reported() -> None:
     async with runtime(agent(calling("poet", message="Write."), calling("twice"), {"text": "Done."})) as rt:
         events = await events_of(rt)
     assert told(events) == "Done."

@@ -1,4 +1,4 @@
-"""Schema tools (S1) in runs, by native tool calling: latent ones, and those with a handler."""
+"""Schema tools (S1) in runs, by native tool calling: latent ones, and ones with a handler."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def registered() -> tw.Registry:
 
 
 async def called(registry: tw.Registry, args: dict[str, Any]) -> tuple[Call, list[str]]:
-    """The one call of a run, and the types of its events."""
+    """Return the one call of a run, and the types of its events."""
     model = ScriptedModel([{"calls": [{"name": "sentimentAnalysis", "args": args}]}, {"text": "Done."}])
     app = tw.App(
         agents=[tw.Agent("reader", tw.Prompt("reader", model=model, tools=["sentimentAnalysis"]))],
@@ -123,7 +123,7 @@ async def test_a_result_of_a_handler_that_the_output_does_not_allow_is_an_error_
     assert "sentiment" in str(call.result["error"])
 
 
-async def test_an_error_of_a_handler_is_not_judged_as_a_result() -> None:
+async def test_an_error_of_a_handler_is_not_validated_as_a_result() -> None:
     registry = registered()
 
     @registry.handler("sentimentAnalysis")

@@ -1,4 +1,4 @@
-"""Passages that are found by what they mean, beside keywords: with an embedder, and whatever becomes of it."""
+"""Passages found by meaning in addition to keywords: with an embedder, including its failures."""
 
 import asyncio
 import logging
@@ -33,11 +33,11 @@ pytestmark = pytest.mark.anyio
 
 AGENTS = [tw.Agent(name, "p", toolkits=["memory"]) for name in ("thinker", "friend")]
 MEANINGS = (("dog", "puppy", "hound"), ("tea", "brew", "infusion"), ("house", "home", "villa"))
-"""Words that mean the same."""
+"""Words with the same meaning."""
 
 
 class Meanings:
-    """Knows a few words by their meaning. It is `broken`, or `stuck`, when a test says so; `texts` are those it saw."""
+    """An embedder that knows a few words. It can be `broken` or `stuck`; `texts` are the embedded texts."""
 
     def __init__(self, name: str = "meanings") -> None:
         self.name = name
@@ -63,18 +63,18 @@ def contents(answer: Any) -> list[str]:  # JSON of a tool
 
 
 async def found(mind: Mind, query: str, agent: str = "thinker") -> list[str]:
-    """What the door in Python finds."""
+    """Return the results of the Python API."""
     return [each.content for each in await mind.rt.passages.search(agent, query)]
 
 
 async def fill(mind: Mind, embedder: Meanings) -> int:
-    """What housekeeping does about vectors."""
+    """Embed the passages as housekeeping does."""
     port: Store = mind.store  # type: ignore[assignment]  # reads go through
     return await Semantics(port, embedder, mind.clock, lambda prefix: f"{prefix}_1").fill()
 
 
 async def vectors(mind: Mind, agent_id: str = AGENTS[0].id) -> list[str | None]:
-    """The embedders of the agent's vectors, the newest passage first."""
+    """Return the embedders of the agent's vectors, newest passage first."""
     return [each.embedder for each in await mind.store.agents.vectors(agent_id, limit=1_000)]
 
 
@@ -221,7 +221,7 @@ async def test_housekeeping_embeds_what_has_no_vector_of_the_embedder() -> None:
     embedder = Meanings()
     async with thinking(store, agents=AGENTS, embedder=embedder) as mind:
         assert [await embedder.batches.get() for _ in range(2)] == [BATCH, 3]
-        await mind.rt.passages.list("thinker")  # the last ones are written meanwhile
+        await mind.rt.passages.list("thinker")  # the last ones are written in the meantime
         assert await fill(mind, embedder) == 0
         assert await vectors(mind) == ["meanings"] * (BATCH + 2)
         assert await vectors(mind, AGENTS[1].id) == ["meanings"]
@@ -241,7 +241,7 @@ async def test_what_an_embedder_fails_at_is_tried_again_after_the_others() -> No
 
 
 class Endless:
-    """Reads of an agent that has always more passages; `seen` is how many were read."""
+    """Reads of an agent that always has more passages; `seen` is the number of read ones."""
 
     seen = 0
 
@@ -263,7 +263,7 @@ class Endless:
 
 def endless(embedder: Meanings, clock: ManualClock) -> tuple[Semantics, Endless]:
     store, reads = MemoryStore(lambda _: None), Endless()
-    setattr(store, "agents", reads)  # noqa: B010 - another kind of reads
+    setattr(store, "agents", reads)  # noqa: B010 - other reads
     return Semantics(store, embedder, clock, lambda prefix: prefix), reads
 
 
@@ -304,13 +304,13 @@ async def test_the_model_is_told_that_its_search_goes_by_meaning() -> None:
 
 
 class Counted:
-    """Reads of agents, whose names it notes."""
+    """Reads of agents that record the agents' names."""
 
-    def __init__(self, reads: Any) -> None:  # the port's
+    def __init__(self, reads: Any) -> None:  # reads of the port
         self.reads = reads
         self.names: list[str] = []
 
-    def __getattr__(self, name: str) -> Any:  # as it is
+    def __getattr__(self, name: str) -> Any:  # passes through
         self.names.append(name)
         return getattr(self.reads, name)
 
@@ -318,7 +318,7 @@ class Counted:
 async def test_without_an_embedder_a_search_reads_what_it_always_did() -> None:
     store = MemoryStore(lambda _: None)
     reads = Counted(store.agents)
-    setattr(store, "agents", reads)  # noqa: B010 - another kind of reads
+    setattr(store, "agents", reads)  # noqa: B010 - other reads
     async with thinking(store, agents=AGENTS) as mind:
         await mind.rt.passages.add("thinker", "The dog.")
         reads.names.clear()
@@ -370,7 +370,7 @@ async def test_an_app_with_an_embedder_of_its_own_uses_it() -> None:
 
 
 class Nameless:
-    """Has the verb, but no name."""
+    """An object with an embedder's method, but without a name."""
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         return [[1.0] for _ in texts]

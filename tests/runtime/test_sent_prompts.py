@@ -1,4 +1,4 @@
-"""Sent prompts: what a model was sent at each step of a run is rebuilt from the journal, message by message."""
+"""Sent prompts: the request at each step of a run is rebuilt from the journal, message by message."""
 
 import threading
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.anyio
 
 
 def text_of(message: Message) -> tuple[object, ...]:
-    """All of a message that a model is sent."""
+    """Return everything of a message that a model receives."""
     return (
         message.role,
         message.content,
@@ -55,7 +55,7 @@ def text_of(message: Message) -> tuple[object, ...]:
 
 
 def assert_same(prompt: SentPrompt, request: ModelRequest) -> None:
-    """What was rebuilt is what the model got: texts, tools and messages."""
+    """Check that the rebuilt prompt equals the model's request: texts, tools and messages."""
     assert prompt.exact
     assert [text_of(each) for each in prompt.messages] == [text_of(each) for each in request.messages]
     assert prompt.system + prompt.changing == request.system
@@ -64,7 +64,7 @@ def assert_same(prompt: SentPrompt, request: ModelRequest) -> None:
 
 
 async def sent_in(rt: Runtime, thread_id: str) -> list[SentPrompt]:
-    """What was sent in all runs of the thread, the oldest first."""
+    """Return the prompts of all runs of the thread, oldest first."""
     runs = [*reversed(await rt.runs.list(thread_id=thread_id, limit=500))]
     return [each for run in runs for each in await rt.sent_prompts.of_run(run.id, 500)]
 
@@ -226,7 +226,7 @@ async def test_composed_requests_are_rebuilt_as_text() -> None:
 
 
 class OldJournal:
-    """A journal as one writes it that knows nothing of records of requests."""
+    """A custom journal without records of requests."""
 
     def __init__(self, inner: Store) -> None:
         self._inner = inner
@@ -238,7 +238,7 @@ class OldJournal:
             unit = changed(unit, messages=messages, effects=effects)
         return await self._inner.commit(unit)
 
-    def __getattr__(self, name: str) -> Any:  # the port's reads, as they are
+    def __getattr__(self, name: str) -> Any:  # reads pass through
         return getattr(self._inner, name)
 
 
@@ -291,7 +291,7 @@ async def test_what_was_said_in_a_channel_is_kept_once_though_each_request_has_i
             assert [text_of(each) for each in prompt.messages] == [text_of(each) for each in request.messages]
             assert f"{prompt.system}\n\n{prompt.changing}" == request.system
         digests = sorted({each.sent.changing for each in prompts if each.sent is not None})
-        kept = await rt._store.sent_texts(home, digests)  # pyright: ignore[reportPrivateUsage]  # counts what is kept
+        kept = await rt._store.sent_texts(home, digests)  # pyright: ignore[reportPrivateUsage]  # counts the stored texts
         said = sum(len(each.content) for each in await rt.threads.messages(home, 500))
         assert len(kept) == 60
         assert sum(len(each.text) for each in kept) < said * 3
@@ -365,7 +365,7 @@ async def test_a_run_that_is_not_there_has_no_prompts() -> None:
 
 
 async def test_requests_are_put_together_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is made from the whole conversation: a page of a long run would hold everybody up."""
+    """Each is computed from the whole conversation: a page of a long run would block all other requests."""
     model, threads = Narrow(echo, limit=100_000), set[int]()
 
     def noting(messages: Sequence[Message]) -> str:

@@ -1,4 +1,4 @@
-"""Agents with two sides, and what ends the turn of a side and a session (decisions D22, D23)."""
+"""Agents with two sides, and the ends of a side's turn and of a session (decisions D22, D23)."""
 
 from collections.abc import Mapping
 from typing import Any

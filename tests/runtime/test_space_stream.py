@@ -1,4 +1,4 @@
-"""What an agent is about to say appears in its space while it writes it; what comes to nothing is taken back."""
+"""An agent's message is shown in its space while it is generated; a draft without a message is withdrawn."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -29,7 +29,7 @@ SECRET = "sk-canary-0123456789"
 
 
 class Slow:
-    """A model that writes its calls piece by piece, and looks away after each, so that followers are told."""
+    """A model that streams its calls piece by piece, and pauses after each, so that followers are notified."""
 
     name = "slow"
 
@@ -46,7 +46,7 @@ class Slow:
             index, name, text = piece
             made.setdefault(index, [name]).append(text)
             yield CallDelta(index=index, name=name, arguments=text)
-            await asyncio.sleep(0.06)  # longer than deltas are held together
+            await asyncio.sleep(0.06)  # longer than deltas are batched
         yield ModelResponse(
             text="" if made else "Done.",
             calls=tuple(
@@ -64,7 +64,7 @@ ENTERS: list[Piece] = [(0, "enter_space", '{"spaceId": "tea"}')]
 
 @asynccontextmanager
 async def heard(*steps: Sequence[Piece], env: dict[str, str] | None = None) -> AsyncGenerator[list[Event]]:
-    """All events of the space from the agent's first word on, when the run is over."""
+    """Return all events of the space from the agent's first text on, after the run has finished."""
     prompt = tw.Prompt("host", "You host.", model=Slow(ENTERS, *steps), tools=[CONFIRM], env=env or {})
     app = tw.App(agents=[tw.Agent("host", prompt, toolkits=["spaces"])])
     async with journals.runtime(app) as rt:
@@ -123,7 +123,7 @@ async def test_an_invisible_call_never_reaches_the_space() -> None:
         assert [event.type for event in events] == ["space.message", "agent.active", "agent.inactive"]
 
 
-async def test_what_comes_to_nothing_is_taken_back() -> None:
+async def test_a_draft_without_a_message_is_withdrawn() -> None:
     faulty: list[Piece] = [(0, "send_message", '{"text": "Hel'), (0, "send_message", 'lo", "to": 1}')]
     async with heard(faulty, []) as events:
         [streamed, *_] = of(events, "space.message.streaming")
@@ -153,7 +153,7 @@ async def test_a_secret_split_over_deltas_does_not_slip_through(spelled: str) ->
         assert of(events, "space.message")[-1]["message"]["content"] == "The key is [redacted:KEY] indeed"
 
 
-async def test_nothing_is_streamed_for_nobody() -> None:
+async def test_nothing_is_streamed_without_a_reader() -> None:
     async with house([calls(ENTER), calls(says("Hello")), {"text": "."}]) as made:
         await made.hears("Hi")
         assert isinstance(made, House)

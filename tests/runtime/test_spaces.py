@@ -1,4 +1,4 @@
-"""Agents in spaces: woken by messages, speaking, showing their calls, staying silent (S3, D7, D10, D12, D15)."""
+"""Agents in spaces: woken by messages, posting, showing their calls, staying silent (S3, D7, D10, D12, D15)."""
 
 import asyncio
 import json
@@ -88,14 +88,14 @@ async def crash() -> None:
 
 @dataclass
 class House:
-    """Husam and the agent `host` are in the space `tea`, and whoever else is named."""
+    """Husam, the agent `host` and possibly others in the space `tea`."""
 
     rt: Runtime
     motor: ManualMotor
     husam: str
 
     async def hears(self, text: str, space_id: str = "tea") -> str:
-        """Husam says something; the id of the run that reads it, when all is still."""
+        """Post a message as Husam. Return the id of the run that reads it, after all runs have ended."""
         spoken = await self.rt.spaces.say(space_id, self.husam, text)
         await self.motor.run_until_idle()
         return next(iter(spoken.runs.values()), "")
@@ -107,7 +107,7 @@ class House:
         return [event.type for event in await self.rt.events.list(Topic(kind="space", id=space_id))]
 
     async def read(self, name: str = "host") -> Sequence[Message]:
-        """The agent's home thread."""
+        """Return the messages of the agent's home thread."""
         return await self.rt.threads.messages((await self.rt.agents.get(name)).home_thread_id)
 
     async def results(self) -> list[str]:
@@ -161,7 +161,7 @@ async def test_an_agent_hears_enters_and_speaks() -> None:
 
 
 @requirement("S3-5.1-3")
-async def test_what_it_is_told_at_every_step_is_what_is_there() -> None:
+async def test_what_it_reads_at_every_step_is_what_is_there() -> None:
     told: list[str] = []
 
     class Listening(ScriptedModel):
@@ -246,7 +246,7 @@ async def test_a_confirmation_goes_from_requires_action_to_complete_and_to_the_i
 
 
 @requirement("S3-2.2-2", "S3-5-1", "S3-8-2", "S3-8-3", "S3-8.1-1", "S3-8.1-3", "S3-8.1-4")
-async def test_calls_that_are_carried_out_here_are_shown_through_their_statuses() -> None:
+async def test_calls_that_are_executed_here_are_shown_through_their_statuses() -> None:
     turns = [
         calls(
             ENTER,
@@ -394,7 +394,7 @@ async def test_an_answer_in_another_space_tells_where_it_came_from() -> None:
         assert said.metadata == {"origin": {"spaceId": "tea", "messageId": first.id, "entityId": made.husam}}
 
 
-async def test_what_waits_for_the_next_run_is_told_in_one_line_to_who_asks_for_it() -> None:
+async def test_what_waits_for_the_next_run_is_reported_in_one_line_on_request() -> None:
     told: list[str] = []
 
     class Interrupted(ScriptedModel):
@@ -418,7 +418,7 @@ async def test_what_waits_for_the_next_run_is_told_in_one_line_to_who_asks_for_i
     assert [run.status for run in runs] == ["completed", "completed"]
 
 
-async def test_a_secret_of_an_agent_is_not_kept_when_somebody_says_it_in_its_space() -> None:
+async def test_a_secret_of_an_agent_is_not_kept_when_someone_says_it_in_its_space() -> None:
     secret = "sk-canary-0123456789"
     async with house([{"text": "."}], env={"KEY": secret}) as made:
         spoken = await made.rt.spaces.say("tea", made.husam, f"It is {secret}", {secret: secret})
@@ -430,7 +430,7 @@ async def test_a_secret_of_an_agent_is_not_kept_when_somebody_says_it_in_its_spa
 
 
 class Shop(BaseModel):
-    """What `buy` needs."""
+    """Values that `buy` requires."""
 
     store_id: str
 
@@ -478,7 +478,7 @@ async def test_a_call_outlives_the_space_that_it_is_shown_in() -> None:
 
 
 async def told(made: House, space_id: str = "tea") -> list[tuple[str, Any]]:  # payloads
-    """Who came and went in a space since it was made."""
+    """Return the members that entered and left the space since its creation."""
     events = await made.rt.events.list(Topic(kind="space", id=space_id))
     return [(one.type, one.payload["entityId"]) for one in events if one.type.startswith("member_")][2:]
 
@@ -548,7 +548,7 @@ async def test_who_joins_by_speaking_is_announced() -> None:
         assert (await made.types("hall"))[2:4] == ["member_added", "space.message"]
 
 
-async def test_entering_the_space_one_is_in_tells_nobody_anything() -> None:
+async def test_entering_the_current_space_again_notifies_no_one() -> None:
     async with house([calls(ENTER, ENTER), calls(ENTER), {"text": "."}]) as made:
         await made.hears("Go")
         assert [name for name in await made.types() if name.startswith("agent.")] == [
@@ -557,7 +557,7 @@ async def test_entering_the_space_one_is_in_tells_nobody_anything() -> None:
         ]
 
 
-MISUSE: list[tuple[Callable[[Any], Awaitable[object]], str]] = [  # with anything
+MISUSE: list[tuple[Callable[[Any], Awaitable[object]], str]] = [  # with any argument
     (lambda spaces: spaces.create("x", members="ada"), "members must be a list of entities, not 'ada'."),
     (lambda spaces: spaces.create("x", members=None), "members must be a list of entities, not None."),
     (
@@ -610,7 +610,7 @@ ASK_HERE = tw.Tool.from_config(
 
 
 async def presence(made: House, space_id: str = "tea") -> list[tuple[str, object, str | None]]:
-    """What was told there of agents at work: the type, whose entity, and the run."""
+    """Return the events about working agents in the space: the type, the entity, and the run."""
     events = await made.rt.events.list(Topic(kind="space", id=space_id))
     return [
         (each.type, each.payload["agentEntityId"], each.run_id)
@@ -626,7 +626,7 @@ async def presence(made: House, space_id: str = "tea") -> list[tuple[str, object
         ([calls({"name": "askHere", "args": {}}), {"text": "Thanks."}], "waiting"),
     ],
 )
-async def test_an_agent_that_enters_no_space_is_seen_at_work_where_it_was_spoken_to(
+async def test_an_agent_that_enters_no_space_is_shown_as_working_where_it_was_spoken_to(
     turns: Any, status: str
 ) -> None:
     async with house(turns, [ASK_HERE], toolkits=["memory"]) as made:
@@ -646,7 +646,7 @@ async def test_an_agent_that_enters_no_space_is_seen_at_work_where_it_was_spoken
 
 
 class Broken:
-    """A model that cannot be asked."""
+    """A model that cannot be called."""
 
     name = "broken"
 
@@ -655,7 +655,7 @@ class Broken:
         yield
 
 
-async def test_an_agent_whose_run_fails_is_seen_at_work_no_longer() -> None:
+async def test_an_agent_whose_run_fails_is_no_longer_shown_as_working() -> None:
     host = tw.Agent("host", tw.Prompt("host", "You host.", model=Broken()), toolkits=["memory"])
     async with journals.by_hand(tw.App(agents=[host])) as (rt, motor):
         husam = await rt.entities.create(external_id="husam")
@@ -668,7 +668,7 @@ async def test_an_agent_whose_run_fails_is_seen_at_work_no_longer() -> None:
         assert [type for type, _ in told] == ["agent.active", "agent.inactive"] * (len(told) // 2)
 
 
-async def test_an_agent_that_is_cancelled_is_seen_at_work_no_longer() -> None:
+async def test_a_cancelled_agent_is_no_longer_shown_as_working() -> None:
     async with house([calls({"name": "askHere", "args": {}})], [ASK_HERE], toolkits=["memory"]) as made:
         run_id = await made.hears("Hi")
         await made.rt.runs.cancel(run_id)
@@ -677,7 +677,7 @@ async def test_an_agent_that_is_cancelled_is_seen_at_work_no_longer() -> None:
         assert [type for type, _, _ in await presence(made)] == ["agent.active", "agent.inactive"]
 
 
-async def test_an_agent_whose_run_is_open_again_is_seen_at_work_where_it_is() -> None:
+async def test_an_agent_whose_run_is_open_again_is_shown_as_working_where_it_is() -> None:
     async with house([calls(ENTER), {"text": "."}]) as made:
         run_id = await made.hears("Hi")
         toolkit = await made.rt.toolkit("host", run_id)
@@ -689,7 +689,7 @@ async def test_an_agent_whose_run_is_open_again_is_seen_at_work_where_it_is() ->
         assert [type for type, _, _ in await presence(made)] == ["agent.active", "agent.inactive"] * 2
 
 
-async def test_a_run_that_nobody_in_a_space_began_is_seen_at_work_nowhere() -> None:
+async def test_a_run_not_started_in_a_space_is_shown_as_working_in_none() -> None:
     async with house([{"text": "Noted."}], toolkits=["memory"]) as made:
         await made.hears("Hi")
         before = await presence(made)
@@ -698,7 +698,7 @@ async def test_a_run_that_nobody_in_a_space_began_is_seen_at_work_nowhere() -> N
         assert await presence(made) == before
 
 
-async def test_who_may_no_longer_read_a_space_is_not_seen_at_work_there() -> None:
+async def test_who_may_no_longer_read_a_space_is_not_shown_as_working_there() -> None:
     async with house([{"text": "Noted."}], toolkits=["memory"]) as made:
         await made.rt.spaces.say("tea", made.husam, "Hi")
         await made.rt.spaces.remove_member("tea", (await made.rt.agents.get("host")).entity_id)
@@ -711,7 +711,7 @@ async def test_a_space_has_the_id_of_a_deleted_one_though_a_crash_has_left_its_m
         husam = await rt.entities.create(external_id="husam")
         await rt.spaces.create("Tea", id="tea", members=[husam.id])
         spoken = await rt.spaces.say("tea", husam.id, "Hi")
-        store = rt._store  # pyright: ignore[reportPrivateUsage]  # as a process that dies before it sweeps
+        store = rt._store  # pyright: ignore[reportPrivateUsage]  # as a process that dies before its sweep
         gone = DropSpace(space_id="tea")
         await store.commit(Apply(token="t", at=datetime.now(UTC), effects=(gone,)))
         with pytest.raises(NotFound):

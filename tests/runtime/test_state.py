@@ -1,4 +1,4 @@
-"""What a handler emits within a run: checked, bounded, recorded with its result."""
+"""Events that a handler emits in a run: checked, bounded, recorded with its result."""
 
 import ast
 from pathlib import Path
@@ -16,7 +16,7 @@ from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
-BAD: Any = None  # what a user may pass all the same
+BAD: Any = None  # a value that a user can pass anyway
 
 
 def calling(name: str) -> JSONObject:
@@ -58,7 +58,7 @@ async def test_a_large_event_keeps_its_id_and_says_that_it_is_cut() -> None:
 
 
 @pytest.mark.parametrize("made", [nameless, half])
-async def test_a_faulty_type_of_an_event_is_the_calls_error(made: tw.Tool) -> None:
+async def test_an_invalid_type_of_an_event_is_the_calls_error(made: tw.Tool) -> None:
     model = ScriptedModel([calling(made.name), {"text": "done"}])
     async with running(model, [made]) as rig:
         thread = await rig.rt.threads.create("tester")
@@ -107,7 +107,7 @@ def test_every_event_that_is_made_anywhere_is_among_those_of_the_runtime() -> No
 
 
 def _types(call: ast.Call) -> list[object]:
-    """The types that a call names which makes an event."""
+    """Return the event types that a call of an emitting tool names."""
     assert isinstance(call.func, ast.Name)
     if call.func.id in ("Event", "EventDraft"):
         given = [each.value for each in call.keywords if each.arg == "type"]

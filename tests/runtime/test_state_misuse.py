@@ -1,4 +1,4 @@
-"""What a handler hands to its state wrongly is refused at once, with one sentence, and nothing has changed."""
+"""Invalid arguments of a handler's state are rejected immediately, with one sentence, and nothing has changed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,13 +16,13 @@ from toolwright.core.state.memory import MemoryState
 from toolwright.testing import CodeSandbox, MemoryBus, ScriptedModel
 
 pytestmark = pytest.mark.anyio
-State = Any  # what is handed over has every wrong type
+State = Any  # the arguments have every wrong type
 HALF = "\ud800"
 Wrong = Callable[[State], Awaitable[object]]
 
 
 def later(member: Callable[[State], object]) -> Wrong:
-    """A member that does not wait, as one that does."""
+    """Return a synchronous member as an asynchronous one."""
 
     async def called(state: State) -> object:
         return member(state)
@@ -193,7 +193,7 @@ def calling(*names: str) -> dict[str, object]:
 
 
 async def told(rig: Rig) -> str:
-    """What the model read of its first call."""
+    """Return the result of the model's first call."""
     thread = await rig.rt.threads.create("tester")
     run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
     assert (run.status, run.output) == ("completed", "Done.")

@@ -37,12 +37,12 @@ CHOSEN: JSONObject = {"_outputPath": {}, "_instance": {"type": "string"}}
 
 
 def latent(name: str, **properties: JSON) -> tw.Tool:
-    """A tool whose output is whatever the model says."""
+    """Return a tool whose output is chosen by the model."""
     return tw.Tool.from_schema(name, {"type": "object", "properties": {"_output": {}, **properties}})
 
 
 def note(path: JSON, output: JSON, **more: JSON) -> dict[str, Any]:  # a turn of a script
-    """A call that chooses where its output goes."""
+    """Return a call that chooses the path of its output."""
     return call("note", _outputPath=path, _output=output, **more)
 
 
@@ -55,14 +55,14 @@ NOTE = latent("note", **CHOSEN)
 
 @dataclass
 class Handled:
-    """Schema tools with handlers, and the values that they got."""
+    """Schema tools with handlers, and the values that they received."""
 
     tools: list[tw.Tool] = field(default_factory=list[tw.Tool])
     values: list[JSON] = field(default_factory=list[JSON])
 
     @classmethod
     def of(cls, **properties: JSON) -> "Handled":
-        """`show` gives back its argument `value`."""
+        """Return the argument `value`."""
         handled, registry = cls(), tw.Registry()
 
         @registry.tool("show", {"type": "object", "properties": {"value": {}, **properties}})
@@ -76,7 +76,7 @@ class Handled:
 
 
 async def state_of(rig: Rig, thread_id: str) -> dict[str | None, JSONObject]:
-    """The thread's values by instance and name."""
+    """Return the thread's values by instance and name."""
     states: dict[str | None, JSONObject] = {}
     for key, text in (await rig.store.children.values(thread_id)).items():
         name, instance = read_value_key(key)
@@ -87,7 +87,7 @@ async def state_of(rig: Rig, thread_id: str) -> dict[str | None, JSONObject]:
 async def led(
     turns: Sequence[Any], tools: Sequence[tw.Tool | str], **more: Any
 ) -> tuple[dict[str | None, JSONObject], list[Call], list[str]]:
-    """The state after a run of those turns, its calls, and what the model read of them."""
+    """Return the state after a run of those turns, its calls, and the results that the model read."""
     thread_options: dict[str, Any] = more.pop("thread", {})
     async with running(Watched([*turns, DONE]), tools, **more) as rig:
         thread = await rig.rt.threads.create("tester", **thread_options)
@@ -223,7 +223,7 @@ async def test_only_arguments_are_resolved() -> None:
     assert (state, results) == ({None: {"a": "†input.x"}}, ["†input.x", "†input.x"])
 
 
-async def test_references_are_resolved_before_arguments_are_judged() -> None:
+async def test_references_are_resolved_before_arguments_are_validated() -> None:
     registry = tw.Registry()
     values: list[int] = []
     schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -337,7 +337,7 @@ async def test_calls_of_an_instance_have_their_own_state() -> None:
 
 
 def keeper() -> tw.Tool:
-    """A tool whose handler gives what was kept under `key`, and keeps `value` there."""
+    """Return a tool whose handler returns the value stored under `key`, and stores `value` there."""
     registry = tw.Registry()
     schema = {"properties": {"key": {"type": "string"}, "value": {}, **CHOSEN}}
 
@@ -410,7 +410,7 @@ async def test_what_a_handler_calls_reads_and_writes_the_state_but_is_of_no_inst
     assert state == {"one": {"a": 1}, None: {"b": {"n": 1}, "c": 1}, "two": {"c": 2}}
 
 
-# ── every instance, against a plain model of the state ────────────────────────────────────────────────────────
+# ── every instance, compared with a simple model of the state ─────────────────────────────────────────────────
 
 VALUES = st.sampled_from([1, "x", [1], {"k": 1}, {"k": {"l": "y"}}, [[2], "z"], None])
 PATHS = st.sampled_from([("a",), ("b",), ("a", "k"), ("a", "k", "l"), ("b", "c")])
@@ -422,7 +422,7 @@ Write = tuple[OutputPath, JSON, str | None, bool]
 
 
 def expected(answers: list[list[Write]]) -> tuple[dict[str | None, JSONObject], list[str]]:
-    """The states after those writes, and how each of them went."""
+    """Return the states after those writes, and the outcome of each."""
     states: dict[str | None, JSONObject] = {}
     went: list[str] = []
     for place, value, instance, _ in [each for answer in answers for each in answer]:
@@ -435,7 +435,7 @@ def expected(answers: list[list[Write]]) -> tuple[dict[str | None, JSONObject], 
 
 
 def turn_of(answer: list[Write]) -> dict[str, Any]:
-    """An answer that makes those writes, by latent calls and by handlers."""
+    """Return an answer that makes those writes, by latent calls and by handlers."""
     made: list[dict[str, Any]] = []
     for place, value, instance, is_latent in answer:
         own: JSONObject = {} if instance is None else {"_instance": instance}
@@ -480,7 +480,7 @@ async def test_the_same_on_a_database(kind: str, tmp_path: Path) -> None:
         await compare(MIXED, store=store)
 
 
-# ── who else has a part in it ─────────────────────────────────────────────────────────────────────────────────
+# ── other participants ────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_run_that_another_process_takes_over_goes_on_with_the_state(tmp_path: Path) -> None:
@@ -572,7 +572,7 @@ async def test_the_only_schema_tools_may_be_those_of_the_other_side() -> None:
 
 
 class Values:
-    """Reads of families that are those of another store, but for all values of a thread, which are counted."""
+    """Reads of another store's thread trees, with additional values of every thread; reads of values are counted."""
 
     def __init__(self, inner: ChildReads, values: Mapping[str, str]) -> None:
         self._inner, self._values, self.reads = inner, values, 0
@@ -581,7 +581,7 @@ class Values:
         self.reads += 1
         return {**await self._inner.values(thread_id), **self._values}
 
-    def __getattr__(self, name: str) -> Any:  # the port's other reads, as they are
+    def __getattr__(self, name: str) -> Any:  # other reads pass through
         return getattr(self._inner, name)
 
 
@@ -589,13 +589,13 @@ class Values:
 async def reading(
     values: Mapping[str, str], tools: Sequence[tw.Tool], *turns: Any
 ) -> AsyncGenerator[tuple[Rig, Values]]:
-    """A runtime whose threads have those values too."""
+    """Run a runtime whose threads have those values too."""
     made: list[Values] = []
 
     async def store(bus: MemoryBus) -> Store:
         inner = MemoryStore(bus.publish)
         made.append(Values(inner.children, values))
-        inner.children = made[0]  # type: ignore[assignment]  # the port's reads go through
+        inner.children = made[0]  # type: ignore[assignment]  # reads pass through
         return inner
 
     async with running(Watched([*turns, DONE]), tools, store=store) as rig:
@@ -666,5 +666,5 @@ async def test_what_a_handler_has_set_is_not_written_by_a_call_within_it() -> No
         }
         result = rows["both"].result
         assert result is not None and result["result"] == ["state_write", "success"]
-        store: Any = getattr(rt, "_store")  # noqa: B009 - pyright lets nobody look
+        store: Any = getattr(rt, "_store")  # noqa: B009 - pyright forbids direct access
         assert await store.children.values(thread.id) == {"kept": "[1]", "other": "[2]"}

@@ -1,6 +1,6 @@
-"""What one more step of a run enters: Python functions and modules of Toolwright's, and how deep they call each other.
+"""The calls of one more step of a run: Python functions and modules of Toolwright's, and the depth of the stack.
 
-A step as users have it: nested arguments, ten tools, a result of some 300 characters. The numbers may fall.
+A typical step: nested arguments, ten tools, a result of some 300 characters. The numbers are allowed to fall.
 """
 
 import gc
@@ -20,7 +20,7 @@ from toolwright.testing import runtime
 
 pytestmark = pytest.mark.anyio
 
-FEW, MANY = 10, 30  # steps: what both have in common is the run's, and not the step's
+FEW, MANY = 10, 30  # steps: the difference is the cost of the steps, without that of the run
 RUNS = 25
 FUNCTIONS, MODULES, DEPTH = 176, 46, 19
 OURS = f"{toolwright.__path__[0]}/"
@@ -28,9 +28,9 @@ OURS = f"{toolwright.__path__[0]}/"
 
 @dataclass
 class Way:
-    """The functions that were entered, and the greatest number of ours on the stack at once.
+    """Return the number of entries per function, and the greatest number of our functions on the stack.
 
-    A coroutine is entered once, however often it goes on: how often it has to wait is the clock's to say.
+    A coroutine counts once, however often it resumes: the number of its pauses depends on timing.
     """
 
     entered: list[str] = field(default_factory=list[str])
@@ -55,7 +55,7 @@ class Way:
 def way() -> Generator[Way]:
     entered = Way()
     before = sys.getprofile()
-    gc.disable()  # what other tests have left would be ended on top of what is counted
+    gc.disable()  # otherwise garbage of other tests would be collected during the count
     sys.setprofile(entered.enter)
     try:
         yield entered
@@ -65,10 +65,10 @@ def way() -> Generator[Way]:
 
 
 async def _led(steps: int) -> tuple[Counter[str], int]:
-    """How often runs of so many steps enter each function, and how deep: the least of several runs.
+    """Return how often runs of that many steps enter each function, and the depth: the minimum of several runs.
 
-    Of the first run is what is made once. In any run of a busy machine the motor and others have turns of their own,
-    and not in all of them the same ones.
+    The first run includes one-time costs. In any run of a busy machine the motor and others run in addition, and
+    not in all of them the same ones.
     """
     ways: list[Way] = []
     async with runtime(app_of(steps, find_products, NESTED)) as rt:
@@ -87,7 +87,7 @@ async def _led(steps: int) -> tuple[Counter[str], int]:
 
 async def test_one_more_step_enters_few_functions_and_modules() -> None:
     (few, _), (many, depth) = await _led(FEW), await _led(MANY)
-    # whole calls a step: what the clock or a busy machine adds to a run now and then is less than half of one
+    # whole calls per step: occasional calls by the clock or a busy machine are less than half of one
     more = sum(round((count - few[name]) / (MANY - FEW)) for name, count in many.items())
     a_step = {name for name, count in many.items() if count >= few[name] + MANY - FEW}
     modules = {each.rpartition(":")[0] for each in a_step}

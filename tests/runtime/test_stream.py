@@ -1,4 +1,4 @@
-"""The live text of an answer is whole, whenever a follower comes."""
+"""The live text of an answer is complete, for a follower that starts at any time."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Paced:
-    """A model that says each part when the test lets it."""
+    """A model that sends each part when the test releases it."""
 
     name = "paced"
 
@@ -44,7 +44,7 @@ class Paced:
 
 
 async def told(parts: list[ModelEvent], alone: int) -> list[Event]:
-    """The live events of a follower that comes after the first `alone` parts."""
+    """Return the live events of a follower that starts after the first `alone` parts."""
     model = Paced(*parts)
     async with asyncio.timeout(20), running(model) as rig:
         thread = await rig.rt.threads.create("tester")

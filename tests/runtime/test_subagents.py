@@ -1,4 +1,4 @@
-"""Agents that run in threads of their own: called, created, spoken to, told of, cancelled (S0 §5, §6)."""
+"""Agents that run in threads of their own: called, created, messaged, reported, cancelled (S0 §5, §6)."""
 
 import asyncio
 import json
@@ -164,7 +164,7 @@ async def test_a_child_whose_model_fails_is_an_error_of_the_call() -> None:
         assert (result["error"], result["error_code"]) == ("No.", "subagent_failed")
 
 
-async def test_a_call_that_does_not_block_is_told_in_the_inbox() -> None:
+async def test_a_call_that_does_not_block_is_reported_in_the_inbox() -> None:
     agent = worker([{"text": "Ready."}])
     turns = [{"when": "[Subagent", "text": "Thanks."}, call("worker", message="Do"), DONE]
     async with home(agent, {"blocking": False}, turns) as at:
@@ -227,7 +227,7 @@ async def test_a_child_is_named_by_the_property_for_it() -> None:
         assert (child.name, child.tags, await at.heard(child.id)) == ("Ada", ("name:Ada",), ["Do"])
 
 
-# ── agents that live on ─────────────────────────────────────────────────────────────────────────────────────────
+# ── resumable agents ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @requirement("S0-5-3", "S0-6-1", "S0-6-4")
@@ -297,7 +297,7 @@ async def test_no_more_than_the_most_instances_are_created() -> None:
         ]  # fmt: skip
 
 
-async def test_a_message_to_a_child_that_says_nothing_is_told_so() -> None:
+async def test_an_empty_message_to_a_child_is_an_error() -> None:
     async with home(worker([{"text": "Hi"}]), RESUMABLE, [create(message="Hello"), DONE]) as at:
         thread = await at.thread()
         await at.run(thread.id)
@@ -325,7 +325,7 @@ async def test_another_threads_reference_is_as_if_it_were_not_there() -> None:
 
 @requirement("S0-5-9")
 @pytest.mark.parametrize("communication", ["implicit", "explicit"])
-async def test_the_end_of_every_session_is_told_once_or_not_at_all(communication: str) -> None:
+async def test_the_end_of_every_session_is_reported_once_or_not_at_all(communication: str) -> None:
     config = {
         "blocking": False,
         "resumable": {"receives_messages": "side_a", "parentCommunication": communication},
@@ -346,7 +346,7 @@ async def test_the_end_of_every_session_is_told_once_or_not_at_all(communication
 
 
 @requirement("S0-5-9")
-async def test_nor_is_a_failure_told_of_a_child_that_speaks_for_itself() -> None:
+async def test_nor_is_a_failure_reported_of_a_child_that_speaks_for_itself() -> None:
     config = {
         "blocking": False,
         "resumable": {"receives_messages": "side_a", "parentCommunication": "explicit"},
@@ -407,7 +407,7 @@ async def test_messages_are_for_the_side_that_receives_them() -> None:
 
 
 class Query(BaseModel):
-    """What the worker is called with."""
+    """Return the arguments of the worker's call."""
 
     query: str
     depth: int = 1
@@ -461,7 +461,7 @@ async def test_a_flag_is_text_whatever_it_is_stored_as() -> None:
         with pytest.raises(InvalidRequest, match="WORKERS is a flag: store it as text, not as a secret"):
             await at.thread(env={"WORKERS": {"value": "true", "type": "secret"}})
         ada = await at.rt.entities.create(external_id="ada")
-        await at.rt.entities.set_env(ada.id, {"WORKERS": "true"})  # of nobody knows which agent: a secret
+        await at.rt.entities.set_env(ada.id, {"WORKERS": "true"})  # of an unknown agent: a secret
         thread = await at.thread(user_id="ada")
         run = await at.run(thread.id)
         assert [tool.name for tool in at.boss.requests[0].tools] == ["worker"]
@@ -526,7 +526,7 @@ async def test_a_file_that_is_not_there_makes_the_call_an_error_and_no_child() -
         assert await at.children(thread.id) == []
 
 
-# ── at once ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── in parallel ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @requirement("S0-5-4")
@@ -607,7 +607,7 @@ async def test_a_secret_is_not_taken_for_a_name() -> None:
 
 
 def _valid(messages: Sequence[Message]) -> None:
-    """Every call is answered, once."""
+    """Check that every call is answered once."""
     calls = [c.id for m in messages for c in m.calls]
     answers = [m.call_id for m in messages if m.role == "tool"]
     assert sorted(calls) == sorted(str(each) for each in answers)
@@ -791,7 +791,7 @@ async def test_a_thread_ends_itself_and_tells_its_parent() -> None:
 
 
 @requirement("S0-6-5")
-async def test_a_child_that_lacks_scoped_variables_asks_for_them() -> None:
+async def test_a_child_without_required_scoped_variables_asks_for_them() -> None:
     key = tw.Variable("API_KEY", type="secret", scoped=True, description="Whose?")
     async with home(worker([DONE], variables=[key]), {}, [call("worker", message="Do"), DONE]) as at:
         thread = await at.thread(env={"API_KEY": "the-parent's-own-key"})
@@ -809,7 +809,7 @@ async def test_a_child_that_lacks_scoped_variables_asks_for_them() -> None:
         assert (request.kind, await at.children(thread.id)) == ("child", [])
 
 
-async def test_a_child_that_lacks_tenvs_is_not_made() -> None:
+async def test_a_child_without_required_tenvs_is_not_made() -> None:
     class Needs(BaseModel):
         place: str
 
@@ -825,7 +825,7 @@ async def test_a_child_that_lacks_tenvs_is_not_made() -> None:
         assert await at.children(thread.id) == []
 
 
-async def test_followers_are_told_of_children() -> None:
+async def test_followers_are_notified_of_children() -> None:
     async with home(worker([{"text": "Hi"}]), RESUMABLE, [create(message="Hello"), DONE]) as at:
         thread = await at.thread()
         await at.run(thread.id)
@@ -849,7 +849,7 @@ async def test_followers_are_told_of_children() -> None:
         ({"blocking": True}, "Prompt 'boss': a called agent or prompt needs a name."),
     ],
 )
-def test_a_faulty_relationship_is_refused(config: Any, sentence: str) -> None:
+def test_an_invalid_relationship_is_refused(config: Any, sentence: str) -> None:
     boss = tw.Agent("boss", tw.Prompt("boss", tools=[config]))
     with pytest.raises(DefinitionError) as refused:
         tw.App(agents=[boss, worker([DONE])])
@@ -925,5 +925,5 @@ async def test_a_child_that_has_just_become_busy_keeps_its_own_end(store: OpenSt
         assert (run.output, len(overtaken)) == ("Done.", 1)
         answer = [m for m in await rig.transcript(thread.id) if m.role == "tool"][-1]
         busy = "is now busy. Send the message again." in answer.content
-        assert busy or json.loads(answer.content)["status"] == "idle"  # it may be idle again by then
+        assert busy or json.loads(answer.content)["status"] == "idle"  # it can be idle again by then
         assert (await rig.rt.runs.wait(overtaken[0], 10)).status == "completed"

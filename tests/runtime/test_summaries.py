@@ -1,4 +1,4 @@
-"""Summaries of long conversations: written ahead of time, by which model, at whose cost, and what if there is none."""
+"""Summaries of long conversations: written ahead of time, by which model, at whose cost, and without one."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ LINE = "word " * 200  # 250 tokens
 
 
 class Writer:
-    """A model that writes summaries as it is told to, and waits for its gate first."""
+    """A model that writes the given summaries, and waits for its gate first."""
 
     name = "test:writer"
 
@@ -77,7 +77,7 @@ class Long:
         self.thread_id = ""
 
     async def say(self, text: str = LINE) -> ModelRequest:
-        """The request that the answer to a message was given to."""
+        """Send a message. Return the request for its answer."""
         if not self.thread_id:
             self.thread_id = (await self.rig.rt.threads.create("tester")).id
         run = await self.rig.rt.threads.send(self.thread_id, text)
@@ -92,7 +92,7 @@ class Long:
         return await self.rig.store.inner.compactions(self.thread_id)
 
     async def until_shortened(self) -> Sequence[Compaction]:
-        """Go on until something is left out; what is."""
+        """Continue until something is left out. Return the compactions."""
         for _ in range(80):
             await self.say()
             if rows := await self.rows():
@@ -101,12 +101,12 @@ class Long:
 
 
 def policy(**more: Any) -> dict[str, Any]:
-    """Options of a prompt."""
+    """Return options of a prompt."""
     return {"context": tw.Context(max_tokens=BUDGET, **more)}
 
 
 def left_out(request: ModelRequest) -> bool:
-    """Whether the request says so."""
+    """Return whether the request says that messages were left out."""
     return request.messages[0].content.endswith("were left out to save space.]")
 
 
@@ -153,7 +153,7 @@ async def test_an_answer_waits_for_a_summary_that_takes_too_long_once(
         count = len(writer.requests)
         for _ in range(10):
             await long.say()
-        assert len(writer.requests) == count  # none is asked for in the next minute
+        assert len(writer.requests) == count  # no further request within the next minute
 
 
 async def test_a_run_that_waits_for_a_summary_can_be_cancelled() -> None:
@@ -238,7 +238,7 @@ async def test_secrets_are_redacted_in_a_summary() -> None:
         assert secret not in str(row)
 
 
-async def test_another_model_or_the_agents_own_writes_it_or_nobody() -> None:
+async def test_another_model_or_the_agents_own_writes_it_or_none() -> None:
     for summarize_with, count in ((Writer(), 0), (None, 1)):
         model = Narrow(echo, limit=BUDGET)
         async with running(model, prompt_options=policy(summarize_with=summarize_with)) as rig:
@@ -256,7 +256,7 @@ async def test_another_model_or_the_agents_own_writes_it_or_nobody() -> None:
 async def test_without_a_summary_the_oldest_turns_stay_while_the_request_may_be_as_long(
     has_model: bool,
 ) -> None:
-    """Old results become references at three quarters; turns are left out once the whole budget is taken."""
+    """Old results become references at three quarters; turns are left out once the whole budget is used."""
 
     @tw.tool()
     async def look(times: int) -> str:
@@ -309,7 +309,7 @@ async def test_nothing_is_written_any_more_after_the_end_of_the_runtime() -> Non
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("summary")]
 
 
-async def test_a_summary_that_its_owner_edits_while_it_is_made_anew_is_what_the_model_is_sent() -> None:
+async def test_a_summary_edited_by_its_owner_while_a_new_one_is_written_is_sent_to_the_model() -> None:
     model, writer = Narrow(echo, limit=BUDGET), Writer()
     async with running(model, prompt_options=policy(summarize_with=writer)) as rig:
         long = Long(rig, model)
@@ -346,7 +346,7 @@ async def test_a_summary_is_made_in_parts_that_its_model_takes() -> None:
         for _ in range(150):
             run = await rig.rt.threads.send(thread.id, LINE)
             await rig.rt.runs.wait(run.id, 20)
-        model.limit = BUDGET  # a fifth of what has been said, and it gives no number
+        model.limit = BUDGET  # a fifth of the conversation, and it gives no number
         run = await rig.rt.threads.send(thread.id, LINE)
         done = await rig.rt.runs.wait(run.id, 20)
         assert done.status == "completed", done.error
@@ -490,7 +490,7 @@ async def test_a_limit_that_was_guessed_from_a_refused_file_holds_for_that_conve
 async def test_the_limit_of_a_conversation_holds_in_the_next_process_too(tmp_path: Path) -> None:
     settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
     thread_id, refused = "", list[int]()
-    for _ in range(2):  # a process each
+    for _ in range(2):  # one process each
         model = Narrow(echo, limit=4_000, says=False)
         agent = tw.Agent("tester", tw.Prompt("tester", "Talk.", model=model))
         async with tw.App(agents=[agent]).runtime(settings) as rt:
@@ -520,7 +520,7 @@ async def test_a_refused_picture_limits_no_later_message() -> None:
             run = await rig.rt.threads.send(thread.id, LINE * 40)
             done = await rig.rt.runs.wait(run.id, 20)
             assert (done.status, done.error) == ("completed", None)
-        assert len(model.asked[-1].messages) >= 5  # as it was said, none is left out
+        assert len(model.asked[-1].messages) >= 5  # unchanged, none is left out
 
 
 @pytest.mark.parametrize("room", [20_000, 4_000, 1_000])
@@ -579,7 +579,7 @@ async def test_parts_of_a_summary_that_were_answered_are_paid_though_a_later_one
 
     writer = Failing()
     model = Narrow(echo, limit=60_000, window=60_000)
-    writer.window = 9_000  # type: ignore[attr-defined]  # a model may have one
+    writer.window = 9_000  # type: ignore[attr-defined]  # a model can have one
     async with running(
         model, prompt_options={"context": tw.Context(max_tokens=BUDGET * 4, summarize_with=writer)}
     ) as rig:
@@ -626,7 +626,7 @@ async def test_after_a_handover_an_agent_without_tools_can_open_what_is_referred
 
 
 def order_of(model: Writer) -> Order:
-    """An order for a summary of one message."""
+    """Return a request for a summary of one message."""
     message = Message(id="m", role="user", content=LINE, created_at=AT, seq=1)
     return Order(
         messages=[message],
@@ -666,7 +666,8 @@ async def test_so_many_summaries_are_written_kept_and_put_off_at_once_and_no_mor
     ready = [
         number for number in range(MOST_READY + MOST_AHEAD) if kept.is_ready((f"later_{number}", "", ""))
     ]
-    assert len(ready) == MOST_READY and ready[-1] == MOST_READY + MOST_AHEAD - 1  # the oldest have gone
+    # the oldest ones were removed
+    assert len(ready) == MOST_READY and ready[-1] == MOST_READY + MOST_AHEAD - 1
     for number in range(MOST_QUIET + 1):
         kept.pause((f"quiet_{number}", "", ""))
     before = len(writer.requests)

@@ -1,4 +1,4 @@
-"""`state.tenvs` as an instance of the declared model, and descriptions of files that cross threads."""
+"""`state.tenvs` as an instance of the declared model, and descriptions of files that are passed between threads."""
 
 from dataclasses import replace
 from typing import Any

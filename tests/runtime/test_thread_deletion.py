@@ -1,4 +1,4 @@
-"""A deleted thread takes all with it that is its own, and nothing that is somebody else's."""
+"""A deleted thread is removed with all its data, and with nothing of others."""
 
 import base64
 from datetime import datetime, timedelta
@@ -34,7 +34,7 @@ WAITS = tw.Tool(
 
 
 class OldFiles(MemoryFiles):
-    """Files that were all put long ago."""
+    """Files that were all stored long ago."""
 
     async def remove(self, digest: str, before: datetime) -> bool:
         return await super().remove(digest, before + BYTES_KEPT + timedelta(minutes=1))
@@ -49,7 +49,7 @@ def file(text: str) -> Attachment:
 
 
 async def said(rig: Rig, *files: Attachment) -> str:
-    """A thread in which a message was answered."""
+    """Create a thread in which a message was answered."""
     thread = await rig.rt.threads.create("tester")
     await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Hello", files)).id, 10)
     return thread.id
@@ -68,7 +68,7 @@ async def test_the_bytes_of_files_go_with_the_last_thread_that_has_them() -> Non
         assert files.count == 0
 
 
-async def test_young_bytes_stay_until_they_are_old_for_somebody_may_just_be_naming_them() -> None:
+async def test_young_bytes_stay_until_they_are_old_because_they_might_be_in_use() -> None:
     files = MemoryFiles()
     async with running(ANSWERS, files=files) as rig:
         first = await said(rig, file("young"))
@@ -142,7 +142,7 @@ async def test_a_journal_that_fails_after_the_deletion_does_not_take_it_back() -
             await rig.rt.threads.get(thread)
 
 
-async def test_a_follower_of_a_deleted_thread_is_told_that_it_is_not_there() -> None:
+async def test_a_follower_of_a_deleted_thread_gets_not_found() -> None:
     async with running(ANSWERS) as rig:
         thread = await said(rig)
         await rig.rt.threads.delete(thread)
@@ -151,7 +151,7 @@ async def test_a_follower_of_a_deleted_thread_is_told_that_it_is_not_there() -> 
 
 
 async def test_a_wake_that_comes_to_a_thread_as_it_is_deleted_is_dropped(journal: OpenStore) -> None:
-    """As that of a value which somebody else sets at that moment: else it would be due for ever."""
+    """Like the wake-up of a value that is set at that time; otherwise it would be due without end."""
     async with town(journal, Refusing(ManualClock(), None)) as here:
         now = here.clock.now()
         late = SetTimer(name="thr_gone", due=now)

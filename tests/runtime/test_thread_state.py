@@ -1,4 +1,4 @@
-"""What a handler says and keeps in its thread: with its result or not at all (API §1 `ThreadState`)."""
+"""Messages and values that a handler writes to its thread: with its result or not at all (API §1 `ThreadState`)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Threads as users meet them: what is taken, what is refused, and what a message after a cancel does."""
+"""Threads as users see them: what is accepted, what is rejected, and the effect of a message after a cancellation."""
 
 import asyncio
 from pathlib import Path
@@ -47,7 +47,7 @@ HIDDEN = "\u202e\u2066\x1b\x9b\U000e0041"
 
 
 async def test_no_message_that_a_model_reads_hides_something_from_people() -> None:
-    """Neither one that is sent, nor one that a handler queues or injects, nor the one that begins a child."""
+    """Neither a sent message, nor one that a handler queues or injects, nor the first message of a child."""
     read: list[str] = []
 
     @tw.tool(description="Say more.")

@@ -1,4 +1,4 @@
-"""What cannot be made to fit: a single message that is too long fails, by name, and nobody else waits for it."""
+"""A single message that is too long fails, by name, and no other message waits for it."""
 
 import asyncio
 import re
@@ -22,12 +22,12 @@ from toolwright.runtime.runtime import Runtime
 pytestmark = pytest.mark.anyio
 
 LIMIT = 6_000
-HUGE = "huge " * 12_000  # 15,000 tokens, and less than what is put into a file
+HUGE = "huge " * 12_000  # 15,000 tokens, and less than the limit for a file
 CREW = ("michael", "jim", "dwight")
 
 
 def assert_names(run: Run, message_id: str, name: str = "test:narrow") -> None:
-    """The run has failed for that message, says so, and what to do."""
+    """Check that the run has failed for that message, and that its error says so and what to do."""
     assert (run.status, run.error_code) == ("failed", ContextTooLong.code)
     assert run.error is not None
     assert run.error.startswith(f"The message {message_id} has some ")
@@ -58,7 +58,7 @@ async def test_a_message_that_cannot_fit_fails_by_name_and_the_next_one_is_answe
 
 
 async def test_a_message_that_fits_is_answered_though_a_lower_limit_was_guessed() -> None:
-    """What a provider accepted after it had refused more, without a number, fails no run by itself."""
+    """A limit learned from a refusal without a number never fails a run by itself."""
     model = Narrow(echo, limit=3_500, says=False, counting=all_tokens_of)
     policy = tw.Context(max_tokens=4_000, summarize=False)
     async with running(model, prompt_options={"context": policy}) as rig:
@@ -94,7 +94,7 @@ async def test_many_messages_at_once_are_answered_together(says: bool, window: i
         [request] = model.requests
         assert request.messages[-1].content.startswith("29. ")
         assert "messages were left out to save space" in request.messages[0].content
-        assert len(request.messages) > 5  # as many of the newest as there is room for
+        assert len(request.messages) > 5  # as many of the newest as fit
 
 
 async def test_many_messages_that_join_a_run_are_answered_together() -> None:
@@ -207,7 +207,7 @@ async def test_pinned_messages_that_do_not_fit_together_are_named_together(says:
         model.limit = LIMIT
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "And now?")).id, 20)
         assert run.error is not None and run.error.startswith("The 25 pinned messages have some 9")
-        most = "6000 tokens" if says else "fewer"  # what the model has said, and no guess of ours
+        most = "6000 tokens" if says else "fewer"  # the number given by the model, and no guess of ours
         assert run.error.endswith(f"a request to test:narrow may have {most}: Too long. Unpin some of them.")
 
 
@@ -313,7 +313,7 @@ async def test_a_model_that_refuses_everything_is_asked_a_few_times_and_no_other
 
 
 async def failed_of(rt: Runtime, name: str) -> Sequence[InboxEvent]:
-    """The inbox of an agent."""
+    """Return the inbox of an agent."""
     return [each for each in await rt.inboxes.list(name) if each.status != "processed"]
 
 
@@ -351,7 +351,7 @@ async def test_a_message_of_a_space_that_cannot_fit_is_parked_and_the_round_goes
         await motor.run_until_idle()
         [event] = await failed_of(rt, "jim")
         assert (event.status, event.attempts) == ("failed", 3)
-        if not says:  # what was never told by its number is tried again
+        if not says:  # a limit never given as a number is tried again
             jims.limit = 10**9
             await rt.inboxes.retry("jim", event.event_id)
             await motor.run_until_idle()
@@ -372,7 +372,7 @@ async def test_a_plan_that_cannot_fit_is_parked_after_its_third_time() -> None:
 
 @dataclass
 class Refusing:
-    """A model that refuses what is longer than `limit` tokens, by an error of the test's own; it has no window."""
+    """A model without a window that refuses requests longer than `limit` tokens, with an error chosen by the test."""
 
     limit: int
     error: Callable[[int], ContextTooLong]
@@ -392,7 +392,7 @@ class Refusing:
 
 
 async def talk(rt: Runtime, agent: str, texts: Sequence[str]) -> Run:
-    """Send the messages, of which all but the last are answered; return the run of the last one."""
+    """Send the messages, all but the last of which are answered. Return the run of the last one."""
     thread = await rt.threads.create(agent)
     for text in texts[:-1]:
         done = await rt.runs.wait((await rt.threads.send(thread.id, text)).id, 30)
@@ -404,7 +404,7 @@ async def talk(rt: Runtime, agent: str, texts: Sequence[str]) -> Run:
 async def test_a_request_aims_at_the_limit_that_is_named_and_not_below_what_cannot_be_left_out(
     says: bool,
 ) -> None:
-    """The system text alone has nine tenths of what the model takes."""
+    """The system text alone takes nine tenths of the limit."""
 
     def error(size: int) -> ContextTooLong:
         return ContextTooLong("Too long.", *((5_000, size) if says else ()))
@@ -418,7 +418,7 @@ async def test_a_request_aims_at_the_limit_that_is_named_and_not_below_what_cann
 
 
 async def test_the_room_for_the_answer_is_no_part_of_what_is_learned() -> None:
-    """The provider counts 4,096 tokens for the answer: what is left for the conversation is the limit."""
+    """The provider counts 4,096 tokens for the answer: the rest for the conversation is the limit."""
 
     def error(size: int) -> ContextTooLong:
         return ContextTooLong("Too long.", 8_192, size + 4_096, 4_096)
@@ -464,7 +464,7 @@ async def test_what_is_refused_to_the_end_names_what_is_too_long_and_not_only_th
 
 @pytest.mark.parametrize("text", ["привет мир ", "γειά σου κόσμε "])
 async def test_a_message_is_not_failed_by_an_estimate_that_its_provider_does_not_share(text: str) -> None:
-    """A provider counts such words as one token for four letters, as it does English."""
+    """A provider counts such words as one token for four letters, like English ones."""
 
     def count(request: ModelRequest) -> int:
         return sum(len(each.content) for each in request.messages) // 4
@@ -487,7 +487,7 @@ async def test_another_model_of_the_same_name_has_its_own_limit() -> None:
 
 
 async def test_the_newest_messages_of_a_long_inbox_are_read_in_order() -> None:
-    """One of a rank that is read last is left out last, and none is read before an earlier one."""
+    """A message with a rank that is read last is left out last, and none is read before an earlier one."""
     model = Narrow(echo, limit=8_000, window=16_000, counting=all_tokens_of)
     agent = tw.Agent("host", tw.Prompt("host", "You host.", model=model), toolkits=["spaces"])
     async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor):
@@ -503,7 +503,7 @@ async def test_the_newest_messages_of_a_long_inbox_are_read_in_order() -> None:
 
 
 async def test_a_limit_that_was_learned_fails_no_request_that_its_provider_would_take() -> None:
-    """One agent's answers take most of the window; another one's do not."""
+    """One agent's answers take most of the window; another agent's do not."""
     window = 32_000
 
     def error(size: int) -> ContextTooLong:
@@ -538,7 +538,7 @@ async def test_a_guess_from_one_refusal_fails_no_other_agent_without_asking() ->
         run = await talk(rt, "b", ["word " * 1_000])
         assert (run.status, run.error) == ("completed", None)
         run = await talk(rt, "a", ["word " * 3_000] * 4)
-        assert run.status == "completed" and max(model.sizes) > 8_000  # what was too low is forgotten
+        assert run.status == "completed" and max(model.sizes) > 8_000  # a limit that was too low is forgotten
         assert model.refused == 1
 
 

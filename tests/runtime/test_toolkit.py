@@ -1,4 +1,4 @@
-"""`rt.toolkit`: definitions and handlers for a loop of one's own, every call recorded in a run (S4 "Registry")."""
+"""`rt.toolkit`: definitions and handlers for a custom loop, every call recorded in a run (S4 "Registry")."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ async def fail() -> None:
 
 
 class Gate:
-    """A tool `hold` that waits until the test lets it go."""
+    """Return a tool `hold` that waits until the test releases it."""
 
     def __init__(self) -> None:
         self.begun, self.open = asyncio.Event(), asyncio.Event()
@@ -68,7 +68,7 @@ class Gate:
 
 
 async def until(check: Callable[[], Awaitable[bool]]) -> None:
-    """Give way until it is so."""
+    """Yield to the loop until the condition holds."""
     for _ in range(100_000):
         if await check():
             return
@@ -117,7 +117,7 @@ async def working(*agents: tw.Agent, **app: Any) -> AsyncGenerator[Runtime]:
 
 
 def told(answer: JSONObject) -> Any:
-    """The one text of an answer, as JSON."""
+    """Return the one text of an answer, as JSON."""
     assert set(answer) <= {"content", "is_error"}
     [content] = answer["content"]  # type: ignore[misc]  # a list
     assert set(content) == {"type", "text"} and content["type"] == "text"  # type: ignore[arg-type,index]
@@ -125,7 +125,7 @@ def told(answer: JSONObject) -> Any:
 
 
 async def record(rt: Runtime, run_id: str) -> list[tuple[str, str | None, str | None]]:
-    """What the run's record says of calls: type, tool, call."""
+    """Return the run's record of calls: type, tool, call."""
     run = await rt.runs.get(run_id)
     shown: Any = run_with_steps(run, await rt.runs.steps(run_id), await rt.runs.messages(run_id))
     entries = [entry for step in shown["steps"] for entry in step["messages"]]
@@ -133,7 +133,7 @@ async def record(rt: Runtime, run_id: str) -> list[tuple[str, str | None, str | 
 
 
 def pairs(entries: Sequence[tuple[str, str | None, str | None]]) -> dict[str | None, list[str]]:
-    """The types of the entries of each call."""
+    """Return the types of the entries of each call."""
     by_call: dict[str | None, list[str]] = {}
     for type_, _, call_id in entries:
         by_call.setdefault(call_id, []).append(type_)
@@ -201,7 +201,7 @@ async def test_the_six_tools_answer_in_the_documents_form_and_are_recorded_once(
 
 
 class CountingStore:
-    """Counts the messages that drains have read, and compares those they knew with the journal's."""
+    """Counts the messages that drains have read, and compares their cached messages with the journal's."""
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -218,7 +218,7 @@ class CountingStore:
             self.read += len(view.messages)
         return view
 
-    def __getattr__(self, name: str) -> Any:  # the port's other methods, as they are
+    def __getattr__(self, name: str) -> Any:  # other methods pass through
         return getattr(self.inner, name)
 
 
@@ -246,7 +246,7 @@ async def test_a_call_does_not_read_the_calls_before_it(kind: str, tmp_path: Pat
             await rt.stop(1.0)
     assert len(kept) == 60
     assert store.known > 0
-    assert store.read <= 60  # each message at most once; 30 drains that read all read 870
+    assert store.read <= 60  # each message at most once; 30 drains that read everything would read 870
 
 
 @requirement("S4-3-1", "S4-3-3")
@@ -284,7 +284,7 @@ async def test_whatever_is_wrong_is_a_result_and_is_recorded() -> None:
         assert list(pairs(await record(rt, toolkit.run_id)).values()) == [BOTH] * (len(wrong) + 2)
 
 
-async def test_calls_are_recorded_in_their_order_also_beside_faulty_ones() -> None:
+async def test_calls_are_recorded_in_their_order_also_beside_invalid_ones() -> None:
     gate = Gate()
     async with working(agent("michael", gate.tool, add)) as rt:
         toolkit = rt.toolkit("michael")
@@ -383,7 +383,7 @@ async def test_skipping_ends_no_run_that_was_over() -> None:
         assert told(await toolkit.handlers["skip"]({})) == {"skipped": True}
 
 
-async def test_a_call_joins_the_run_that_is_at_work_and_the_model_goes_on() -> None:
+async def test_a_call_joins_the_run_in_progress_and_the_model_goes_on() -> None:
     model, gate = ScriptedModel([call("hold"), {"text": "Done."}]), Gate()
     async with working(agent("michael", gate.tool, add, model=model)) as rt:
         thread = await rt.threads.create("michael")
@@ -401,7 +401,7 @@ async def test_a_call_joins_the_run_that_is_at_work_and_the_model_goes_on() -> N
 
 
 async def posted(rt: Runtime, thread_id: str, count: int) -> bool:
-    """Whether so many calls have come to the thread."""
+    """Return whether that many calls have arrived in the thread."""
     agent_id = (await rt.threads.get(thread_id)).agent
     return sum(each.type == "call" for each in await rt.inboxes.list(agent_id, thread_id, 1_000)) == count
 
@@ -521,7 +521,7 @@ async def test_a_handler_cannot_wait_for_another_run_of_its_own_thread() -> None
         assert len(results) == 1 and "waits for this handler" in results[0]
 
 
-async def test_while_the_thread_is_at_work_on_another_run_a_call_waits() -> None:
+async def test_while_the_thread_executes_another_run_a_call_waits() -> None:
     gate = Gate()
     model = ScriptedModel([{"when": "hold", **call("hold")}, {"text": "."}])
     async with working(agent("michael", gate.tool, add, model=model)) as rt:
@@ -669,7 +669,7 @@ async def test_a_deleted_agent_calls_nothing_any_more() -> None:
         assert list(await rt.spaces.messages("general")) == []
 
 
-async def test_who_waits_may_go_and_the_call_is_carried_out_all_the_same() -> None:
+async def test_who_waits_may_go_and_the_call_is_executed_all_the_same() -> None:
     gate = Gate()
     async with working(agent("michael", gate.tool)) as rt:
         toolkit = rt.toolkit("michael")
@@ -700,7 +700,7 @@ async def test_a_message_to_the_toolkits_thread_is_answered_by_the_model() -> No
 
 
 async def begun(rt: Runtime, toolkit: Toolkit, calls: int = 1) -> str:
-    """The id of the toolkit's thread, once so many calls have come to it."""
+    """Return the id of the toolkit's thread, once that many calls have arrived in it."""
 
     async def there() -> bool:
         return any(run.id == toolkit.run_id for run in await rt.runs.list())
@@ -711,7 +711,7 @@ async def begun(rt: Runtime, toolkit: Toolkit, calls: int = 1) -> str:
     return thread_id
 
 
-async def test_a_message_that_joins_before_the_first_call_is_carried_out_is_answered_too() -> None:
+async def test_a_message_that_joins_before_the_first_call_is_executed_is_answered_too() -> None:
     app = tw.App(agents=[agent("michael", add, model=ScriptedModel([{"text": "Yes?"}]))])
     async with testing.by_hand(app) as (rt, motor):
         toolkit = rt.toolkit("michael")
@@ -724,7 +724,7 @@ async def test_a_message_that_joins_before_the_first_call_is_carried_out_is_answ
         assert (run.status, run.output, run.calls_only) == ("completed", "Yes?", False)
 
 
-async def test_a_late_result_that_a_run_of_calls_reads_is_told_to_the_model() -> None:
+async def test_a_late_result_that_a_run_of_calls_reads_is_shown_to_the_model() -> None:
     app = tw.App(agents=[agent("michael", add, ASK_LATER, model=ScriptedModel([{"text": "Noted."}]))])
     async with testing.by_hand(app) as (rt, motor):
         toolkit = rt.toolkit("michael")
@@ -746,7 +746,7 @@ async def test_a_late_result_that_a_run_of_calls_reads_is_told_to_the_model() ->
         assert run.id != first and (run.status, run.output) == ("completed", "Noted.")
 
 
-async def test_the_parent_is_told_of_a_session_that_is_cancelled_while_its_run_is_open_again() -> None:
+async def test_the_parent_is_notified_of_a_session_that_is_cancelled_while_its_run_is_open_again() -> None:
     gate = Gate()
     agents = worker([{"text": "Done it."}], [gate.tool])
     async with home(agents, RESUMABLE, [create(message="Do it"), {"text": "Well."}]) as at:
@@ -767,7 +767,7 @@ async def test_the_parent_is_told_of_a_session_that_is_cancelled_while_its_run_i
         assert told_of == ["The session was cancelled."]
 
 
-async def test_a_parent_that_waits_for_no_call_is_told_of_each_end_of_a_session() -> None:
+async def test_a_parent_without_a_waiting_call_is_notified_of_each_end_of_a_session() -> None:
     gate = Gate()
     agents = worker([{"text": "Done it."}, {"text": "."}, {"text": "Done more."}], [gate.tool])
     config = {**RESUMABLE, "blocking": False}
@@ -789,7 +789,7 @@ async def test_a_parent_that_waits_for_no_call_is_told_of_each_end_of_a_session(
         assert results == ["Done it.", "Done more."]
 
 
-async def test_calls_are_carried_out_by_the_agent_as_it_is_configured_now() -> None:
+async def test_calls_are_executed_by_the_agent_as_it_is_configured_now() -> None:
     config: JSONObject = {"agent": {"system": "Be."}, "toolkits": ["channels", "memory"], "tools": []}
     async with working(tools=[add]) as rt:
         await rt.agents.save("dwight", config)
@@ -829,7 +829,7 @@ async def test_on_sqlite_it_is_the_same_and_a_run_goes_on_in_the_next_process(tm
 
 
 async def test_results_are_read_in_the_run_also_by_the_next_process(tmp_path: Path) -> None:
-    """`read_result` is begun in one step with a call that the end of the process interrupts."""
+    """`read_result` is started in one step with a call that the end of the process interrupts."""
     settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
     first, second = Gate(), Gate()
     later = tw.tool(name="later", description="Wait.", timeout=None)(second.wait)

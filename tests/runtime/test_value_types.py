@@ -1,4 +1,4 @@
-"""Plain text is of the declared type, wherever it is given (D5)."""
+"""Plain text has the declared type, wherever it is set (D5)."""
 
 from typing import Any
 

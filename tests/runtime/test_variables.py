@@ -1,4 +1,4 @@
-"""A run waits for values that nobody has given, and goes on when somebody does (S0 §3, D4)."""
+"""A run waits for missing values, and continues when they are provided (S0 §3, D4)."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ VARIABLES = [
 store = store_on("memory", "sqlite", "postgres")
 
 
-def searching(seen: list[Any]) -> tw.Tool:  # what the tool saw
+def searching(seen: list[Any]) -> tw.Tool:  # values that the tool saw
     @tw.tool(description="Search.", variables=VARIABLES)
     async def search(state: tw.ThreadState) -> str:
         seen.append((await state.env("API_KEY"), await state.env("REGION"), await state.env_type("REGION")))
@@ -45,7 +45,7 @@ def searching(seen: list[Any]) -> tw.Tool:  # what the tool saw
 
 
 class Counting:
-    """A scripted model that counts what it is asked."""
+    """A scripted model that counts its requests."""
 
     name = "counting"
 
@@ -69,7 +69,7 @@ def searches() -> Counting:
 
 
 async def parked(rig: Rig, run_id: str) -> str:
-    """Wait until the run is parked; the id of its request."""
+    """Wait until the run is suspended. Return the id of its request."""
     async with asyncio.timeout(10):
         async for event in rig.rt.events.follow(Topic(kind="run", id=run_id), after=0):
             if event.type == "variables.required":
@@ -78,7 +78,7 @@ async def parked(rig: Rig, run_id: str) -> str:
 
 
 async def asking(rig: Rig) -> tuple[str, str, str]:
-    """A thread, its run that waits, and the request."""
+    """Return a thread, its suspended run, and the request."""
     thread = await rig.rt.threads.create("tester")
     run = await rig.rt.threads.send(thread.id, "Go")
     return thread.id, run.id, await parked(rig, run.id)
@@ -223,7 +223,7 @@ async def test_values_of_any_layer_let_the_run_go_on() -> None:
 
 
 async def test_a_configured_agent_brings_what_its_runs_wait_for(tmp_path: Path) -> None:
-    """The run began with the agent as it was, and goes on with what it has become."""
+    """The run started with the agent's earlier configuration, and continues with the current one."""
     seen: list[Any] = []
     script = tmp_path / "script.yaml"
     script.write_text(json.dumps([calling("search"), {"text": "Done."}]))
@@ -276,8 +276,8 @@ async def test_a_value_set_while_the_run_parks_is_not_lost(whose: str, when: str
         assert await rig.rt.requests.list(thread.id) == []
 
 
-async def test_a_parked_run_looks_once_more_when_what_was_at_work_is_over() -> None:
-    """On a database with overlapping commits a value may become visible after the run has looked."""
+async def test_a_suspended_run_checks_again_when_the_work_in_progress_has_ended() -> None:
+    """On a database with overlapping commits a value can become visible after the run has checked."""
     async with running(searches(), [searching([])]) as rig:
         left = asyncio.Event()
 
@@ -296,7 +296,7 @@ async def test_a_parked_run_looks_once_more_when_what_was_at_work_is_over() -> N
 
 
 async def test_tools_of_one_name_with_values_of_their_own_do_not_answer_for_each_other() -> None:
-    """A value configured for one tool alone is none for another: the run waits, and does not spin."""
+    """A value configured for one tool does not apply to another: the run waits, and does not loop."""
     seen: list[Any] = []
 
     @tw.tool(description="Other.", variables=[tw.Variable("API_KEY", type="secret")])

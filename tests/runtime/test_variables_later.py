@@ -1,4 +1,4 @@
-"""Runs that wait for values over restarts: of the process, of the app, of the keys."""
+"""Runs that wait for values across restarts: of the process, of the app, of the keys."""
 
 import shutil
 from collections.abc import AsyncGenerator
@@ -29,7 +29,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
         yield lambda bus: opened(url, bus)
 
 
-def regional(seen: list[Any]) -> tw.Tool:  # what the tool saw
+def regional(seen: list[Any]) -> tw.Tool:  # values that the tool saw
     @tw.tool(description="Search.", variables=[tw.Variable("REGION")])
     async def search(state: tw.ThreadState) -> str:
         seen.append(await state.env("REGION"))
@@ -43,7 +43,7 @@ def script() -> ScriptedModel:
 
 
 async def left_waiting(store: OpenStore, tool: tw.Tool) -> tuple[str, str, str]:
-    """A process that ends while its run waits: the thread, the run, the request."""
+    """Run a process that ends while its run waits. Return the thread, the run, the request."""
     async with running(script(), [tool], store=store) as rig:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.threads.send(thread.id, "Go")
@@ -65,7 +65,7 @@ async def test_a_request_is_answered_in_another_process(store: OpenStore) -> Non
     assert seen == [REGION]
 
 
-async def test_a_value_that_came_while_nobody_ran_lets_the_run_go_on(store: OpenStore) -> None:
+async def test_a_value_set_while_no_process_ran_resumes_the_run(store: OpenStore) -> None:
     seen: list[Any] = []
     thread_id, run_id, _ = await left_waiting(store, regional(seen))
     journal = await store(MemoryBus())
@@ -97,7 +97,7 @@ async def test_a_tool_that_needs_the_value_no_more_lets_the_run_go_on(store: Ope
         return "Found."
 
     async with running(script(), [search], store=store) as rig:
-        with suppress(NotFound):  # it may have looked by itself
+        with suppress(NotFound):  # it can have checked by itself
             await rig.rt.requests.answer(thread_id, request_id, {})
         await completed(rig, run_id)
 

@@ -1,4 +1,4 @@
-"""Arguments that no JSON can carry: the model reads what is wrong with them, whoever watches; and calls never begun."""
+"""Arguments that JSON cannot represent: the model reads the error, with or without followers; calls never started."""
 
 import asyncio
 from contextlib import suppress
@@ -20,7 +20,7 @@ async def add_(a: float) -> float:
 
 
 @pytest.mark.parametrize("arguments", ['{"a":1e999}', '{"a":NaN}', '{"x":[[{"y":-1e400}]]}'])
-async def test_a_run_ends_alike_whether_anybody_watches_or_not(arguments: str) -> None:
+async def test_a_run_ends_alike_with_and_without_followers(arguments: str) -> None:
     turns = [{"calls": [{"name": "add", "args": arguments}]}, {"text": "Done."}]
     app = tw.App(agents=[tw.Agent("boss", tw.Prompt("main", tools=[add_], model=Watched(turns)))])
     async with talking(app, "boss") as talk:

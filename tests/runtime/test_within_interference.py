@@ -1,4 +1,4 @@
-"""A cancel before and after every unit of a run with calls within calls, and of one with two sides."""
+"""A cancellation before and after every unit of a run with nested calls, and of a run with two sides."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from toolwright.core.value import changed
 
 pytestmark = pytest.mark.anyio
 
-UNITS = 21  # of the undisturbed run behind its PostMessage
+UNITS = 21  # of the undisturbed run after its PostMessage
 
 
 store = store_on("memory", "postgres")
@@ -34,7 +34,7 @@ async def caller(state: tw.ThreadState) -> str:
 
 
 def parts() -> dict[str, Any]:
-    """What the agent calls: a prompt that calls another, and a handler that calls both."""
+    """Return the agent's tools: a prompt that calls another, and a handler that calls both."""
     shown: dict[str, Any] = {"tool_description": "Sums.", "expose_as_tool": True}
     below = Watched([calls(call("add", a=1, b=2), call("deep", message="x")), {"text": "Sum."}])
     deep = Watched([call("add", a=1, b=2), {"text": "Deep."}])
@@ -49,7 +49,7 @@ def parts() -> dict[str, Any]:
 
 
 async def cancel_at(rig: Rig, n: int, when: str) -> None:
-    """Cancel the run there, and see what is left of it."""
+    """Cancel the run at that unit, and check the remaining state."""
     thread_id, _ = await cancelled_at(rig, n, when)
     said = await rig.transcript(thread_id)
     assert_valid([changed(message, seq=place) for place, message in enumerate(said, 1)])

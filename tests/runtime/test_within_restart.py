@@ -1,4 +1,4 @@
-"""A process stops while calls within calls are at work, and another one goes on (decision D14)."""
+"""A process stops during nested calls, and another one continues (decision D14)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -37,7 +37,7 @@ async def process(store: OpenStore, tools: Sequence[Any], **more: Any) -> AsyncG
 
 
 def caller(*asked: tuple[str, dict[str, JSON]], begun: asyncio.Event | None = None) -> tw.Tool:
-    """A tool that may run again, and calls these; then it says so, and never ends, if `begun` is given."""
+    """Return a repeatable tool that makes these calls. With `begun` it then sets that event, and never ends."""
 
     @tw.tool(description="Call.", name="caller", idempotent=True)
     async def made(state: tw.ThreadState) -> JSON:

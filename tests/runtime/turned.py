@@ -1,4 +1,4 @@
-"""A runtime on a clock that stands until it is moved, over any journal, that can be stopped and started."""
+"""A runtime on a clock that the test moves, over any journal, that can be stopped and restarted."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=3
 
 
 def expiring(wait: float | None, seconds: float | None) -> Mapping[Kind, InlineExecutor]:
-    """Kinds of tools in which somebody outside has so many seconds."""
+    """Return executors with which an external call has that many seconds."""
 
     def instant(prepared: PreparedCall) -> Outcome:
         return Pending(wait=wait, expires_in=seconds)
@@ -34,7 +34,7 @@ def expiring(wait: float | None, seconds: float | None) -> Mapping[Kind, InlineE
 
 @dataclass
 class Turned:
-    """A runtime, and what turns it."""
+    """A runtime with its motor and clock."""
 
     rt: Runtime
     motor: ManualMotor
@@ -42,7 +42,7 @@ class Turned:
     store: Store
 
     async def called(self) -> tuple[str, str, str]:
-        """A thread, its run, and the open call of it."""
+        """Return the ids of a new thread, its run, and the run's open call."""
         thread = await self.rt.threads.create("tester")
         run = await self.rt.threads.send(thread.id, "Go")
         await self.motor.run_until_idle()
@@ -54,7 +54,7 @@ class Turned:
         await self.motor.run_until_idle()
 
     async def read_by_the_model(self, thread_id: str) -> list[str]:
-        """What tools and the inbox have told the model."""
+        """Return the results and inbox messages that the model has read."""
         said = await self.rt.threads.messages(thread_id, 1_000)
         return [each.content for each in said if each.role != "assistant"][1:]
 
@@ -66,7 +66,7 @@ async def turned(
     clock: ManualClock | None = None,
     tool: tw.Tool = outside,
 ) -> AsyncGenerator[Turned]:
-    """An agent `tester` that calls the tool in its first answer, then says Done."""
+    """Run an agent `tester` that calls the tool in its first answer, then says Done."""
     bus, clock = MemoryBus(), clock or ManualClock()
     store = await opened(bus)
     motor = ManualMotor(store, clock)

@@ -1,1 +1,1 @@
-"""Code that nobody trusts, run and held."""
+"""Untrusted code, run in a sandbox."""

@@ -1,4 +1,4 @@
-"""A process that runs code in a sandbox, and tells when the code is at work."""
+"""A process that runs code in a sandbox, and reports when the code is running."""
 
 import asyncio
 import sys
@@ -8,7 +8,7 @@ from toolwright.wiring.executors import CodeSandbox
 
 
 async def main(language: str, source: str, timeout: str) -> None:
-    """Run the code for up to so many seconds. It says by `ready()` that it is at work."""
+    """Run the code for up to that many seconds. The code calls `ready()` when it is running."""
 
     async def ready() -> None:
         print("ready", flush=True)

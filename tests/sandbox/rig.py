@@ -16,14 +16,14 @@ from toolwright.wiring.executors import CodeSandbox
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """What the tests need, said in one language."""
+    """The programs that the tests need, in one language."""
 
     language: Language
     value: str  # {"answer": 42, "list": [1, null, true, "ü"]}
     add: str  # a function `add` of two numbers
-    default: str  # a function `default` that returns what it is given
+    default: str  # a function `default` that returns its argument
     raises: str  # a function that raises on its second line
-    broken: str  # no program
+    broken: str  # invalid syntax
     logs: str  # writes a, then b
     ask: str  # the value of `await weather("Rome")`
     caught: str  # the message of what `refuse()` raises
@@ -34,11 +34,11 @@ class Programs:
     find: str  # whether there is a global `left`
     forever: str
     waits: str  # awaits `never()`
-    greedy: str  # takes memory without end
+    greedy: str  # allocates memory without end
     noisy: str  # logs without end
     large: str  # a text of three million characters
     no_json: tuple[str, ...]
-    cyclic: tuple[str, ...]  # the message of what `weather` is called with what holds itself
+    cyclic: tuple[str, ...]  # the error of `weather` for a value that contains itself
 
 
 JAVASCRIPT = Programs(
@@ -161,7 +161,7 @@ LANGUAGES = (TYPESCRIPT, JAVASCRIPT, PYTHON)
 
 @asynccontextmanager
 async def sandbox(limits: CodeLimits | None = None) -> AsyncGenerator[CodeSandbox]:
-    """A sandbox for all languages, with no less than usual time in it."""
+    """A sandbox for all languages, with at least the default timeout."""
     made = CodeSandbox(limits)
     try:
         yield made
@@ -170,33 +170,33 @@ async def sandbox(limits: CodeLimits | None = None) -> AsyncGenerator[CodeSandbo
 
 
 async def run(where: CodeSandbox, source: str, options: object = None, **more: object) -> CodeResult:
-    """The outcome of that code."""
+    """Return the outcome of that code."""
     return await where.start(source, read_options(options, **more))
 
 
 def reason(outcome: CodeResult) -> tuple[str, str]:
-    """How it ended, and the code of why."""
+    """Return the status of the outcome and its error code."""
     return outcome.status, outcome.error.code if outcome.error else ""
 
 
 def children() -> set[int]:
-    """The processes that are ours at this moment, dead ones that nobody has reaped included."""
+    """Return this process's current child processes, including zombies."""
     return {child.pid for child in psutil.Process().children()}
 
 
 def descriptors() -> int:
-    """How many files are open here."""
+    """Return the number of open files."""
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - as the kernel lists them
 
 
 def folders(owner: int | None = None) -> set[str]:
-    """The folders of runs, of this process or of another."""
+    """Return the folders of runs, of this process or of another."""
     pid = os.getpid() if owner is None else owner
     return {path.name for path in Path(tempfile.gettempdir()).glob(f"toolwright-code-{pid}-*")}
 
 
 async def until_tidy() -> None:
-    """Wait until no folder of a run is left: one of an earlier test may still be tidied up."""
+    """Wait until no folder of a run is left; the clean-up of an earlier test can still be in progress."""
     async with asyncio.timeout(20):
-        while folders():  # noqa: ASYNC110 - a folder that goes sets no event
+        while folders():  # noqa: ASYNC110 - the removal of a folder sets no event
             await asyncio.sleep(0.05)

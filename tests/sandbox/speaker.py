@@ -1,4 +1,4 @@
-"""A process that has our runner's token and abuses it: it reads its first line and writes what it was told to."""
+"""A process that has our runner's token and abuses it: it reads its first line and writes the given lines."""
 
 import json
 import sys

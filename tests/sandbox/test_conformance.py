@@ -1,4 +1,4 @@
-"""One behaviour of run code in every language."""
+"""The common behaviour of run code in every language."""
 
 import asyncio
 import gc
@@ -46,7 +46,7 @@ async def test_the_value_of_the_code_is_the_result(box: CodeSandbox, programs: P
     assert outcome.duration_ms > 0
 
 
-async def test_code_that_comes_to_nothing_succeeds_with_null(box: CodeSandbox, programs: Programs) -> None:
+async def test_code_without_a_value_succeeds_with_null(box: CodeSandbox, programs: Programs) -> None:
     for source in ("", programs.add, programs.logs):
         outcome = await run(box, source, language=programs.language)
         assert (outcome.status, outcome.result) == ("success", None)
@@ -73,7 +73,7 @@ async def test_without_the_function_that_is_asked_for_there_is_an_error(
     assert "default" in str(outcome.error)
 
 
-async def test_what_the_code_raises_is_told_with_the_name_that_the_code_was_given(
+async def test_what_the_code_raises_is_reported_with_the_name_that_the_code_was_given(
     box: CodeSandbox, programs: Programs
 ) -> None:
     outcome = await run(box, programs.raises, language=programs.language, filename="sums.txt")
@@ -321,7 +321,7 @@ async def test_to_cancel_who_waits_ends_the_code(box: CodeSandbox, programs: Pro
     await _gone(before)
 
 
-async def test_code_that_nobody_waits_for_any_more_ends(box: CodeSandbox, programs: Programs) -> None:
+async def test_abandoned_code_ends(box: CodeSandbox, programs: Programs) -> None:
     begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def begin() -> None:
@@ -367,11 +367,11 @@ async def test_twenty_at_once_and_nothing_is_left(box: CodeSandbox, programs: Pr
     assert [outcome.result for outcome in outcomes] == list(range(20))
     await _gone(before)
     assert not folders()
-    assert descriptors() <= open_before + 2  # what a library keeps for its next process
+    assert descriptors() <= open_before + 2  # kept by a library for its next process
 
 
 async def _gone(before: set[int]) -> None:
-    """Until no process is left that was not there before; one may be on its way."""
+    """Wait until only earlier processes are left; one can still be starting."""
     async with asyncio.timeout(20):
-        while children() - before:  # noqa: ASYNC110 - the kernel tells nobody
+        while children() - before:  # noqa: ASYNC110 - the kernel sends no notification
             await asyncio.sleep(0)

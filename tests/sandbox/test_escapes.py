@@ -1,4 +1,4 @@
-"""What JavaScript tries that wants out: no files, network, environment, processes, and no word of ours in its mouth."""
+"""Escape attempts in JavaScript: no files, network, environment, processes, and no forged messages of ours."""
 
 import asyncio
 import os
@@ -83,7 +83,7 @@ async def test_files_are_not_read_by_any_kind_of_import(box: CodeSandbox, kept: 
             assert SECRET not in str(outcome)
 
 
-async def test_whether_a_file_is_there_cannot_be_told(box: CodeSandbox, kept: Path) -> None:
+async def test_the_existence_of_a_file_is_not_revealed(box: CodeSandbox, kept: Path) -> None:
     said = {
         str((await run(box, f'export default await import("{path.as_uri()}")')).error).replace(str(path), "")
         for path in (kept, kept.with_name("none.json"))
@@ -100,7 +100,7 @@ async def test_modules_that_code_makes_itself_have_no_more_rights(box: CodeSandb
 
 @requirement("S0-1-6")
 async def test_the_process_itself_has_no_permission_at_all(kept: Path, tmp_path: Path) -> None:
-    """Without our runner: what Deno's flags hold by themselves, should code find its names again."""
+    """Without our runner: Deno's flags alone hold, in case code reaches Deno's API again."""
     attempts = {
         "read": f"Deno.readTextFileSync('{kept}')",
         "stat": f"Deno.statSync('{kept}')",
@@ -162,7 +162,7 @@ async def test_the_process_gets_nothing_of_our_environment(box: CodeSandbox, kep
 
 
 def _proc_file(pid: int, what: str) -> bytes:
-    """What the kernel tells of a process."""
+    """Return the kernel's information about a process."""
     return Path(f"/proc/{pid}/{what}").read_bytes()
 
 
@@ -332,7 +332,7 @@ async def test_fresh_processes_share_no_folder(box: CodeSandbox) -> None:
     assert seen[0] != seen[1] and not folders()
 
 
-async def test_no_path_of_this_machine_is_told(box: CodeSandbox) -> None:
+async def test_no_path_of_this_machine_is_shown(box: CodeSandbox) -> None:
     source = """
         const found = [];
         try { null.x } catch (e) { found.push(e.stack) }

@@ -1,4 +1,4 @@
-"""The way of every run, with work that does not do as it is told."""
+"""Lifecycle of every run, with work that ignores its cancellation."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ async def test_a_host_function_that_swallows_every_cancellation_is_left_behind(l
             assert outcome.error is not None
             assert outcome.error.code == "timeout"
             freed.set()
-        while children() - before:  # noqa: ASYNC110 - nobody here is told that what was left behind has ended
+        while children() - before:  # noqa: ASYNC110 - there is no notification of the end of the abandoned work
             await asyncio.sleep(0)
 
 

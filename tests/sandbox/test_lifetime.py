@@ -1,4 +1,4 @@
-"""Nothing outlives those who asked for it: not a process, not a folder, also when they are killed."""
+"""Nothing outlives the processes that requested it: no process, no folder, even if they are killed."""
 
 import asyncio
 import fcntl
@@ -24,7 +24,7 @@ JS = 'import ready from "ready"; await ready(); '
 
 @pytest.fixture(autouse=True)
 def alone() -> Generator[None]:
-    """One test at a time sweeps: what another has left is of no use to it then."""
+    """Only one test at a time sweeps, since leftovers of another would disturb it."""
     with (Path(tempfile.gettempdir()) / "toolwright-sweep.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -38,7 +38,7 @@ def alone() -> Generator[None]:
         ("javascript", JS + "setInterval(() => {}, 10); await new Promise(() => {})", "60"),
         ("javascript", JS + 'for (;;) console.log("x")', "60"),
         ("python", "import asyncio\nawait ready()\nawait asyncio.sleep(9)", "60"),
-        ("python", "await ready()\nwhile True: pass", "1"),  # nothing but its time ends it
+        ("python", "await ready()\nwhile True: pass", "1"),  # only its timeout ends it
     ],
     ids=["loops", "waits", "ticks", "logs", "python waits", "python loops"],
 )
@@ -75,7 +75,7 @@ async def test_a_sweep_leaves_the_folders_of_the_living() -> None:
     assert outcome.status == "success" and len(seen[0]) == 1
 
 
-async def test_a_lifeline_that_is_let_go_kills_whoever_holds_the_other_end() -> None:
+async def test_a_closed_lifeline_kills_the_process_at_the_other_end() -> None:
     line = LifeLine()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "while True: pass", pass_fds=(line.end,), start_new_session=True
@@ -86,7 +86,7 @@ async def test_a_lifeline_that_is_let_go_kills_whoever_holds_the_other_end() -> 
         assert await process.wait() == -signal.SIGKILL
 
 
-async def test_a_process_that_is_killed_from_outside_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_process_that_is_killed_from_outside_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     before, killed = children(), False
 
     async def shoot() -> None:
@@ -105,7 +105,7 @@ async def test_a_process_that_is_killed_from_outside_is_told(caplog: pytest.LogC
     assert "status -9" in caplog.text
 
 
-async def test_a_process_that_cannot_be_started_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_process_that_cannot_be_started_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     box = DenoSandbox(deno="/nowhere/deno")
     outcome = await box.start("1", CodeOptions())
     await box.close()
@@ -140,7 +140,7 @@ async def test_a_run_that_is_cancelled_at_any_moment_leaves_neither_process_nor_
     for turns in range(30):
         running = asyncio.Event()
         task = asyncio.create_task(use(running))
-        if turns % 2:  # its end is cancelled too
+        if turns % 2:  # its termination is cancelled too
             await running.wait()
             task.cancel()
         for _ in range(turns // 2):
@@ -149,4 +149,4 @@ async def test_a_run_that_is_cancelled_at_any_moment_leaves_neither_process_nor_
         with pytest.raises(asyncio.CancelledError):
             await task
         assert not folders()
-        assert not children() - before  # it is reaped, and the loop knows: its pipes are closed
+        assert not children() - before  # it is reaped, and the loop has noticed: its pipes are closed

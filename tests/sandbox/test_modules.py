@@ -1,4 +1,4 @@
-"""Modules of the code's own, and what is peculiar to JavaScript and TypeScript."""
+"""Modules of the code itself, and features of JavaScript and TypeScript."""
 
 from collections.abc import AsyncGenerator
 
@@ -30,7 +30,7 @@ async def test_modules_import_each_other_and_the_host(box: CodeSandbox) -> None:
     assert outcome.result == 2
 
 
-async def test_a_fault_in_a_module_names_it(box: CodeSandbox) -> None:
+async def test_an_error_in_a_module_names_it(box: CodeSandbox) -> None:
     modules = {"lib": "\n\nexport const f = () => { throw new Error('in lib') }"}
     outcome = await run(box, 'import { f } from "lib"; export default f', modules=modules, filename="app.ts")
     assert outcome.error is not None

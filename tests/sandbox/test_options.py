@@ -1,4 +1,4 @@
-"""Options of run_code as people give them: every fault is one sentence."""
+"""Options of run_code as users pass them: every error is one sentence."""
 
 from dataclasses import fields
 
@@ -94,7 +94,7 @@ FAULTS: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("given", "said"), FAULTS, ids=lambda each: None)
-def test_each_fault_of_the_options_is_one_sentence(given: object, said: str) -> None:
+def test_each_error_of_the_options_is_one_sentence(given: object, said: str) -> None:
     with pytest.raises(InvalidRequest) as raised:
         read_options(given)
     assert said in raised.value.message
@@ -125,10 +125,10 @@ async def test_what_is_over_a_limit_is_refused_before_anything_runs(
     assert said in raised.value.message
     async with sandbox(limits) as box:
         with pytest.raises(InvalidRequest):
-            box.start(source, read_options(options))  # type: ignore[arg-type]  # what people give
+            box.start(source, read_options(options))  # type: ignore[arg-type]  # as users pass them
 
 
-def test_options_made_by_hand_are_judged_too() -> None:
+def test_options_made_by_hand_are_validated_too() -> None:
     with pytest.raises(InvalidRequest):
         admit("", CodeOptions(timeout=-1), CodeLimits())
 

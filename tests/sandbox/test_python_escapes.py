@@ -1,4 +1,4 @@
-"""What Python tries that wants out of its interpreter."""
+"""Escape attempts from the Python interpreter."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -139,7 +139,7 @@ async def test_what_has_no_measure_ends_for_a_reason(box: CodeSandbox, source: s
     assert outcome.error is not None and outcome.error.code in ends, outcome
     assert (await run(box, "1", language="python")).result == 1, "others go on"
     async with asyncio.timeout(10):
-        while len(children() - before) > 1:  # noqa: ASYNC110 - the kernel tells nobody
+        while len(children() - before) > 1:  # noqa: ASYNC110 - the kernel sends no notification
             await asyncio.sleep(0.02)
 
 

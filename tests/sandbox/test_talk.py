@@ -1,4 +1,4 @@
-"""A process that has got hold of the runner's token: its lines are still nothing but something the code has said."""
+"""A process that has obtained the runner's token: its lines count only as output of the code."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ async def talking(*lines: str, **functions: object) -> AsyncGenerator[tuple[Talk
         sys.executable, str(SPEAKER), json.dumps(lines), stdin=-1, stdout=-1, limit=longest_line(MOST)
     )
     log, threads = Log(100_000, str), DaemonThreads(2, "test")
-    talk = Talk(process, HostFunctions(functions, threads, MOST), log, MOST)  # type: ignore[arg-type]  # what tests give
+    talk = Talk(process, HostFunctions(functions, threads, MOST), log, MOST)  # type: ignore[arg-type]  # as tests pass them
     async with asyncio.timeout(30):
         await talk.begin(CodeOptions(), 1000)
         yield talk, log
@@ -81,7 +81,7 @@ async def test_what_our_runner_never_writes_is_a_log(said: str) -> None:
     ],
     ids=lambda each: None,
 )
-async def test_results_and_errors_are_judged_here(said: str, message: str) -> None:
+async def test_results_and_errors_are_validated_here(said: str, message: str) -> None:
     async with talking(said) as (talk, _):
         outcome = await talk.outcome()
     assert outcome is not None and outcome.status == "error" and outcome.error is not None
@@ -109,7 +109,7 @@ async def test_a_call_is_answered_under_its_number_and_others_are_refused() -> N
 
     async with talking(*calls, f=f) as (talk, log):
         waiting = asyncio.create_task(talk.outcome())
-        while len(log.entries) < len(calls):  # noqa: ASYNC110 - the process tells by its lines
+        while len(log.entries) < len(calls):  # noqa: ASYNC110 - the process reports by its lines
             await asyncio.sleep(0)
         waiting.cancel()
     answers = [json.loads(entry.text) for entry in log.entries]

@@ -1,4 +1,4 @@
-"""A process that leaks what it can into a journal, and kills itself in the middle if it is told to.
+"""A process that leaks as much as it can into a journal, and kills itself in the middle if requested.
 
 `python -m tests.secrets.child FOLDER die|live`
 """
@@ -16,7 +16,7 @@ from toolwright.wiring.settings import Settings
 
 @tw.tool(description="Die.", idempotent=True)
 async def die(state: tw.ThreadState) -> str:
-    """Write what it can, then stop as a power cut does."""
+    """Write as much as possible, then stop as in a power cut."""
     state.set_env("LATE", CANARY)
     await state.write_file("note.txt", b"harmless")
     state.emit("late", CANARY)

@@ -1,4 +1,4 @@
-"""Ways in which a secret tries to get out, and the places that must not have it."""
+"""Ways in which a secret could leak, and the places that must not contain it."""
 
 import base64
 import json
@@ -13,13 +13,13 @@ from toolwright.core.json_value import JSON
 from toolwright.core.model import CallDelta, ModelCall, ModelEvent, ModelRequest, ModelResponse, TextDelta
 
 CANARY = 'c4nary/"Tweet+\\ö/&%=sing'
-"""A secret with everything that the encodings change."""
+"""A secret with every character that an encoding changes."""
 
 KEY = "kEy-of-the-service-0123456789"
 
 
 def forms(secret: str) -> list[str]:
-    """The forms in which a search would find the secret, also in the middle of something else."""
+    """The forms in which a search would find the secret, also within other text."""
     found = [secret, json.dumps(secret)[1:-1], json.dumps(json.dumps(secret))[3:-3], repr(secret)[1:-1]]
     found.append(json.dumps(json.dumps(json.dumps(secret)))[7:-7])
     found += [quote(secret), quote(secret, safe=""), quote_plus(secret)]
@@ -31,12 +31,12 @@ def forms(secret: str) -> list[str]:
 
 
 def leaked(text: str, *secrets: str) -> list[str]:
-    """The forms of the secrets that the text holds."""
+    """Return the forms of the secrets that the text contains."""
     return [form for secret in secrets for form in forms(secret) if form in text]
 
 
 def leaked_on_disk(folder: Path, *secrets: str) -> list[str]:
-    """The same over all that lies in a folder, byte by byte: databases, WALs, files, keys aside."""
+    """Search all files of a folder, byte by byte: databases, WALs, files, except keys."""
     found: list[str] = []
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.name.endswith(".key"):
@@ -47,7 +47,7 @@ def leaked_on_disk(folder: Path, *secrets: str) -> list[str]:
 
 @tw.tool(description="Leak.")
 async def leak(state: tw.ThreadState, way: str) -> JSON | tw.ToolResult:
-    """Try to get the secret out in that way."""
+    """Try to leak the secret in that way."""
     secret = await state.env("CANARY") or ""
     state.emit(f"seen {secret}", {"value": secret, secret: [secret]})
     state.progress(1, 2, f"at {secret}")
@@ -87,12 +87,12 @@ WAYS = ("object", "text", "json", "url", "base64", "error", "raise", "long", "fi
 
 @tw.tool(description="Strict.")
 async def strict(one: int) -> str:
-    """A tool that is called with faulty arguments only."""
+    """A tool that is called with invalid arguments only."""
     return str(one)
 
 
 class Talking:
-    """A model that says the secret wherever it can, piece by piece, and keeps what it was asked."""
+    """A model that outputs the secret wherever it can, piece by piece, and records its requests."""
 
     name = "test:talking"
 

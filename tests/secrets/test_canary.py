@@ -1,4 +1,4 @@
-"""A canary in every place where secrets could get out: it is found in none (D6)."""
+"""A canary in every place where secrets could leak: it is found in none (D6)."""
 
 import asyncio
 import logging
@@ -81,7 +81,7 @@ async def watched(
 
 
 async def everything(seen: Watched, thread_id: str) -> str:
-    """All that a caller could read over HTTP."""
+    """Return everything that a caller could read over HTTP."""
     options = GatewayOptions(clock=SystemClock())
     transport = httpx.ASGITransport(create_gateway(seen.rig.rt, options), client=("127.0.0.1", 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
@@ -123,7 +123,7 @@ async def test_the_canary_is_in_no_place(tmp_path: Path, caplog: pytest.LogCaptu
             "http": read,
         }.items():
             assert leaked(text, CANARY, KEY) == [], place
-        assert leaked_on_disk(tmp_path, CANARY, KEY) == []  # the WAL too: the journal is open
+        assert leaked_on_disk(tmp_path, CANARY, KEY) == []  # including the WAL: the journal is open
     assert leaked_on_disk(tmp_path, CANARY, KEY) == []
 
 

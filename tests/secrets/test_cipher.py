@@ -1,4 +1,4 @@
-"""How secrets are sealed: with configured keys, or with a key file that is made once."""
+"""Encryption of secrets: with configured keys, or with a key file that is created once."""
 
 import logging
 import multiprocessing
@@ -115,7 +115,7 @@ def test_a_key_file_that_others_can_read_is_named(tmp_path: Path, caplog: pytest
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"no key"])
-def test_a_broken_key_file_is_told_and_never_overwritten(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_key_file_is_reported_and_never_overwritten(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "key"
     path.write_bytes(content)
     with pytest.raises((CannotSeal, DefinitionError)):
@@ -125,6 +125,6 @@ def test_a_broken_key_file_is_told_and_never_overwritten(tmp_path: Path, content
         KeyFileCipher(path).open("x")
 
 
-def test_a_key_file_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_key_file_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CannotSeal, match="cannot be created"):
         KeyFileCipher(tmp_path / "nowhere" / "key").seal("x")

@@ -1,4 +1,4 @@
-"""A secret that our own messages are cut in the middle of: less than eight characters of it are in any record (D6)."""
+"""A secret that our own messages cut in the middle: no record has more than seven characters of it (D6)."""
 
 import asyncio
 import json
@@ -25,18 +25,18 @@ pytestmark = pytest.mark.anyio
 
 SECRET = "k4nary" + "".join(f"-{number * 7919 % 9973:04}" for number in range(40))
 STARTS = (10, 45, 85, 180)
-"""How many characters stand before it: cuts at 60, 100 and 200 characters go through it."""
+"""Characters before the secret: cuts at 60, 100 and 200 characters pass through it."""
 
 
 def rests(texts: Sequence[str]) -> list[str]:
-    """Eight characters of the secret that are in one of the texts."""
+    """Return eight consecutive characters of the secret that one of the texts contains."""
     parts = [SECRET[at : at + 8] for at in range(len(SECRET) - 7)]
     return [part for text in texts for part in parts if part in text]
 
 
 @tw.tool(description="Repeat what is wrong.")
 async def repeat(state: tw.ThreadState, way: str, start: int) -> str | tw.ToolResult:
-    """Make the runtime say something about a text with the secret in it."""
+    """Make the runtime produce a message about a text that contains the secret."""
     text = "p" * start + (await state.env("KEY") or "") + "q" * 300
     match way:
         case "read":
@@ -70,7 +70,7 @@ class Once:
 
 
 class Failing:
-    """A model that fails with an error of somebody else's."""
+    """A model that fails with a foreign exception."""
 
     name = "test:failing"
 
@@ -83,7 +83,7 @@ class Failing:
 
 
 async def played(folder: Path, model: Model, tools: Sequence[tw.Tool] = ()) -> list[str]:
-    """Everything that a run with that model records and shows."""
+    """Return everything that a run with that model records and shows."""
 
     async def store(bus: MemoryBus) -> Store:
         return await sqlite_journal(folder / "journal.db", bus.publish)
@@ -113,7 +113,7 @@ async def _follow(rig: Rig, thread_id: str, seen: list[Event]) -> None:
 
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("way", ["read", "name", "refer", "data", "raise", "write"])
-async def test_no_message_about_a_tools_fault_holds_a_cut_secret(
+async def test_no_message_about_a_tools_error_holds_a_cut_secret(
     tmp_path: Path, way: str, start: int
 ) -> None:
     arguments = json.dumps({"way": way, "start": start})

@@ -1,4 +1,4 @@
-"""Results that are JSON: they stay JSON whatever is taken out of them, and an absent secret takes out nothing (D6)."""
+"""Results that are JSON: they stay JSON after redaction, and an absent secret changes nothing (D6)."""
 
 import json
 from typing import Annotated
@@ -24,13 +24,13 @@ SPELLINGS = (
 
 
 class Optional(BaseModel):
-    """What the tools declare."""
+    """Declaration of the tools."""
 
     other: Annotated[str | None, tw.Secret] = None
 
 
 def saying(result: JSON) -> tw.Tool:
-    """A tool with that result."""
+    """Return a tool with that result."""
 
     @tw.tool(description="Say it.", tenvs=Optional)
     async def say() -> JSON:

@@ -1,4 +1,4 @@
-"""A life of calls, played on an SQLite file by two owners, one of whom may have lost the thread."""
+"""The life of calls, played on an SQLite file by two owners, one of which might have lost the thread."""
 
 import asyncio
 import tempfile
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Life:
-    """The journal, its owners, and what the calls are expected to be."""
+    """The journal, its owners, and the expected state of the calls."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
@@ -57,7 +57,7 @@ class Life:
         self.folder.cleanup()
 
     def reopen(self) -> None:
-        """The process stops and starts."""
+        """Restart the process."""
         self.wait(self.store.close())
         self.store = self._open()
         for drain in (self.owner, self.stale):
@@ -65,7 +65,7 @@ class Life:
                 drain.store = self.store
 
     def create(self, status: CallStatus, expires: bool) -> None:
-        """A call is made; one that is open at once and expires has its timer in the same unit."""
+        """Create a call. If it is open at once and expires, its timer is set in the same unit."""
         timed = expires and status in OPEN
         call = self.owner.call(status, expires_at=later(100) if timed else None, repeatable=expires)
         timer = SetTimer(name=timer_of(call.id), due=later(100))
@@ -77,7 +77,10 @@ class Life:
         self.calls[call.id] = call
 
     def move(self, call: Call, now: CallStatus) -> None:
-        """The owner moves a call, a result goes inline; one that becomes open then may expire."""
+        """Change a call's status as its owner; a result is delivered inline.
+
+        A call that becomes open then can expire.
+        """
         was: CallStatus = call.status
         result = {"status": "success", "result": "done"} if now in {"done", "error"} else None
         timed = now in OPEN and was not in OPEN
@@ -105,14 +108,14 @@ class Life:
         )
 
     def ask(self, call: Call) -> None:
-        """The owner asks for the approval of a call that has not begun, for a hundred seconds."""
+        """Request, as the owner, the approval of a call that has not started, for a hundred seconds."""
         move = change(call.id, "created", "waiting", terms={"by": "anyone"}, expires_at=later(100))
         timer = SetTimer(name=timer_of(call.id), due=later(100))
         self.wait(self.owner.do(self.owner.unit(Result, changes=(move,), effects=(timer,))))
         self.calls[call.id] = call.moved(move)
 
     def approve(self, call: Call, arguments: str | None, seconds: float) -> None:
-        """Somebody approves a call, perhaps with other arguments."""
+        """Approve a call, optionally with other arguments."""
         dropped = () if call.expires_at is None else (DropTimer(name=timer_of(call.id)),)
         unit = Approve(
             token=token(),
@@ -131,7 +134,7 @@ class Life:
         self.calls[call.id] = call.approved(arguments)
 
     def claim(self, call: Call, worker: str, seconds: float) -> None:
-        """A worker claims a call for ten seconds."""
+        """Claim a call for ten seconds, as a worker."""
         at, until = later(seconds), later(seconds + 10)
         unit = LeaseCall(token=token(), at=at, call_id=call.id, worker=worker, until=until)
         held = call.worker not in (None, worker)
@@ -145,7 +148,7 @@ class Life:
         self.calls[call.id] = replace(call, worker=worker, leased_until=until)
 
     def fire(self, seconds: float) -> None:
-        """The motor fires the timers that are due by then."""
+        """Fire, as the motor, the timers that are due by then."""
         for wake in self.wait(self.store.due(later(seconds), 1_000)):
             kind, _, call_id = wake.thread_id.partition(":")
             if kind == "call":
@@ -153,14 +156,14 @@ class Life:
                 assert self.calls[call_id].status == "expired"
 
     def crash(self) -> None:
-        """The owner is thought dead, and another takes over; the old one may still try."""
+        """Recover from an owner that is considered dead. The old owner can still try to write."""
         old = self.owner
         self.owner = Drain(self.store, "th_1", old.run, old.epoch, old.seq)
         self.wait(self.owner.do(self.owner.unit(Takeover, {"lives": old.run.lives + 1})))
         self.stale = old
 
     def finish(self) -> None:
-        """The run ends: what waits flips to pending, what is open inside is interrupted. A new one begins."""
+        """End the run: waiting calls become pending, open inner calls are interrupted. Start a new run."""
         taken_back = {"status": "error", "error": "Not approved"}
         moves = [
             change(c.id, "waiting", "cancelled", result=taken_back)
@@ -187,7 +190,7 @@ class Life:
         assert self.wait(dump(self.store)) == before
 
     def check(self) -> None:
-        """Each call is as expected, and was delivered exactly once, or not yet."""
+        """Check that each call is as expected, and was delivered exactly once, or not yet."""
         stored = {call.id: call for call in self.wait(self.store.calls(limit=1_000))}
         assert stored == self.calls
         inbox = [event.event_id for event in self.wait(self.store.inbox("th_1", limit=1_000))]
@@ -202,7 +205,7 @@ class Life:
             assert wake is None or call.status not in {"resolved", "expired", "cancelled"}
 
     def late(self, call: Call) -> float:
-        """An instant after the call has expired."""
+        """A timestamp after the call has expired."""
         return 200 if call.expires_at is not None else 50
 
     def expire(self, call: Call) -> None:

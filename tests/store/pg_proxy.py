@@ -1,4 +1,4 @@
-"""A unix socket between client and Postgres that can lose an answer, fall silent, or be down."""
+"""A unix socket between client and Postgres that can lose an answer, stop responding, or be down."""
 
 import asyncio
 import tempfile
@@ -9,15 +9,15 @@ from types import TracebackType
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 SOCKET = ".s.PGSQL.5432"
-KEY_DATA = b"K\x00\x00\x00\x0c"  # how the message begins that names the server's process and its secret
+KEY_DATA = b"K\x00\x00\x00\x0c"  # start of the message with the server's process number and its secret
 
 
 class Proxy:
-    """Forwards bytes. `lose_answer_to` cuts the connection when the server has answered that statement, once.
+    """Forwards bytes. `lose_answer_to` cuts the connection once, when the server has answered that statement.
 
-    With `then_down` the database cannot be reached from then on, until `up`. After `freeze`, or from the statement
-    `freeze_at` on, no byte passes, until `thaw`. One that `pools` tells clients the number of another process than the
-    server's, as poolers do.
+    With `then_down` the database is unreachable from then on, until `up`. After `freeze`, or from the statement
+    `freeze_at` on, no bytes pass, until `thaw`. With `pools` clients receive the number of another process than the
+    server's, as from a pooler.
     """
 
     def __init__(self, url: str, *, pools: bool = False) -> None:
@@ -49,21 +49,21 @@ class Proxy:
         self._folder.cleanup()
 
     async def down(self) -> None:
-        """The database goes away: every connection is cut, and no new one is to be had."""
+        """Cut every connection, and accept no new ones."""
         self._down = True
         await self._cut_all()
 
     def up(self) -> None:
-        """It is back."""
+        """Accept connections again."""
         self._down = False
 
     def freeze(self) -> None:
-        """Connections stay, but nothing comes through."""
+        """Keep connections open, but pass nothing through."""
         self._flows.clear()
         self.frozen.set()
 
     def thaw(self) -> None:
-        """What was held up comes through."""
+        """Pass everything through that was held back."""
         self._flows.set()
 
     async def _cut_all(self) -> None:
@@ -115,7 +115,7 @@ class Proxy:
             self._links.discard(task)
 
     def _pooled(self, chunk: bytes) -> bytes:
-        """Return an answer with the number of another process in the server's key data, which comes once."""
+        """Return an answer with the number of another process in the server's key data, which is sent once."""
         place = chunk.find(KEY_DATA) + len(KEY_DATA)
         if not self._pools or place < len(KEY_DATA):
             return chunk
@@ -128,7 +128,7 @@ async def _pump(
     seen: Callable[[bytes], Awaitable[bool]],
     change: Callable[[bytes], bytes] = bytes,
 ) -> None:
-    """Forward until the end, or until `seen` says no."""
+    """Forward until the end, or until `seen` returns False."""
     with suppress(OSError):
         while chunk := await reader.read(65_536):
             if not await seen(chunk):

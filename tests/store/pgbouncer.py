@@ -1,4 +1,4 @@
-"""A real PgBouncer in transaction mode before the tests' Postgres, if `make .venv/.pgbouncer` has fetched one."""
+"""A real PgBouncer in transaction mode in front of the tests' Postgres, if `make .venv/.pgbouncer` has fetched one."""
 
 import os
 import socket
@@ -16,11 +16,11 @@ IGNORED = (
     "idle_in_transaction_session_timeout, jit, tcp_keepalives_idle, tcp_keepalives_interval, tcp_keepalives_count, "
     "plan_cache_mode, enable_seqscan, statement_timeout, synchronous_commit, lock_timeout"
 )
-"""What the guide has PgBouncer ignore: settings that the sessions ask for."""
+"""The session settings that PgBouncer must ignore, as in the guide."""
 
 
 class PgBouncer:
-    """A pooler of few sessions. `url` leads to the database of `direct` through it."""
+    """A pooler of few sessions. `url` points through it to the database of `direct`."""
 
     def __init__(self, direct: str, port: int) -> None:
         parts = urlsplit(direct)

@@ -1,4 +1,4 @@
-"""What Postgres may write in one statement: never the same row twice, for one of the writes would be lost."""
+"""Rows that Postgres can write in one statement: never the same row twice, because one of the writes would be lost."""
 
 from toolwright.adapters.store.engine.statement import statements
 from toolwright.adapters.store.postgres.merge import apart
@@ -8,7 +8,7 @@ SQL = statements(Statements, "postgresql")
 
 
 def parts(*writes: tuple[object, tuple[object, ...]], most: int = 24) -> list[int]:
-    return [len(part) for part in apart(list(writes), most)]  # type: ignore[arg-type]  # statements of ours
+    return [len(part) for part in apart(list(writes), most)]  # type: ignore[arg-type]  # our own statements
 
 
 def test_new_rows_and_different_keys_go_together_and_the_same_key_does_not() -> None:

@@ -1,4 +1,4 @@
-"""Every column of the journal that holds words, numbers or times: what cannot stand in it is found."""
+"""Every column of the journal with plain words, numbers or timestamps: invalid values are found."""
 
 import sqlite3
 from contextlib import closing
@@ -14,10 +14,10 @@ from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.sql.readers import all_tables
 
 NO_VALUE = {"agents", "commits", "unnumbered_events", "passage_keepers", "sign_outs", "duties"}
-"""Of whose rows no value is made: that a number is too large for a time is not seen there."""
+"""Tables whose rows are not converted to values: a number too large for a timestamp is not noticed there."""
 
 
-def _fitting(column: Column[Any]) -> object:  # of any type
+def _fitting(column: Column[Any]) -> object:  # a value of any type
     if ALLOWED in column.info:
         return min(column.info[ALLOWED])
     match column.type:

@@ -1,4 +1,4 @@
-"""Units of one family lock its threads in one order on Postgres, so that none waits for another in a circle."""
+"""Units of one thread tree lock its threads in one order on Postgres, which avoids deadlocks."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -34,7 +34,7 @@ async def url() -> AsyncGenerator[str]:
 
 
 async def at_work(store: Store, call_id: str) -> Drain:
-    """The drain of a child `th_2` whose end a call of `th_1` waits for."""
+    """Create the drain of a child `th_2` for whose end a call of `th_1` waits."""
     await done(store, spawn(report=call_id))
     drain = Drain(store, "th_2", run_of("th_2", "run_th_2"))
     await drain.do(
@@ -81,7 +81,7 @@ async def test_word_up_and_down_the_family_at_once_is_no_deadlock(url: str, up: 
     await both
     await holder.close()
     await store.close()
-    await until(watcher, OURS, 0)  # what they have counted is told when they are gone
+    await until(watcher, OURS, 0)  # their counts are reported after they have ended
     assert await watcher.fetchval(DEADLOCKS) == 0
     await watcher.close()
 

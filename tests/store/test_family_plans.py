@@ -1,4 +1,4 @@
-"""The end of a child takes as long as its family is large, however much else is in the journal."""
+"""The time to end a child depends on the size of its thread tree, not on the size of the journal."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Units committed together on Postgres: one transaction for many threads, and none of them pays for another."""
+"""Units committed together on Postgres: one transaction for many threads, and a failed unit affects no other."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -30,7 +30,7 @@ MANY = 20
 
 @asynccontextmanager
 async def counted(url: str, **limits: Any) -> AsyncGenerator[tuple[Store, list[str]]]:
-    """A store, and what its sessions for commits are asked."""
+    """A store, and the statements of its sessions for commits."""
     chosen = Limits(**limits)
     pools = await connect_pools(url, chosen)
     commits = CountedPool(pools.commits)
@@ -42,17 +42,17 @@ async def counted(url: str, **limits: Any) -> AsyncGenerator[tuple[Store, list[s
 
 
 async def threads(store: Store, count: int = MANY) -> list[Drain]:
-    """Threads with a run each."""
+    """Create threads with a run each."""
     return [await begun(store, f"th_{number}") for number in range(count)]
 
 
 def step(drain: Drain, text: str = "sunny") -> Result:
-    """A unit that has the same statement for every thread."""
+    """Return a unit that has the same statement for every thread."""
     return drain.unit(Result, messages=(said(text),), events=(draft("message", text=text),))
 
 
 async def all_rows(store: Store, units: Sequence[Unit]) -> list[Any]:
-    """The outcomes, or errors, of units that are handed over in one turn of the loop."""
+    """Return the outcomes, or errors, of units that are submitted in one iteration of the loop."""
     return await asyncio.gather(*(store.commit(unit) for unit in units), return_exceptions=True)
 
 
@@ -90,7 +90,7 @@ async def test_units_that_arrive_while_all_groups_are_on_their_way_wait_for_the_
         commits: list[asyncio.Task[Committed | Conflict]] = []
         for number, drain in enumerate(drains):
             commits.append(asyncio.create_task(store.commit(step(drain))))
-            while number < MOST_GROUPS and len(asked) <= number:  # noqa: ASYNC110 - a session tells nobody
+            while number < MOST_GROUPS and len(asked) <= number:  # noqa: ASYNC110 - a session sends no notification
                 await asyncio.sleep(0)
         await asyncio.gather(*commits)
         assert sorted(asked) == ["fetchmany", *["fetchval"] * MOST_GROUPS]
@@ -133,7 +133,7 @@ async def test_a_unit_that_waits_for_a_lock_holds_up_no_other():
 
 
 def moved(drain: Drain) -> Drain:
-    """The drain after one `step`."""
+    """Return the drain after one `step`."""
     drain.moved_by(step(drain))
     return drain
 
@@ -226,7 +226,7 @@ async def test_units_of_one_thread_are_committed_in_their_order():
         await store.close()
 
 
-async def test_a_unit_whose_caller_was_told_that_time_is_up_is_not_committed_behind_its_back():
+async def test_a_unit_whose_caller_has_timed_out_is_not_committed_later():
     async with fresh_database() as url, Proxy(url) as proxy:
         patient = await open_postgres(url, lambda _: None)
         drain = await begun(patient)

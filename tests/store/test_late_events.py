@@ -1,4 +1,4 @@
-"""Events in memory are rendered for those who read them, and for nobody else."""
+"""Events in memory are rendered only for their readers."""
 
 from datetime import timedelta
 
@@ -38,7 +38,7 @@ async def test_only_what_is_read_is_rendered() -> None:
     assert rendered == []
     page = await store.events(thread, after=last - 6, limit=3)
     assert [event.payload["number"] for event in page] == [34, 35, 36]
-    assert {*rendered} <= {*range(32, 40)}  # of the units that the page touches
+    assert {*rendered} <= {*range(32, 40)}  # of the units on the page
     told = [event.payload["number"] for event in await store.events(run, after=last - 2)]
     assert told == [38, 39]
 

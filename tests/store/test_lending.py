@@ -1,4 +1,4 @@
-"""Sessions that are kept for who comes next: a pool that closes gets every one of them back."""
+"""Sessions kept for reuse: a pool that closes gets every one of them back."""
 
 import asyncio
 from typing import Any, cast
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Session:
-    """A session that is fit to be lent again, until it is cut off."""
+    """A session that can be reused until its connection is cut."""
 
     closed = False
 
@@ -23,7 +23,7 @@ class Session:
 
 
 class Sessions:
-    """A pool that is closed once all of its sessions are back, as asyncpg's."""
+    """A pool that closes after all of its sessions have been returned, like asyncpg's."""
 
     def __init__(self) -> None:
         self.out = 0
@@ -31,7 +31,7 @@ class Sessions:
 
     async def acquire(self) -> Connection:
         self.out += 1
-        return cast("Any", Session())  # as much of a connection as is asked for
+        return cast("Any", Session())  # implements the required part of a connection
 
     async def release(self, connection: Connection) -> None:
         self.out -= 1
@@ -89,7 +89,7 @@ async def test_who_is_cancelled_while_it_waits_takes_no_session_with_it() -> Non
     session = await lending.acquire()
     first, second = (asyncio.create_task(lending.acquire()) for _ in range(2))
     await _turn()
-    await lending.release(session)  # to the first, which does not know it yet
+    await lending.release(session)  # to the first waiter, which has not resumed yet
     first.cancel()
     async with asyncio.timeout(10):
         assert await second is session
@@ -148,7 +148,7 @@ async def test_a_session_of_one_who_is_cancelled_while_the_pool_closes_is_the_po
     session = await lending.acquire()
     waiting = asyncio.create_task(lending.acquire())
     await asyncio.sleep(0)
-    await lending.release(session)  # to the one who waits, and who does not know it yet
+    await lending.release(session)  # to the waiter, which has not resumed yet
     waiting.cancel()
     async with asyncio.timeout(10):
         await lending.close()

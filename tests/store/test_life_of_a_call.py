@@ -1,4 +1,4 @@
-"""Any order of events in the life of a call: exactly one end, exactly one delivery."""
+"""Any order of events in the life of a call: exactly one final status, exactly one delivery."""
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ MOVED: st.SearchStrategy[CallStatus] = st.sampled_from(["running", "waiting", "p
 
 
 class LifeOfACall(RuleBasedStateMachine):
-    """Rules do what owners, services, clocks and crashes do."""
+    """Rules act as owners, services, clocks and crashes do."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A database that another program has locked: the log says so while it is waited for."""
+"""A database that another program has locked: the log reports it while the lock is awaited."""
 
 import logging
 import sqlite3
@@ -14,7 +14,7 @@ from toolwright.testing import ScriptedModel
 
 
 class Releasing(logging.Handler):
-    """Ends the other program's lock once the log speaks of it."""
+    """Releases the other program's lock once the log mentions it."""
 
     def __init__(self, other: sqlite3.Connection) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Releasing(logging.Handler):
 
 @contextmanager
 def locked(path: Path, begin: str) -> Generator[Releasing]:
-    """The database, locked by another connection until the log says so."""
+    """The database, locked by another connection until the log mentions it."""
     log = logging.getLogger("toolwright.journal")
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
         other.execute(begin)

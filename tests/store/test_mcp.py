@@ -1,4 +1,4 @@
-"""Broken rows of tasks and definitions of MCP servers: they lie beside those that can be read."""
+"""Broken rows of tasks and definitions of MCP servers: the other rows stay readable."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Migrations on data: what an older version wrote is read the same, and its runs go on."""
+"""Migrations with data: rows of an older version are read unchanged, and its runs continue."""
 
 import asyncio
 import os
@@ -31,12 +31,12 @@ NEW_TABLES = {"files", "env", "entities", "mcp_tasks", "mcp_definitions"}
 
 
 def calling(name: str, **args: int) -> dict[str, object]:
-    """A turn of a model that calls that tool."""
+    """Return a model turn that calls that tool."""
     return {"calls": [{"name": name, "args": args}]}
 
 
 def app() -> tw.App:
-    """The app whose runs `journal_0001.sql` holds."""
+    """Return the app whose runs are in `journal_0001.sql`."""
 
     @tw.tool(description="Add.")
     async def add(a: int, b: int) -> int:
@@ -60,7 +60,7 @@ def app() -> tw.App:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def old(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[str]:
-    """The url of a database at revision 0001, with what is written there."""
+    """Yield the URL of a database at revision 0001, with its rows."""
     if request.param == "postgres":
         async with fresh_database(migrated=False) as url:
             await in_postgres(url, as_of_old)
@@ -81,7 +81,7 @@ def as_of_old(connection: Connection) -> None:
 
 
 async def migrated(url: str, revision: str) -> None:
-    """The database is at that revision."""
+    """Check that the database is at that revision."""
 
     def upgrade(connection: Connection) -> None:
         command.upgrade(migrate.config(connection), revision)
@@ -167,7 +167,7 @@ async def test_a_database_that_newer_code_has_migrated_is_refused(old: str) -> N
 
 
 async def as_of_newer(url: str, least: str) -> None:
-    """The database is as a newer version has migrated it: with a column more in each table, and a table more."""
+    """Migrate the database as a newer version would: with one more column in each table, and one more table."""
     await database.upgrade(tw.Settings(database_url=url))
     more = [
         f"ALTER TABLE {table} ADD COLUMN later INTEGER DEFAULT 0"
@@ -213,7 +213,7 @@ async def test_a_node_upgrades_no_database_that_older_nodes_may_use(tmp_path: Pa
     async with fresh_database(migrated=False) as url:
         settings = tw.Settings(database_url=url, cluster="postgres", files_url=str(tmp_path))
         async with app().runtime(settings):
-            pass  # it makes the tables of an empty database
+            pass  # it creates the tables of an empty database
         await execute(url, "DROP TABLE compatibility", "UPDATE alembic_version SET version_num = '0023'")
         with pytest.raises(StoreError, match=r"at revision '0023', .* run `toolwright db upgrade` once"):
             async with app().runtime(settings):
@@ -221,7 +221,7 @@ async def test_a_node_upgrades_no_database_that_older_nodes_may_use(tmp_path: Pa
         assert await database.revision(settings) == "0023"
 
 
-def test_migrations_that_leave_older_code_at_work_only_add_but_for_indexes() -> None:
+def test_migrations_that_leave_older_code_running_only_add_but_for_indexes() -> None:
     versions = Path(migrate.__file__).parent / "migrations" / "versions"
     for each in schema.REVISIONS[schema.REVISIONS.index(schema.LEAST) + 1 :]:
         [written] = versions.glob(f"{each}_*.py")
@@ -232,7 +232,7 @@ def test_migrations_that_leave_older_code_at_work_only_add_but_for_indexes() -> 
 
 
 def upgrading(url: str) -> "subprocess.Popen[str]":
-    """A process that upgrades the database."""
+    """Start a process that upgrades the database."""
     return subprocess.Popen(
         [sys.executable, "-m", "toolwright.cli", "db", "upgrade"],
         env={**os.environ, "TOOLWRIGHT_DATABASE_URL": url},

@@ -1,4 +1,4 @@
-"""The index of passages on SQLite: one for all agents, in which each has a part of its own."""
+"""The index of passages on SQLite: one for all agents, with a separate part for each."""
 
 import sqlite3
 from contextlib import closing
@@ -19,7 +19,7 @@ TEXT = "Jim likes green tea; he said so twice, in Köln and here."
 
 
 def passages_by_trigram(path: Path) -> dict[str, int]:
-    """How many passages each trigram of the index stands in."""
+    """Return the number of passages for each trigram of the index."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, passage_index, row)")
         return dict(connection.execute("SELECT term, doc FROM temp.terms"))

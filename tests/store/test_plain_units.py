@@ -1,4 +1,4 @@
-"""Plain units on SQLite: the straight way writes the same rows as their programs, and fails the same guards."""
+"""Plain units on SQLite: the direct path writes the same rows as their programs, and fails the same guards."""
 
 import asyncio
 import sqlite3
@@ -28,15 +28,15 @@ from toolwright.core.value import changed
 
 
 class ByPrograms(Writing):
-    """Writes every unit by its program."""
+    """Writes every unit with its program."""
 
-    def apply(self, unit: Any) -> Any:  # as the other does
+    def apply(self, unit: Any) -> Any:  # the same interface
         return drive(program(unit, self._sql), self._run_all)
 
 
 @pytest.fixture
 def drain(tmp_path: Path) -> Drain:
-    """A run that is claimed, in a file."""
+    """A claimed run, in a file."""
 
     async def started() -> Drain:
         store = await sqlite_journal(tmp_path / "straight.db", lambda _: None)
@@ -64,7 +64,7 @@ def rows(file: sqlite3.Connection) -> dict[str, list[Any]]:
 
 
 def outcome(writing: Writing, file: sqlite3.Connection, unit: Advance) -> tuple[Committed, list[Event]] | str:
-    """The answer and the events of the unit, or the guard that failed."""
+    """Return the answer and the events of the unit, or the guard that failed."""
     file.execute("BEGIN IMMEDIATE")
     try:
         answer, events = writing.apply(unit)
@@ -78,7 +78,7 @@ def outcome(writing: Writing, file: sqlite3.Connection, unit: Advance) -> tuple[
 
 
 def steps(drain: Drain) -> Iterator[Advance]:
-    """Units of a run, each of which is held by the one before."""
+    """Units of a run, each of which depends on the previous one."""
     calls = [
         drain.call("running", started_at=later(1), name="héllo", arguments='{"a": 1}'),
         drain.call(position=1, arguments="{"),

@@ -1,4 +1,4 @@
-"""Query plans of reads: what a list or a sweep looks for is found by an index, however much is in the journal."""
+"""Query plans of reads: the rows of a list or a sweep are found by an index, for any size of the journal."""
 
 import json
 import sqlite3
@@ -19,7 +19,7 @@ from toolwright.adapters.store.sql.thread_reads import Queries
 
 QUERIES, STATEMENTS = Queries("sqlite"), Statements("sqlite")
 IN_ORDER = {"SCAN runs USING INDEX runs_by_time", "SCAN calls USING INDEX calls_by_time"}
-"""The way of a page whose rows nearly all of the table may be: in the order of time until it is full."""
+"""The plan of a page that could contain nearly all rows of the table: in the order of time until it is full."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The journal on Postgres when connections die: every unit is there exactly once, or not at all."""
+"""The journal on Postgres when connections break: every unit is written exactly once, or not at all."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -48,7 +48,7 @@ BLOCKED = (
 
 
 async def blocked_backend(watcher: Connection) -> int:
-    """The backend that waits for a row lock."""
+    """Return the backend that waits for a row lock."""
     async with asyncio.timeout(10):
         while True:
             if found := await watcher.fetch(BLOCKED):
@@ -56,13 +56,13 @@ async def blocked_backend(watcher: Connection) -> int:
 
 
 def commit_of(unit: Unit) -> bytes:
-    """What the statement that commits the unit has in it."""
+    """Return bytes of the statement that commits the unit."""
     return b"COMMIT\x00" if isinstance(unit, PostMessage | Submit) else unit.token.encode()
 
 
 @asynccontextmanager
 async def racing(url: str, unit: Unit, *theirs: str) -> AsyncGenerator["asyncio.Task[Committed | Conflict]"]:
-    """The unit, waiting for the locks of somebody whose statements are committed while it waits."""
+    """Commit the unit while it waits for the locks of another session, which commits its statements."""
     store = await open_postgres(url, lambda _: None)
     holder, watcher = await connect(url), await connect(url)
     await holder.execute("BEGIN")
@@ -416,19 +416,19 @@ async def test_the_drain_lock_is_lost_when_its_connection_falls_silent():
     async with fresh_database() as url, Proxy(url) as proxy:
         lock = PostgresLock(proxy.url, beat=0.01, patience=0.2)
         assert await lock.acquire()
-        await asyncio.sleep(0.1)  # several beats
+        await asyncio.sleep(0.1)  # several heartbeats
         assert lock.held
         proxy.freeze()
         await until_lost(lock)
         await lock.release()
 
 
-async def test_the_drain_lock_is_released_though_nobody_answers():
+async def test_the_drain_lock_is_released_without_an_answer():
     async with fresh_database() as url, Proxy(url) as proxy:
         lock = PostgresLock(proxy.url, beat=0.01, patience=0.2)
         assert await lock.acquire()
         proxy.freeze()
-        await asyncio.sleep(0.05)  # in the middle of a beat
+        await asyncio.sleep(0.05)  # in the middle of a heartbeat
         async with asyncio.timeout(5):
             await lock.release()
         assert not lock.held
@@ -490,7 +490,7 @@ async def test_behind_a_pooler_a_process_that_locks_the_database_does_not_start(
             StoreError, match=r"through a connection pooler such as PgBouncer.* TOOLWRIGHT_CLUSTER\."
         ):
             await open_postgres(proxy.url, print, locks=True)
-        await (await open_postgres(proxy.url, print)).close()  # the node of a cluster has no such lock
+        await (await open_postgres(proxy.url, print)).close()  # a cluster node has no such lock
         await (await open_postgres(url, print, locks=True)).close()
 
 

@@ -1,4 +1,4 @@
-"""Values and rows: what goes in comes out, for every value there is."""
+"""Values and rows: every value is read back as it was written."""
 
 import json
 from dataclasses import replace
@@ -41,7 +41,7 @@ from toolwright.core.threads.message import Message, MessageCall, MessageVersion
 from toolwright.core.threads.run import QueuedCall, Run, Step, Usage
 from toolwright.core.threads.thread import Thread
 
-texts = st.text(st.characters(), max_size=20)  # lone surrogates and NUL among them
+texts = st.text(st.characters(), max_size=20)  # including lone surrogates and NUL
 numbers = st.integers(0, 2**53)
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 times = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001 - its bounds are naive
@@ -61,7 +61,7 @@ usages = st.builds(
 costs = st.none() | st.floats(0, 1e6)
 
 
-def some(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:  # of whatever it makes
+def some(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:  # of any value
     return st.none() | strategy
 
 
@@ -502,6 +502,6 @@ def test_a_row_may_be_followed_by_columns_of_another_table() -> None:
 def test_letters_are_kept_as_they_are_and_half_characters_escaped(value: JSON) -> None:
     text = dumps_unescaped(value)
     assert json.loads(text) == value
-    text.encode()  # a database takes it
+    text.encode()  # a database accepts it
     half = any("\ud800" <= letter <= "\udfff" for letter in json.dumps(value, ensure_ascii=False))
     assert half or text == json.dumps(value, ensure_ascii=False, separators=(",", ":"))

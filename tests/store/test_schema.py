@@ -1,4 +1,4 @@
-"""The migrations make the tables that the code knows, once, however many start at once."""
+"""The migrations create the tables that the code defines, once, even if many processes start at once."""
 
 import asyncio
 import sqlite3
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 
 def is_compared(name: str | None, *_: object) -> bool:
-    """The index of passages is none that SQLAlchemy knows: on SQLite it is tables of its own."""
+    """SQLAlchemy does not know the index of passages: on SQLite it consists of separate tables."""
     return not (name or "").startswith("passage_index")
 
 
@@ -37,7 +37,7 @@ def differences(connection: Connection) -> list[object]:
 
 
 def created(engine: Engine) -> set[str]:
-    """The CREATE statements that a database was made of, as SQLite keeps them; it quotes names that were changed."""
+    """Return the CREATE statements of a database, as SQLite stores them; it quotes changed names."""
     with engine.connect() as connection:
         query = (
             "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name != 'alembic_version'"

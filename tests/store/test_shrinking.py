@@ -1,4 +1,4 @@
-"""An SQLite file gives back the space that deletions leave."""
+"""An SQLite file releases the space of deleted rows."""
 
 import asyncio
 import sqlite3
@@ -20,7 +20,7 @@ FREED = (RESERVE + 8 * PIECE) * PAGE  # bytes
 
 
 def leave_free_space(path: Path) -> int:
-    """Delete so much that the file has free space; its size."""
+    """Delete enough for the file to have free space. Return its size."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("CREATE TABLE bulk (content BLOB)")
         file.execute("INSERT INTO bulk VALUES (zeroblob(?))", (FREED,))
@@ -30,7 +30,7 @@ def leave_free_space(path: Path) -> int:
 
 
 def made_before(path: Path) -> None:
-    """A file as earlier versions made it, which does not shrink."""
+    """Create a file as earlier versions did, which does not shrink."""
     upgrade_sqlite(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("PRAGMA auto_vacuum = NONE")
@@ -51,7 +51,7 @@ async def test_after_a_sweep_the_file_is_as_short_as_what_it_holds(tmp_path: Pat
     assert not await store.shrink()
 
 
-async def test_the_space_is_given_back_in_pieces_between_which_others_write(tmp_path: Path) -> None:
+async def test_the_space_is_released_in_pieces_between_which_others_write(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     store = await open_sqlite(path, lambda _: None)
     await create_thread(store)

@@ -1,4 +1,4 @@
-"""Events of spaces on Postgres: numbered together, without a gap, and nobody waits for a writer of another space."""
+"""Events of spaces on Postgres: one sequence without gaps, and no writer waits for a writer of another space."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -38,7 +38,7 @@ async def other(url: str) -> AsyncGenerator[Connection]:
 
 
 class Told:
-    """What a bus is told of spaces."""
+    """The notifications that a bus receives about spaces."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -60,7 +60,7 @@ async def test_a_unit_that_is_still_open_keeps_no_other_space_waiting(url: str, 
     store = await open_postgres(url, told.publish)
     await spaces(store, 2)
     await other.execute("BEGIN")
-    await other.execute(LEFT, token(), "spc_0")  # told of in one space, not committed yet
+    await other.execute(LEFT, token(), "spc_0")  # published in one space, not committed yet
     await other.execute("UPDATE spaces SET seq = seq + 1 WHERE id = 'spc_0'")
     await asyncio.wait_for(committed(store, act(says(message("spc_1")))), 10)
     assert [(event.space_id, event.n) for event in await store.events(ALL)] == [("spc_1", 1)]
@@ -104,7 +104,7 @@ async def test_a_commit_does_not_read_all_that_others_have_told_meanwhile(url: s
         *(committed(others, act(*[says(message("spc_0")) for _ in range(30)])) for _ in range(20))
     )
     await committed(mine, act(says(message("spc_0"))))
-    assert told.numbers == [1, *range(102, 602)]  # the next one, so that the gap shows, and the newest
+    assert told.numbers == [1, *range(102, 602)]  # the next one, so that the gap is visible, and the newest
     for store in (mine, others):
         await store.close()
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Deadly(Submit):
-    """A unit that ends the thread which looks at it."""
+    """A unit that terminates the thread that reads it."""
 
     @property
     def outcome(self) -> Literal["resolved"]:
@@ -43,7 +43,7 @@ def open_descriptors() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 
 
-async def test_when_the_writer_dies_all_who_wait_and_come_later_are_told(tmp_path: Path):
+async def test_when_the_writer_dies_all_waiting_and_later_callers_get_an_error(tmp_path: Path):
     store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
     drain = await begun(store)
     await drain.answer(call := drain.call("waiting"))
@@ -144,7 +144,7 @@ async def test_a_lock_file_that_cannot_be_opened_is_named(tmp_path: Path):
 
 
 async def test_a_lock_that_the_system_refuses_leaves_no_descriptor_behind(tmp_path: Path):
-    # flock has no other failure that a file can be made to have here: so the call itself is replaced.
+    # A file cannot cause any other failure of flock, so the call itself is replaced.
     def refuse(_: int, __: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -157,7 +157,7 @@ async def test_a_lock_that_the_system_refuses_leaves_no_descriptor_behind(tmp_pa
 
 
 async def check_anew(health: Health, clock: ManualClock) -> None:
-    """Another second's answer."""
+    """Check health a second later, so that the result is not cached."""
     clock.advance(FRESH)
     await health.check()
 

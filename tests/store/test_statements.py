@@ -1,4 +1,4 @@
-"""How many statements the units of a usual step take: a commit costs what they cost."""
+"""The number of statements of a usual step's units, which determines the cost of a commit."""
 
 import asyncio
 import sqlite3
@@ -32,26 +32,26 @@ RESULT = [
 
 
 class Recorder:
-    """A connection that keeps the beginning of each statement."""
+    """A connection that records the beginning of each statement."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self.statements: list[str] = []
 
-    def execute(self, sql: str, values: Any = ()) -> sqlite3.Cursor:  # as sqlite3 has them
+    def execute(self, sql: str, values: Any = ()) -> sqlite3.Cursor:  # as in sqlite3
         words = 3 if sql.startswith("INSERT") else 2
         self.statements.append(" ".join(sql.split()[:words]))
         return self._connection.execute(sql, values)
 
-    def __getattr__(self, name: str) -> Any:  # whatever else a connection has
+    def __getattr__(self, name: str) -> Any:  # all other attributes of a connection
         return getattr(self._connection, name)
 
 
 def opened(path: Path) -> tuple[SqlStore, Callable[[], list[str]]]:
-    """A journal, and what tells which statements it has taken since one asked last."""
+    """A journal, and a function that returns the statements since its last call."""
     recorders: list[Recorder] = []
 
-    def recording(path: Path) -> Any:  # a connection, as far as the driver sees
+    def recording(path: Path) -> Any:  # to the driver, this is a connection
         recorders.append(Recorder(connect(path)))
         return recorders[-1]
 
@@ -66,7 +66,7 @@ def opened(path: Path) -> tuple[SqlStore, Callable[[], list[str]]]:
 
 
 async def ready(store: SqlStore, thread_id: str = "th_1") -> tuple[Drain, list[Call]]:
-    """A drain whose model has asked for two calls, the first of which runs."""
+    """Return a drain whose model has requested two calls, the first of which is running."""
     drain = await begun(store, thread_id)
     calls = [drain.call("running"), drain.call(position=1)]
     await drain.answer(*calls)
@@ -74,7 +74,7 @@ async def ready(store: SqlStore, thread_id: str = "th_1") -> tuple[Drain, list[C
 
 
 def result(drain: Drain, calls: list[Call]) -> Result:
-    """The first call is done, the second one begins."""
+    """Return the unit in which the first call ends and the second one starts."""
     moves = (
         change(calls[0].id, "running", "done", result={"status": "success", "result": "sunny"}),
         change(calls[1].id, "created", "running"),
@@ -85,20 +85,20 @@ def result(drain: Drain, calls: list[Call]) -> Result:
 
 
 class Counted:
-    """A session that counts what it is asked."""
+    """A session that counts its statements."""
 
     def __init__(self, connection: Connection, asked: list[str]) -> None:
         self._connection = connection
         self._asked = asked
 
-    def __getattr__(self, name: str) -> Any:  # whatever a session has
+    def __getattr__(self, name: str) -> Any:  # all other attributes of a session
         if name in {"execute", "fetch", "fetchmany", "fetchval"}:
             self._asked.append(name)
         return getattr(self._connection, name)
 
 
 class CountedPool:
-    """A pool of sessions that count together."""
+    """A pool of sessions with a common count."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -107,7 +107,7 @@ class CountedPool:
 
     async def acquire(self) -> Connection:
         connection = await self._pool.acquire()
-        counted: Any = Counted(connection, self.asked)  # a session, as far as the driver sees
+        counted: Any = Counted(connection, self.asked)  # to the store, this is a session
         self._lent[id(counted)] = connection
         return counted
 

@@ -1,4 +1,4 @@
-"""Threads that an older version left stuck, because their model refused what had become too long, go on."""
+"""Threads that an older version left stuck because of a request that was too long continue."""
 
 import gzip
 import sqlite3
@@ -28,11 +28,11 @@ from toolwright.testing import by_hand_on
 pytestmark = pytest.mark.anyio
 
 WRITTEN, REVISION = Path(__file__).parent / "journal_stuck.sql.gz", "0017"
-LIMIT = 12_000  # bytes that Michael's and the talker's model take
+LIMIT = 12_000  # bytes that Michael's and the talker's model accept
 
 
 def answer(request: ModelRequest) -> ModelResponse:
-    """Whoever hears something in the channel says so there."""
+    """Answer in the channel if the last message arrived there."""
     last = request.messages[-1]
     if last.role != "user" or "spaceId: g" not in last.content:
         return ModelResponse(text="I see.")
@@ -41,7 +41,7 @@ def answer(request: ModelRequest) -> ModelResponse:
 
 
 def app(narrow: Narrow, wide: Narrow) -> tw.App:
-    """The app whose threads the journal holds."""
+    """Return the app whose threads are in the journal."""
     prompts = [
         tw.Prompt("michael", "You are Michael.", model=narrow),
         tw.Prompt("jim", "You are Jim.", model=wide),
@@ -76,7 +76,7 @@ def copy_to_postgres(path: Path, connection: Connection) -> None:
 
 @asynccontextmanager
 async def upgraded(kind: str, path: Path) -> AsyncGenerator[OpenStore]:
-    """A way to open the journal on a database of that kind, after the upgrade."""
+    """Yield a function that opens the journal on a database of that kind, after the upgrade."""
     write_sqlite(path)
     if kind == "sqlite":
         upgrade_sqlite(path)
@@ -93,7 +93,7 @@ async def upgraded(kind: str, path: Path) -> AsyncGenerator[OpenStore]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    """A way to open the journal."""
+    """A function that opens the journal."""
     async with upgraded(request.param, tmp_path / "journal.db") as opening:
         yield opening
 
@@ -103,9 +103,7 @@ async def test_stuck_threads_go_on_after_the_upgrade(says: bool, store: OpenStor
     narrow = Narrow(answer, limit=LIMIT, says=says, counting=bytes_of)
     wide = Narrow(answer, limit=10**9, name="test:wide")
     async with by_hand_on(store, app(narrow, wide)) as (rt, motor):
-        assert (
-            len(await unfinished(rt)) == 2
-        )  # Michael's, which is asked again and again, and the one behind it
+        assert len(await unfinished(rt)) == 2  # Michael's, which is retried repeatedly, and the one behind it
         await motor.run_timers()
         await motor.run_until_idle(500)
         assert await unfinished(rt) == []

@@ -1,1 +1,1 @@
-"""Telemetry: spans, trace contexts, figures, logs, Sentry."""
+"""Telemetry: spans, trace contexts, metrics, logs, Sentry."""

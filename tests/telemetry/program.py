@@ -1,4 +1,4 @@
-"""A program whose agent calls a tool that fails, in an environment of its own."""
+"""A program whose agent calls a failing tool, in a separate environment."""
 
 import os
 from pathlib import Path
@@ -33,7 +33,7 @@ asyncio.run(main())
 
 
 def lead(folder: Path, commands: Forks, **variables: str) -> str:
-    """What the program prints in that environment."""
+    """Return the output of the program in that environment."""
     (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
     kept = {name: text for name, text in os.environ.items() if not name.startswith(("OTEL_", "SENTRY_"))}
     done = commands.run([], folder, kept | variables, program="program.py")

@@ -1,4 +1,4 @@
-"""A receiver on this machine of what OpenTelemetry's exporters and Sentry's library send."""
+"""A receiver on this machine for OpenTelemetry's exporters and Sentry's library."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 @dataclass
 class Receiver:
-    """What has come."""
+    """The received data."""
 
     port: int = 0
     bodies: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
@@ -35,7 +35,7 @@ class Receiver:
 
     @property
     def spans(self) -> dict[str, Span]:
-        """The spans by their names, of those with one name the last."""
+        """The spans by their names; for duplicate names the last one."""
         return {span.name: span for span in self.all_spans}
 
     @property
@@ -51,13 +51,13 @@ class Receiver:
 
     @property
     def text(self) -> bytes:
-        """Everything that has come."""
+        """Everything received."""
         return b"\n".join(body for _, body in self.bodies)
 
 
 @contextmanager
 def receiving() -> Generator[Receiver]:
-    """A receiver that listens."""
+    """Run a receiver."""
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):

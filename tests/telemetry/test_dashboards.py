@@ -1,4 +1,4 @@
-"""The dashboard, the alert rules and the scrape example of `deploy/`: they name figures that there are."""
+"""The dashboard, the alert rules and the scrape example of `deploy/`: they name existing metrics."""
 
 import json
 import re
@@ -30,20 +30,20 @@ LABELS = re.compile(r"by \(([^)]*)\)|[{,]\s*(\w+)\s*=~?\"")
 
 
 def expressions() -> list[str]:
-    """All PromQL of the dashboard and of the rules."""
+    """Return all PromQL of the dashboard and of the rules."""
     shown = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
     return shown + [rule["expr"] for rule in RULES]
 
 
 async def scraped() -> str:
-    """What a server answers after a run, with every gauge."""
+    """Return the metrics of a server after a run, with every gauge."""
     watching, depths = counting(), Depths(pending_calls=1, inbox_events=1, connections=(1, 2))
     app = tw.App(agents=[agent_of("boss", TURNS, add, fail, own_code, later)])
     async with at_work(app, watching) as rt, served(rt) as port, httpx.AsyncClient(timeout=60) as http:
         await led(rt, "boss")
-        await Gauges(Counted(depths), watching.telemetry, ManualClock()).measure()  # type: ignore[arg-type]  # all that it reads
+        await Gauges(Counted(depths), watching.telemetry, ManualClock()).measure()  # type: ignore[arg-type]  # the only method that it reads
         async with http.stream("GET", f"http://127.0.0.1:{port}/api/tools/stream") as stream:
-            lines = stream.aiter_lines()  # kept: the stream is closed with it
+            lines = stream.aiter_lines()  # kept open, since closing it closes the stream
             await anext(lines)
             return (await http.get(f"http://127.0.0.1:{port}/metrics")).text
 

@@ -1,4 +1,4 @@
-"""Telemetry of a process by its environment: where it goes, and that nobody waits for it."""
+"""Telemetry of a process by its environment: its destination, and that no caller waits for it."""
 
 import os
 import socket
@@ -53,7 +53,7 @@ def test_an_exporter_that_is_not_installed_is_named(tmp_path: Path, commands: Fo
     assert "No exporter for traces called 'nowhere' here" in done.stderr
 
 
-def test_a_run_goes_on_where_nobody_takes_the_spans(tmp_path: Path, commands: Forks) -> None:
+def test_a_run_continues_if_its_spans_cannot_be_exported(tmp_path: Path, commands: Forks) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     endpoint = f"http://127.0.0.1:{port}"
@@ -152,7 +152,7 @@ def test_an_endpoint_without_the_extra_is_one_warning(caplog: pytest.LogCaptureF
     assert "nothing is exported: pip install 'toolwright-agents[telemetry]'" in warning
 
 
-def test_whoever_closes_a_runtime_waits_for_no_exporter() -> None:
+def test_closing_a_runtime_waits_for_no_exporter() -> None:
     released, handed_over = threading.Event(), threading.Semaphore(0)
 
     def hang() -> None:
@@ -162,11 +162,11 @@ def test_whoever_closes_a_runtime_waits_for_no_exporter() -> None:
     tracers, meters = TracerProvider(shutdown_on_exit=False), MeterProvider(shutdown_on_exit=False)
     telemetry = OpenTelemetry(tracers, meters, ends=[hang])
     for _ in range(3):
-        with pytest.raises(StopIteration):  # at once: it has awaited nothing
+        with pytest.raises(StopIteration):  # immediately: it has awaited nothing
             telemetry.close().send(None)
     released.set()
     assert handed_over.acquire(timeout=60)
-    assert handed_over.acquire(timeout=60)  # once more, for those that closed meanwhile
+    assert handed_over.acquire(timeout=60)  # once more, for the spans that ended in the meantime
 
 
 REQUESTS = """

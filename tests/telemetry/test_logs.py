@@ -1,4 +1,4 @@
-"""Logs of runs: every line says in which run, call and trace it was logged."""
+"""Logs of runs: every line contains its run, call and trace."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger("tests.of_a_tool")
 
 @pytest.fixture
 def written() -> Generator[StringIO]:
-    """What tools log, as JSON."""
+    """Return the log records of tools, as JSON."""
     text = StringIO()
     handler = logging.StreamHandler(text)
     handler.setFormatter(JsonFormatter())

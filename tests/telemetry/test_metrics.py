@@ -1,4 +1,4 @@
-"""Figures: what is counted, and how Prometheus reads it."""
+"""Metrics: what is counted, and the format that Prometheus reads."""
 
 import re
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.anyio
 
 
 def counting() -> Watching:
-    """Telemetry whose figures can be read as text."""
+    """Telemetry whose metrics can be read as text."""
     watching, meters = Watching(), Meters(["prometheus"])
     watching.telemetry = OpenTelemetry(watching.tracers, meters, exposition=meters.text)
     return watching
 
 
 def figure(text: str, name: str, **labels: str) -> float | None:
-    """The figure of that name with these labels, and perhaps others."""
+    """Return the metric of that name with these labels, and possibly others."""
     for line in text.splitlines():
         told = re.fullmatch(rf"{name}(?:{{(.*)}})? (\S+)", line)
         if told is not None and all(
@@ -134,7 +134,7 @@ async def test_what_waits_and_who_reads_streams_is_a_gauge() -> None:
         run = await led(rt, "boss")
         url = f"http://127.0.0.1:{port}"
         async with http.stream("GET", f"{url}/api/runs/{run.id}/stream") as stream:
-            lines = stream.aiter_lines()  # kept: the stream is closed with it
+            lines = stream.aiter_lines()  # kept open, since closing it closes the stream
             await anext(lines)
             assert figure((await http.get(f"{url}/metrics")).text, "toolwright_stream_readers") == 1
         clock = ManualClock()
@@ -148,7 +148,7 @@ async def test_what_waits_and_who_reads_streams_is_a_gauge() -> None:
             connections=(7, 20),
         )
         clock.advance(90)
-        await Gauges(Counted(depths), watching.telemetry, clock).measure()  # type: ignore[arg-type]  # all that it reads
+        await Gauges(Counted(depths), watching.telemetry, clock).measure()  # type: ignore[arg-type]  # the only method that it reads
         text = (await http.get(f"{url}/metrics")).text
     assert figure(text, "toolwright_pending_calls") == 3
     assert figure(text, "toolwright_inbox_events") == 2
@@ -160,7 +160,7 @@ async def test_what_waits_and_who_reads_streams_is_a_gauge() -> None:
 
 
 class Counted:
-    """A journal in which so much waits."""
+    """A journal with that many waiting items."""
 
     def __init__(self, depths: Depths, nodes: Sequence[Node] = ()) -> None:
         self._depths, self._nodes = depths, nodes
@@ -175,12 +175,12 @@ class Counted:
 async def test_the_nodes_of_a_cluster_are_counted_while_they_live() -> None:
     watching, clock = counting(), ManualClock()
     depths = Depths(pending_calls=0, inbox_events=0)
-    await Gauges(Counted(depths), watching.telemetry, clock).measure()  # type: ignore[arg-type]  # as above
+    await Gauges(Counted(depths), watching.telemetry, clock).measure()  # type: ignore[arg-type]  # the only method that it reads
     assert "toolwright_node" not in (watching.telemetry.exposition() or "")
     now = clock.now()
     depths = replace(depths, oldest_wake=now - timedelta(seconds=5))
     nodes = [Node(id=f"node_{n}", version="1", slots=10, busy=n, seen=now, skew=-n * 500_000) for n in (1, 2)]
-    gauges = Gauges(Counted(depths, nodes), watching.telemetry, clock)  # type: ignore[arg-type]  # as above
+    gauges = Gauges(Counted(depths, nodes), watching.telemetry, clock)  # type: ignore[arg-type]  # the only methods that it reads
     for after, figures in ((0, [2, 20, 3, 1, 5]), (60, [0, 0, 0, 0, 65])):
         clock.advance(after)
         await gauges.measure()
@@ -240,7 +240,7 @@ async def test_conversations_that_are_made_shorter_are_counted_and_marked_at_the
     for when, name in (("before", "tokensBefore"), ("after", "tokensAfter")):
         counted = figure(text, "toolwright_compaction_tokens_total", when=when, **labels)
         assert counted == sum(int(str(each[name])) for each in compacted)
-    assert len(model.summaries) >= len(rows)  # those that were written beside a run are counted too
+    assert len(model.summaries) >= len(rows)  # summaries written during a run are counted too
     written = figure(text, "toolwright_tokens_total", gen_ai_token_type="output")
     assert written == 20 * 5 + len(model.summaries) * 9
     whole = [span for span in watching.ended if span.name.startswith("chat ")]

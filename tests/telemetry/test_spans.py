@@ -1,4 +1,4 @@
-"""Spans of runs: how they are nested, and what they say."""
+"""Spans of runs: their nesting and their attributes."""
 
 import asyncio
 import json
@@ -123,7 +123,7 @@ async def test_spans_of_a_handlers_own_are_below_its_call() -> None:
     watching = Watching()
 
     @tw.tool(description="Look.")
-    def look() -> str:  # in a thread
+    def look() -> str:  # runs in a thread
         with watching.tracers.get_tracer("mine").start_as_current_span("my work"):
             return "seen"
 
@@ -195,11 +195,11 @@ SUM_UP: dict[str, object] = {
 
 
 def answer(output: object, *calls: dict[str, object]) -> dict[str, object]:
-    """A turn of a composed request."""
+    """Return a turn of a composed request."""
     return {"text": json.dumps({"output": output, "calls": list(calls)})}
 
 
-async def test_a_delegate_is_below_the_call_that_it_carries_out() -> None:
+async def test_a_delegate_is_below_the_call_that_it_executes() -> None:
     watching, registry = Watching(), tw.Registry()
     registry.tool("sum_up", SUM_UP)
     turns = [answer(None, {"_tool": "sum_up", "text": "long"}), answer({"done": True})]
@@ -276,7 +276,7 @@ async def test_a_run_whose_process_died_goes_on_below_a_root_that_was_exported(t
         run = await rt.threads.send(thread.id, "go")
         async with asyncio.timeout(20):
             await asked.wait()
-        exported = [*before.ended]  # what is there of a process that dies now
+        exported = [*before.ended]  # the spans exported by a process that dies now
         async with at_work(boss(ScriptedModel([DONE])), after, store) as next_rt:
             assert (await next_rt.runs.wait(run.id, 20)).status == "completed"
     [root] = [span.context for span in exported if span.parent is None]
@@ -411,7 +411,7 @@ async def test_a_model_that_fails_says_so_on_its_span_without_secrets() -> None:
 
 
 class Broken(SpanProcessor):
-    """A processor that raises at the beginning or the end of spans whose names begin so."""
+    """A processor that raises at the start or the end of spans with that name prefix."""
 
     def __init__(self, moment: str, name: str) -> None:
         self._moment = moment
@@ -430,7 +430,7 @@ class Broken(SpanProcessor):
 
 @pytest.mark.parametrize("moment", ["start", "end"])
 @pytest.mark.parametrize("name", ["invoke", "step", "build", "read", "chat", "execute_tool add", ""])
-async def test_a_run_goes_on_though_nobody_can_watch_it(
+async def test_a_run_continues_though_it_cannot_be_followed(
     moment: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     watching = Watching()

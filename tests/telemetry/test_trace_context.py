@@ -1,4 +1,4 @@
-"""Trace contexts on the way: to HTTP tools and workers, and in from the gateway's callers."""
+"""Propagation of trace contexts: to HTTP tools and workers, and from the gateway's callers."""
 
 import asyncio
 from pathlib import Path
@@ -24,19 +24,19 @@ TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def ids_of(span: ReadableSpan) -> tuple[int, int]:
-    """The ids of a trace and of its span."""
+    """Return the ids of a trace and of its span."""
     assert span.context is not None
     return span.context.trace_id, span.context.span_id
 
 
 def ids_in(traceparent: str) -> tuple[int, int]:
-    """The same of a W3C trace context."""
+    """Return the ids in a W3C trace context."""
     _, trace_id, span_id, _ = traceparent.split("-")
     return int(trace_id, 16), int(span_id, 16)
 
 
 def external(name: str) -> tw.Tool:
-    """A tool that a worker carries out."""
+    """Return a tool that a worker executes."""
     return tw.Tool(
         name=name, description="Ask.", kind="external", timeout=30.0, parameters={"type": "object"}
     )

@@ -1,4 +1,4 @@
-"""Telemetry whose spans and figures stay in memory."""
+"""Telemetry whose spans and metrics stay in memory."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -37,7 +37,7 @@ from toolwright.wiring.settings import Settings
 
 @dataclass
 class Watching:
-    """The telemetry under test, and what came of it."""
+    """The telemetry under test, and the data that it has collected."""
 
     content: bool = False
     spans: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
@@ -54,12 +54,12 @@ class Watching:
 
     @property
     def ended(self) -> Sequence[ReadableSpan]:
-        """The spans that have ended."""
+        """The ended spans."""
         return self.spans.get_finished_spans()
 
     @property
     def tree(self) -> str:
-        """The spans as a tree, without those of prompts and inboxes and roots, which every run has."""
+        """The spans as a tree, without the spans of prompts, inboxes and roots, which every run has."""
         seen = [span for span in self.ended if span.name not in ("build_prompt", "read_inbox")]
         return trace_tree([span for span in seen if not span.name.startswith("run ")])
 
@@ -75,7 +75,7 @@ class Watching:
 
     @property
     def written(self) -> str:
-        """Everything that any span says."""
+        """The text of all spans."""
         return "\n".join(span.to_json() for span in self.ended)
 
 
@@ -83,7 +83,7 @@ class Watching:
 async def at_work(
     app: tw.App, watching: Watching, store: OpenStore | None = None, inline_wait: float = 1.0
 ) -> AsyncGenerator[Runtime]:
-    """The app, watched."""
+    """Run the app with telemetry."""
     bus = MemoryBus()
     journal = MemoryStore(bus.publish) if store is None else await store(bus)
     http_tools = HttpTools(Settings(), watching.telemetry)
@@ -105,7 +105,7 @@ async def at_work(
 
 @asynccontextmanager
 async def by_hand(app: tw.App, watching: Watching) -> AsyncGenerator[tuple[Runtime, ManualMotor]]:
-    """The app, watched, which moves only when its motor is turned."""
+    """Run the app with telemetry and a motor that is turned by hand."""
     bus, clock = MemoryBus(), ManualClock()
     journal = MemoryStore(bus.publish)
     motor = ManualMotor(journal, clock)
@@ -119,13 +119,13 @@ async def by_hand(app: tw.App, watching: Watching) -> AsyncGenerator[tuple[Runti
 
 
 async def led(rt: Runtime, agent: str, text: str = "go") -> Run:
-    """A run of the agent in a new thread, once it is over or waits."""
+    """Execute a run of the agent in a new thread until it ends or is suspended."""
     thread = await rt.threads.create(agent)
     return await rt.runs.wait((await rt.threads.send(thread.id, text)).id, 20)
 
 
 def calling(name: str, /, **args: object) -> dict[str, object]:
-    """A turn of a model that calls that tool."""
+    """Return a model turn that calls that tool."""
     return {"calls": [{"name": name, "args": args}]}
 
 
@@ -133,13 +133,13 @@ DONE: dict[str, object] = {"text": "Done."}
 
 
 def agent_of(name: str, turns: Sequence[object], *tools: tw.Tool | str, **options: Any) -> tw.Agent:
-    """An agent of one prompt, whose model says these turns."""
+    """Return an agent of one prompt, whose model answers with these turns."""
     prompt = tw.Prompt(name, "You work.", model=ScriptedModel(turns), tools=list(tools))
     return tw.Agent(name, prompt, **options)
 
 
 def lines(text: str) -> str:
-    """The text without the indentation that it has in a test."""
+    """Return the text without the indentation that it has in a test."""
     rows = text.strip("\n").rstrip().split("\n")
     margin = len(rows[0]) - len(rows[0].lstrip())
     return "\n".join(row[margin:] for row in rows)

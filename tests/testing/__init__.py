@@ -1,1 +1,1 @@
-"""What users test their own agents with."""
+"""The tools with which users test their own agents."""

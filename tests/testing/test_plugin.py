@@ -1,4 +1,4 @@
-"""The pytest plugin, in sessions of pytest of their own; and the guard against requests to providers."""
+"""The pytest plugin, in separate pytest sessions; and the guard against requests to providers."""
 
 import os
 import subprocess
@@ -61,13 +61,13 @@ BLOCKED = "This test would have sent a request to a provider for 'openai:gpt-5'.
 
 
 def pytest_in(folder: Path, *arguments: str, **files: str) -> subprocess.CompletedProcess[str]:
-    """A session of pytest over these files, as a user begins it."""
+    """Run a pytest session over these files, as a user starts it."""
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     backend = "import pytest\n\n@pytest.fixture\ndef anyio_backend():\n    return 'asyncio'\n"
     (folder / "conftest.py").write_text(backend)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI", "PYTEST"))}
-    others = ("-p", "no:cacheprovider", "-p", "no:schemathesis")  # which takes a second to load
+    others = ("-p", "no:cacheprovider", "-p", "no:schemathesis")  # loading them takes a second
     command = [sys.executable, "-m", "pytest", *others, "-q", *arguments]
     return subprocess.run(
         command, cwd=folder, env=environ, capture_output=True, text=True, timeout=100, check=False
@@ -146,7 +146,7 @@ async def test_doubles_of_ours_and_of_pydantic_ai_are_no_providers() -> None:
                 assert (await rt.runs.wait((await rt.threads.send(thread.id, "Hi")).id, 30)).output == "Hi."
 
 
-async def test_an_error_of_the_block_comes_before_the_word_of_the_guard() -> None:
+async def test_an_error_of_the_block_comes_before_the_error_of_the_guard() -> None:
     app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-5")])
     with pytest.raises(LookupError), testing.no_providers():
         async with testing.runtime(app) as rt:

@@ -1,4 +1,4 @@
-"""Tokens as issuers sign them, and as attackers do; and an identity provider on a port of loopback."""
+"""Tokens as issuers sign them, and as attackers do; and an identity provider on a loopback port."""
 
 import asyncio
 import base64
@@ -19,20 +19,20 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 SECRET = "a-secret-that-is-long-enough-for-hs256"
 OTHER = "another-secret-of-the-same-sort-of-length"
-Claims = dict[str, Any]  # any JSON, also what no issuer writes
+Claims = dict[str, Any]  # any JSON, including claims that no issuer writes
 
 
-def claims(name: Any = "ada", **more: Any) -> Claims:  # as above
+def claims(name: Any = "ada", **more: Any) -> Claims:  # any JSON
     return {"sub": name, "exp": int(time.time()) + 86_400, **more}
 
 
 def signed(given: Claims | None = None, key: Any = SECRET, algorithm: str = "HS256", **header: Any) -> str:
-    """A token as PyJWT signs it; keys and headers are PyJWT's."""
+    """Return a token signed by PyJWT; keys and headers are PyJWT's."""
     return jwt.encode(claims() if given is None else given, key, algorithm=algorithm, headers=header or None)
 
 
 def raw(header: object, payload: object, key: bytes | None = SECRET.encode()) -> str:
-    """A token put together by hand, with a right HS256 signature, or none."""
+    """Return a token that is assembled manually, with a valid HS256 signature, or none."""
     parts = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in (header, payload)]
     body = b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts)
     signature = b"" if key is None else hmac.new(key, body, hashlib.sha256).digest()
@@ -75,7 +75,7 @@ def jwk(key: Any, kid: str | None = "k1", **more: Any) -> Claims:  # a private k
 
 @dataclass
 class Provider:
-    """An identity provider: what it answers can be set, and how often it was asked is counted."""
+    """An identity provider with configurable answers that counts its requests."""
 
     keys: list[Claims] = field(default_factory=list[Claims])
     status: int = 200

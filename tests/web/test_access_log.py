@@ -1,4 +1,4 @@
-"""A line for each request, in which nothing stands that is nobody's business."""
+"""A log line for each request, without private data."""
 
 import logging
 
@@ -34,7 +34,7 @@ async def test_a_request_is_a_line_without_its_query_and_its_keys(caplog: pytest
     assert "wrong" not in caplog.text
 
 
-async def test_nobody_pays_for_lines_that_nobody_wants(caplog: pytest.LogCaptureFixture) -> None:
+async def test_disabled_log_lines_cost_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async with serving() as api:
         with caplog.at_level(logging.WARNING, logger="toolwright.access"):
             await api.get("/health")

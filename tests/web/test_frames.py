@@ -1,4 +1,4 @@
-"""A frame is made once."""
+"""A frame is encoded once."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -35,4 +35,4 @@ def test_frames_of_other_names_are_others() -> None:
         assert b'"type":"agent.active"' in ours.frame(said)
         assert b'"type":"agent_typing"' in theirs.frame(said)
         assert b'"channelId":"tea"' in theirs.frame(said)
-    assert ours.frame(event) == theirs.frame(event)  # no space is in it
+    assert ours.frame(event) == theirs.frame(event)  # it contains no space

@@ -1,4 +1,4 @@
-"""Large bodies: refused while they come, judged in a thread, and told of in few words."""
+"""Large bodies: rejected during the upload, validated in a thread, with short error messages."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from toolwright.web.serving import Serving
 
 pytestmark = pytest.mark.anyio
 
-REAL: dict[str, JSON] = {  # of the size that the tools of services have
+REAL: dict[str, JSON] = {  # of the size of real tools
     "description": "Does something with the thing of that kind, as the service describes it at some length. "
     * 2,
     "inputSchema": {
@@ -51,7 +51,7 @@ async def test_a_body_of_too_many_values_is_refused_while_it_is_still_coming() -
     async with serving() as api:
         reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
         writer.write(b"POST /api/threads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n")
-        writer.write(b'{"agentId":"tester","tags":[' + b"1," * 200_000)  # and no more
+        writer.write(b'{"agentId":"tester","tags":[' + b"1," * 200_000)  # and nothing more
         answer = await asyncio.wait_for(reader.readuntil(b"}"), 30)
         assert answer.startswith(b"HTTP/1.1 400 ")
         assert (
@@ -122,14 +122,14 @@ async def test_the_bound_is_a_setting() -> None:
         {"agentId": "tester", "env": {f"NAME_{n}": 1 for n in range(90_000)}},
     ],
 )
-async def test_no_more_than_fifty_faults_are_told(body: dict[str, object]) -> None:
+async def test_no_more_than_fifty_errors_are_reported(body: dict[str, object]) -> None:
     async with serving() as api:
         shown = read(await api.client.post("/api/threads", json=body), 400)
         assert 1 <= len(shown["details"]) <= MOST_ERRORS
         assert len(shown["error"]) < 5_000
 
 
-async def test_a_configuration_of_many_faults_names_the_first_fifty() -> None:
+async def test_a_configuration_of_many_errors_names_the_first_fifty() -> None:
     faulty = {"name": "a", "config": {"tools": [{"name": 1}] * 9_000}}
     wide = {"name": "a", "config": {f"field{n}": n for n in range(90_000)}}
     schema = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(6_000)}}
@@ -149,15 +149,15 @@ def _thread(_: object) -> str:
 
 
 class Judged(Form):
-    """Tells in which thread it was judged."""
+    """Records the thread in which it was validated."""
 
     by: Annotated[str, AfterValidator(_thread)]
     rest: JsonValue = None
 
 
-async def test_small_bodies_are_judged_at_once_and_large_ones_in_a_thread() -> None:
+async def test_small_bodies_are_validated_at_once_and_large_ones_in_a_thread() -> None:
     app = FastAPI()
-    app.state.serving = Serving(options=GatewayOptions(clock=SystemClock()), access=None, tokens=None)  # type: ignore[arg-type]  # neither is asked for here
+    app.state.serving = Serving(options=GatewayOptions(clock=SystemClock()), access=None, tokens=None)  # type: ignore[arg-type]  # neither is needed here
 
     async def told(judged: Annotated[Judged, Depends(reads(Judged))]) -> str:
         return judged.by
@@ -170,7 +170,7 @@ async def test_small_bodies_are_judged_at_once_and_large_ones_in_a_thread() -> N
         assert (await client.post("/", json={"by": "", "rest": "x" * 1_000_000})).json() != here
 
 
-async def test_names_that_nobody_can_mean_are_refused_without_a_guess() -> None:
+async def test_names_without_a_similar_one_are_refused_without_a_guess() -> None:
     async with serving() as api:
         body = {"agentId": "c" * 1_000}
         assert "Did you mean" not in read(await api.client.post("/api/threads", json=body), 404)["error"]

@@ -1,4 +1,4 @@
-"""Tokens of an identity provider: which keys count, and how seldom they are asked for."""
+"""Tokens of an identity provider: the valid keys, and how rarely they are fetched."""
 
 import asyncio
 import json
@@ -236,7 +236,7 @@ async def test_while_the_provider_is_down_the_last_keys_are_good(caplog: pytest.
     assert "returned 500" in caplog.text
 
 
-async def test_without_any_keys_nobody_is_judged() -> None:
+async def test_without_any_keys_no_caller_is_checked() -> None:
     clock = ManualClock(datetime.now(UTC))
     async with provider() as idp:
         idp.status = 503

@@ -1,4 +1,4 @@
-"""The routes of a gateway are those that its modules declare."""
+"""The routes of a gateway are the ones that its modules declare."""
 
 import inspect
 import re
@@ -24,11 +24,11 @@ def test_gateways_share_their_routes_so_a_first_request_makes_none() -> None:
         assert any(route is one for one in second)
 
 
-COMPILER: Any = vars(re)["_compiler"]  # which has no other name
+COMPILER: Any = vars(re)["_compiler"]  # it has no public name
 
 
 def test_a_first_request_compiles_no_patterns_of_the_tokenizer() -> None:
-    """FastAPI looks up the source of a route's function when it is first called; later Pythons need no patterns."""
+    """FastAPI reads the source of a route's function when it is first called; later Pythons need no patterns."""
     patterns: list[str] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -51,7 +51,7 @@ def test_a_first_request_compiles_no_patterns_of_the_tokenizer() -> None:
 
 
 def test_no_route_judges_a_caller_by_their_kind() -> None:
-    """What services and people are shown is one property of the caller, what they may do is in `permits`."""
+    """A caller's view is one property, and its permissions are in `permits`."""
     folder = Path(routes.__file__).parent
     for module in (*folder.glob("*.py"), folder.parent / "streams.py"):
         assert "caller.kind" not in module.read_text(encoding="utf-8"), module.name

@@ -1,4 +1,4 @@
-"""Tokens of a shared secret: which are good, and every way in which one is not."""
+"""Tokens of a shared secret: valid ones, and every kind of invalid ones."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -99,7 +99,7 @@ async def test_audience_and_issuer_are_looked_at_once_they_are_given(
             await verify(raw(HS, given))
 
 
-async def test_a_token_without_an_end_is_good_for_ever() -> None:
+async def test_a_token_without_an_expiry_never_expires() -> None:
     verify = SharedSecret(SECRET, ExpectedClaims(claim="sub"), ManualClock(NOW + timedelta(days=10_000)))
     assert await verify(raw(HS, {"sub": "ada"})) == TokenIdentity(external_id="ada", claims={"sub": "ada"})
 
@@ -166,7 +166,7 @@ async def test_nothing_is_remembered_beyond_its_time() -> None:
         await verify(token)
 
 
-async def test_a_token_is_judged_in_well_under_a_millisecond() -> None:
+async def test_a_token_is_validated_in_well_under_a_millisecond() -> None:
     verify, token = SharedSecret(SECRET, ExpectedClaims(claim="sub"), ManualClock(NOW)), signed()
     best = 1.0
     for _ in range(50):
@@ -177,7 +177,7 @@ async def test_a_token_is_judged_in_well_under_a_millisecond() -> None:
 
 
 async def test_the_public_key_of_a_provider_is_no_shared_secret() -> None:
-    """Had somebody configured a PEM as the secret, its holder could sign: settings refuse it, and so does PyJWT."""
+    """If a PEM were configured as the secret, its holder could sign: settings reject it, and so does PyJWT."""
     public: Any = pem(rsa_key())
     verify = SharedSecret(public.decode(), ExpectedClaims(claim="sub"), ManualClock(NOW))
     with pytest.raises(Unauthorized):

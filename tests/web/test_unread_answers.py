@@ -1,4 +1,4 @@
-"""Large answers that are not read, and bodies that are not sent whole: both hold a bounded number of bytes in all."""
+"""Large answers that are not read, and incomplete bodies: both hold a bounded number of bytes in total."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ LARGE = 100_000
 
 
 class Reader:
-    """A connection whose reader takes nothing before it may."""
+    """A connection whose reader accepts nothing until it is released."""
 
     def __init__(self, caller: str, *, may_read: bool = False) -> None:
         self.began = asyncio.Event()
@@ -63,7 +63,7 @@ async def test_the_caller_with_the_most_unread_bytes_makes_room() -> None:
         assert not first.cut
 
         await healthy.read(large())
-        await ended  # what it holds is let go of, although nobody has read it
+        await ended  # its buffer is released, although it was never read
         assert first.cut
         assert not (second.cut or other.cut or healthy.cut)
         assert healthy.ended
@@ -135,7 +135,7 @@ async def test_callers_without_a_name_are_told_apart_by_their_address() -> None:
 
 
 class Sender:
-    """A caller who sends the first part of a body and then nothing."""
+    """A caller that sends the first part of a body and then nothing."""
 
     def __init__(self, caller: str, size: int = LARGE) -> None:
         self.sent_first = asyncio.Event()
@@ -157,7 +157,7 @@ class Sender:
         part = next(self._parts, None)
         if part is not None:
             return part
-        self.sent_first.set()  # the part before has been counted
+        self.sent_first.set()  # the previous part has been counted
         await self.may_end.wait()
         return {"type": "http.request", "body": b"", "more_body": False}
 
@@ -194,7 +194,7 @@ async def test_the_caller_with_the_most_unfinished_bodies_makes_room() -> None:
         for each in (second, other, new):
             each.may_end.set()
     assert [each.status for each in (second, other, new)] == [200, 200, 200]
-    for each in [Sender("ada", LARGE) for _ in range(3)]:  # nothing is counted any more
+    for each in [Sender("ada", LARGE) for _ in range(3)]:  # all bytes have been released
         each.may_end.set()
         await each.send_to(app)
         assert each.status == 200

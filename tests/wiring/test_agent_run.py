@@ -35,7 +35,7 @@ def counter(turns: list[object] = TURNS, **options: Any) -> tw.Agent:
 
 
 class Answering:
-    """Answers with how many messages it was told, once `may` is set."""
+    """A model that answers with the number of its messages, once `may` is set."""
 
     name = "answering"
 
@@ -96,7 +96,7 @@ class City(BaseModel):
     people: int
 
 
-async def test_a_structured_output_is_an_instance_and_a_faulty_one_a_failure() -> None:
+async def test_a_structured_output_is_an_instance_and_an_invalid_one_a_failure() -> None:
     good: list[object] = [{"json": {"name": "Berlin"}}, {"json": {"name": "Berlin", "people": 4}}]
     assert (await tw.run(counter(good, output=City), "Where?")).output == City(name="Berlin", people=4)
     with pytest.raises(RunFailed, match="The model's answer broke its schema 3 times in a row") as failed:
@@ -240,7 +240,7 @@ async def test_values_and_files_come_with_a_new_thread() -> None:
         await tw.run(agent, "Look.", thread=result.thread_id, env={"CITY": "Paris"})
 
 
-async def test_a_call_that_waits_is_told_of_and_answered() -> None:
+async def test_a_call_that_waits_is_reported_and_answered() -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     outside = tw.Tool.from_config(
         {"name": "book", "description": "Book.", "inputSchema": schema, "executionType": "external"}
@@ -325,7 +325,7 @@ def test_run_sync_within_async_code_of_its_own_thread_is_refused() -> None:
     assert "Use `await tw.run(…)` there" in str(call.result.error)
 
 
-async def test_the_journal_of_an_agent_that_nobody_has_any_more_is_gone() -> None:
+async def test_the_journal_of_an_unreferenced_agent_is_gone() -> None:
 
     in_memory = LOOPS[asyncio.get_running_loop()].in_memory if asyncio.get_running_loop() in LOOPS else {}
     agent = counter()
@@ -342,7 +342,7 @@ async def test_the_last_thousand_conversations_in_memory_can_be_gone_on_with() -
     agent = tw.Agent("a", model=ScriptedModel([{"text": "Hi."}]))
     first, second = await tw.run(agent, "Hello"), await tw.run(agent, "Hello")
     await asyncio.gather(*[tw.run(agent, "Hello") for _ in range(MOST_THREADS - 2)])
-    await tw.run(agent, "Hello again", thread=first.thread_id)  # and is one of the last
+    await tw.run(agent, "Hello again", thread=first.thread_id)  # and it is one of the last
     await tw.run(agent, "One more")
     assert (await tw.run(agent, "Still there?", thread=first.thread_id)).output == "Hi."
     with pytest.raises(NotFound, match="There is no thread"):
@@ -435,12 +435,12 @@ def test_a_handler_that_blocks_the_event_loop_is_named_once(
         """Block."""
         if awaits:
             await asyncio.sleep(0)
-        time.sleep(0.6)  # noqa: ASYNC251 - the mistake that is looked at
+        time.sleep(0.6)  # noqa: ASYNC251 - the mistake under test
         return "done"
 
     async def block_at_once() -> str:
         """Block."""
-        time.sleep(0.6)  # noqa: ASYNC251 - the mistake that is looked at
+        time.sleep(0.6)  # noqa: ASYNC251 - the mistake under test
         return "done"
 
     tool = tw.tool(name=f"block_{int(awaits)}")(block if awaits else block_at_once)
@@ -462,7 +462,7 @@ def test_a_plain_function_may_block(caplog: pytest.LogCaptureFixture) -> None:
     assert tool_warnings(caplog) == []
 
 
-def test_a_name_of_the_env_that_nothing_declares_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_undeclared_name_of_the_env_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     async def look_around(state: tw.ThreadState) -> str:
         """Look."""
         return f"{await state.env('UNDECLARED')} {await state.env('DECLARED')} {await state.env('SET')}"

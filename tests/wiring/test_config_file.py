@@ -1,4 +1,4 @@
-"""Apps that are configuration files (API §2): read with every fault, there at every start, written once."""
+"""Apps as configuration files (API §2): read with every error, created at every start, written once."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def written(folder: Path, given: Any) -> Path:  # any JSON, also a faulty one
+def written(folder: Path, given: Any) -> Path:  # any JSON, including invalid ones
     path = folder / "config.json"
     path.write_text(given if isinstance(given, str) else json.dumps(given))
     return path
@@ -80,7 +80,7 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
         (["mind", "memory"], "must be 'spaces' and 'mind', or 'channels' and 'memory'"),
     ],
 )
-def test_a_fault_of_toolkits_reads_on_from_its_path(tmp_path: Path, toolkits: list[str], why: str) -> None:
+def test_an_error_of_toolkits_continues_after_its_path(tmp_path: Path, toolkits: list[str], why: str) -> None:
     path = written(tmp_path, {"agents": [{"name": "scout", "config": {"toolkits": toolkits}}]})
     with pytest.raises(DefinitionError) as caught:
         ConfigApp(path)
@@ -167,7 +167,7 @@ FAULTY: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("given", "said"), FAULTY, ids=lambda given: str(given)[:40])
-async def test_a_faulty_file_is_refused_in_one_line_with_the_path(
+async def test_an_invalid_file_is_refused_in_one_line_with_the_path(
     tmp_path: Path, given: Any, said: str
 ) -> None:
     with pytest.raises(DefinitionError) as caught:

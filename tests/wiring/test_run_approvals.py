@@ -1,4 +1,4 @@
-"""`tw.run(…, approve=…)`: whoever begins a run answers about its calls; and runs that wait for nobody."""
+"""`tw.run(…, approve=…)`: the caller of a run answers for its calls; and runs whose calls no one answers."""
 
 import asyncio
 import functools
@@ -51,7 +51,7 @@ async def yes(_: tw.CallWaiting) -> bool:
 
 
 def answering(answer: Any) -> Callable[[tw.CallWaiting], Any]:
-    """A function that is asked, and has this answer."""
+    """Return a function that records its calls, and returns this answer."""
 
     def approve(_: tw.CallWaiting) -> Any:
         if isinstance(answer, Exception):
@@ -104,7 +104,7 @@ def test_each_call_is_asked_about_in_order_also_in_code_that_is_not_async() -> N
         (LookupError("No idea."), LookupError, "No idea"),
     ],
 )
-async def test_an_answer_that_is_none_ends_the_run_in_words(
+async def test_an_invalid_answer_ends_the_run_with_a_message(
     answer: Any, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -119,18 +119,18 @@ async def test_what_cannot_be_asked_is_refused_before_anything_runs() -> None:
         await tw.run(clerk(PAYS), "Pay.", approve=wrong)
 
 
-async def test_in_memory_a_run_that_nobody_can_approve_ends_in_words() -> None:
+async def test_in_memory_a_run_that_cannot_be_approved_ends_with_a_message() -> None:
     with pytest.raises(InvalidRequest, match=r"waits for an approval\. Pass approve="):
         await tw.run(clerk(PAYS), "Pay.")
 
 
 @pytest.mark.parametrize("approve", [None, yes])
-async def test_in_memory_a_run_whose_values_nobody_gives_ends_in_words(approve: Any) -> None:
+async def test_in_memory_a_run_with_missing_values_ends_with_a_message(approve: Any) -> None:
     with pytest.raises(InvalidRequest, match=r"waits for missing variables. Pass env=\{…\} with KEY"):
         await tw.run(clerk({"calls": [{"name": "look", "args": {}}]}, tool=look), "Look.", approve=approve)
 
 
-async def test_values_that_are_given_are_waited_for_by_nobody() -> None:
+async def test_values_that_are_given_are_not_waited_for() -> None:
     agent = clerk({"calls": [{"name": "look", "args": {}}]}, tool=look)
     assert result_of(await tw.run(agent, "Look.", env={"KEY": "sk-0123456789"})) == "sk"
 
@@ -149,7 +149,7 @@ async def test_on_a_database_others_may_approve(tmp_path: Path) -> None:
         await running
 
 
-async def test_a_run_that_fails_while_somebody_is_asked_is_not_waited_for() -> None:
+async def test_a_run_that_fails_while_someone_is_asked_is_not_waited_for() -> None:
     async def never(_: tw.CallWaiting) -> bool:
         await asyncio.Event().wait()
         return True
@@ -174,7 +174,7 @@ async def pay_within(state: tw.ThreadState) -> str:
 
 
 def chief() -> tw.Agent:
-    """An agent whose child waits for an approval."""
+    """Return an agent whose child waits for an approval."""
     child = tw.SubagentToolConfig(name="clerk")
     turns: list[object] = [{"calls": [{"name": "clerk", "args": {"message": "Pay."}}]}, {"text": "Well."}]
     return tw.Agent("chief", model=ScriptedModel(turns), tools=[child])
@@ -226,7 +226,7 @@ async def by_plain_for(app: tw.App) -> None:
 
 @pytest.mark.parametrize("way", [by_run, by_run_sync, by_stream, by_plain_for])
 @pytest.mark.parametrize("waits_for", AGENTS)
-async def test_in_memory_a_run_that_waits_for_what_nobody_provides_ends_with_a_sentence(
+async def test_in_memory_a_run_that_waits_for_unavailable_values_ends_with_a_sentence(
     way: Callable[[tw.App], Awaitable[None]], waits_for: str
 ) -> None:
     app, words = AGENTS[waits_for]
@@ -265,7 +265,7 @@ ANSWERS: dict[str, object] = {
 
 
 @pytest.mark.parametrize("waits_for", ANSWERS)
-async def test_whoever_reads_a_stream_answers_in_the_loop(waits_for: str) -> None:
+async def test_the_reader_of_a_stream_answers_in_the_loop(waits_for: str) -> None:
     app, answered = AGENTS[waits_for][0](), list[str]()
     async with tw.stream(app.catalog.agents[0].name, "Go.", app=app) as stream:
         async for event in stream:

@@ -1,4 +1,4 @@
-"""A space of Ada, Bob and an agent, whose calls wait for them on a page of the console."""
+"""A space of Ada, Bob and an agent, whose pending calls are shown on a page of the console."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ ANYTHING = {"type": "object"}
 
 
 def asking(name: str, schema: dict[str, Any] = ANYTHING) -> tw.Tool:
-    """A visible tool that people answer; its agent goes on meanwhile."""
+    """Return a visible tool whose calls people answer while its agent continues."""
     return tw.Tool.from_config(
         {
             "name": name,
@@ -28,7 +28,7 @@ def asking(name: str, schema: dict[str, Any] = ANYTHING) -> tw.Tool:
 
 
 def calls(*made: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    """The turn in which an agent enters the space and makes these calls."""
+    """Return the turn in which an agent enters the space and makes these calls."""
     entered = {"name": "enter_space", "args": {"spaceId": "trip"}}
     return {"when": "Go", "calls": [entered, *({"name": name, "args": args} for name, args in made)]}
 
@@ -40,7 +40,7 @@ async def asked(
     tool_uis: Sequence[ToolUI] = (),
     **fields: Any,
 ) -> AsyncGenerator[House]:
-    """The agent has made these calls of visible tools, and they wait."""
+    """Wait until the agent has made these calls of visible tools and they are pending."""
     if tools is None:
         tools = [asking(name) for name in dict.fromkeys(name for name, _ in made)]
     model = ScriptedModel([calls(*made), {"text": "That is all."}])
@@ -55,5 +55,5 @@ async def asked(
 
 
 def card(page: Page, name: str) -> Locator:
-    """The card of the call of that tool."""
+    """Return the card of the call of that tool."""
     return page.locator(".call").filter(has=page.get_by_role("heading", name=name, exact=True))

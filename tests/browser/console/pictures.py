@@ -1,4 +1,4 @@
-"""Pictures of the console for the documents: `python -m tests.browser.console.pictures` writes `docs/images/`."""
+"""Screenshots of the console for the documents: `python -m tests.browser.console.pictures` writes `docs/images/`."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 
 async def main() -> None:
-    """Take them all, light and dark, and one on a phone."""
+    """Take all screenshots, light and dark, and one on a phone."""
     IMAGES.mkdir(exist_ok=True)
     async with async_playwright() as playwright, town() as made:
         browser = await playwright.chromium.launch(executable_path=found(CHROMIUM, os.environ), args=FLAGS)
@@ -56,7 +56,7 @@ async def _show(page: Page, url: str) -> None:
     await page.goto(url)
     await expect(page.locator("main#view h1")).to_be_visible()
     await page.wait_for_load_state("networkidle")
-    await page.wait_for_timeout(1_000)  # charts draw themselves step by step
+    await page.wait_for_timeout(1_000)  # charts are drawn with an animation
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""An app served with its console on a port of this machine, and somebody at a page of it."""
+"""An app served with its console on a port of this machine, and signed-in pages of it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -27,14 +27,14 @@ KEY = "sk-of-the-tests"
 
 
 class HeldModel(ScriptedModel):
-    """A scripted model whose arguments and words come in pieces, of which the last one waits for `release`."""
+    """A scripted model that streams its arguments and text in pieces; the last piece waits for `release`."""
 
     def __init__(self, turns: Sequence[object]) -> None:
         super().__init__(turns)
         self.release = asyncio.Event()
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """The turn, in pieces."""
+        """Return the turn, in pieces."""
         async for event in super().respond(request):
             match event:
                 case CallDelta(name="send_message" | "confirmAction" | "showChart") | TextDelta():
@@ -50,37 +50,37 @@ class HeldModel(ScriptedModel):
 
 @dataclass
 class House:
-    """A served app with its console; `clock` is that of its sessions and tokens."""
+    """A served app with its console; `clock` is used for its sessions and tokens."""
 
     rt: Runtime
     port: int
     clock: ManualClock = field(default_factory=ManualClock)
     people: dict[str, str] = field(default_factory=dict[str, str])
-    """Ids of the persons' entities, by their external ids."""
+    """Ids of the people's entities, by their external ids."""
     _contexts: dict[str | None, BrowserContext] = field(default_factory=dict[str | None, BrowserContext])
 
     @property
     def origin(self) -> str:
-        """Where the server is."""
+        """Return the URL of the server."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def url(self) -> str:
-        """Where the console is."""
+        """Return the URL of the console."""
         return f"http://127.0.0.1:{self.port}/console"
 
     def token(self, name: str) -> str:
-        """A token of theirs, good for an hour."""
+        """Return an access token of that person, valid for an hour."""
         return signed({"sub": name, "exp": int(self.clock.now().timestamp()) + HOUR})
 
     async def person(self, name: str) -> str:
-        """A person of that external id; the entity's id."""
+        """Create a person with that external id. Return the entity's id."""
         entity = await self.rt.entities.create(external_id=name, display_name=name.title())
         self.people[name] = entity.id
         return entity.id
 
     async def enter(self, context: BrowserContext, path: str = "/", *, person: str | None = None) -> Page:
-        """A page at that path, signed in with the secret key, or as that person: each in a browser of their own."""
+        """Open a page at that path, with the secret key or as that person, each in a separate browser context."""
         if person in self._contexts:
             page = await self._contexts[person].new_page()
             await page.goto(f"{self.url}{path}")
@@ -104,7 +104,7 @@ class House:
         return page
 
     async def leave(self) -> None:
-        """Close all browsers."""
+        """Close all browser contexts."""
         for context in self._contexts.values():
             await context.close()
 
@@ -113,7 +113,7 @@ class House:
 async def house(
     app: tw.App, *, model: object = None, keyed: bool = True, tool_uis: Sequence[ToolUI] = (), **options: Any
 ) -> AsyncGenerator[House]:
-    """The app at work in memory, with its console; without keys everybody on this machine is a service."""
+    """Run the app in memory with its console. Without keys every client on this machine is a service."""
     clock = ManualClock()
     if keyed:
         people = SharedSecret(SECRET, ExpectedClaims(claim="sub"), clock)

@@ -1,4 +1,4 @@
-"""The console for everybody: no serious finding of axe, the keyboard alone, a narrow screen."""
+"""Accessibility of the console: no serious finding of axe, keyboard alone, narrow screen."""
 
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 SERIOUS = ("serious", "critical")
 PARTS = 4
-"""The views are looked at in so many parts, side by side."""
+"""The views are checked in that number of parts, in parallel."""
 
 
 async def findings(page: Page) -> list[str]:
-    """Axe's serious findings: the rule, and where."""
+    """Return axe's serious findings: the rule and the element."""
     await page.evaluate(AXE)
-    result: Any = await page.evaluate("axe.run()")  # axe's own
+    result: Any = await page.evaluate("axe.run()")  # axe's own result type
     assert result["passes"]
     return [
         f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
@@ -64,7 +64,7 @@ async def test_no_view_has_a_serious_finding_nor_is_wider_than_a_phone(
 
 
 async def fits(page: Page) -> bool:
-    """Whether the page is no wider than its window, once its charts have been drawn anew."""
+    """Return whether the page is no wider than its window, after its charts have been redrawn."""
     try:
         await page.wait_for_function("document.scrollingElement.scrollWidth <= innerWidth")
     except PlaywrightTimeout:
@@ -112,7 +112,7 @@ async def test_the_keyboard_alone_opens_a_space_and_talks(context: BrowserContex
 
 
 async def views(made: House) -> list[str]:
-    """The path of each kind of view."""
+    """Return one path for each kind of view."""
     host = await made.rt.agents.get("host")
     runs = [f"/runs/{run.id}" for run in await made.rt.runs.list()]
     threads = [f"/threads/{thread.id}" for thread in await made.rt.threads.list() if thread.parent_id is None]

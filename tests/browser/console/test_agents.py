@@ -1,4 +1,4 @@
-"""Agents in the console: what they are, keep and wait for, and what a service does there."""
+"""Agents in the console: their definition, data and pending calls, and the actions of a service."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence
@@ -24,7 +24,7 @@ async def search(query: str) -> str:
 
 
 class Careless:
-    """A model whose answer is not what was asked for, as long as it is told to."""
+    """A model whose output is invalid while `fails` is set."""
 
     name = "careless"
     fails = True
@@ -48,7 +48,7 @@ def app() -> tw.App:
 
 
 async def page_of(made: House, context: BrowserContext, tab: str = "", agent: str = "concierge") -> Page:
-    """The page of that agent."""
+    """Open the page of that agent."""
     agent_id = (await made.rt.agents.get(agent)).id
     return await made.enter(context, f"/agents/{agent_id}{tab and f'?tab={tab}'}")
 
@@ -126,7 +126,7 @@ async def test_a_passage_is_added_found_and_taken_away(context: BrowserContext) 
         assert len(await made.rt.passages.list("concierge", 100)) == 30
 
 
-async def test_goals_memories_and_plans_are_set_and_what_is_faulty_says_why(context: BrowserContext) -> None:
+async def test_goals_memories_and_plans_are_set_and_what_is_invalid_says_why(context: BrowserContext) -> None:
     async with house(app()) as made:
         await made.rt.minds.set_goals("concierge", [GoalChange(description="Please everybody")])
         page = await page_of(made, context, "mind")
@@ -182,7 +182,7 @@ async def test_a_service_wakes_an_agent_with_a_payload(context: BrowserContext) 
         await expect(page.locator(".folded")).to_contain_text('"table": 7')
 
 
-async def test_a_faulty_configuration_shows_its_paths_and_changes_nothing(context: BrowserContext) -> None:
+async def test_an_invalid_configuration_shows_its_paths_and_changes_nothing(context: BrowserContext) -> None:
     async with house(app()) as made:
         config: JSONObject = {
             "agent": {"system": "You rhyme."},
@@ -255,7 +255,7 @@ async def test_tools_that_a_model_is_not_offered_are_named(context: BrowserConte
         await expect(page.get_by_text("The tool search: Its form is refused.")).to_be_visible()
 
 
-async def test_a_server_that_is_down_is_told_with_its_fault(context: BrowserContext) -> None:
+async def test_a_server_that_is_down_is_reported_with_its_error(context: BrowserContext) -> None:
     servers = {"library": {"url": "http://127.0.0.1:9/mcp"}}
     reader = tw.Agent("reader", instructions="You read.", mcp=servers)
     async with house(tw.App(agents=[reader])) as made:

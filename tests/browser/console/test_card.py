@@ -1,4 +1,4 @@
-"""The card of a call: drawn anew when the call has changed, and not otherwise."""
+"""The card of a call: redrawn when the call has changed, and only then."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 @dataclass
 class Stage:
-    """A card on a page, where a component of the app has put it; `draws` are the arguments that were drawn."""
+    """A card on a page, placed by a component of the app; `draws` are the arguments that were drawn."""
 
     name: str
     card: CallCard = field(init=False)
@@ -32,7 +32,7 @@ class Stage:
     is_set: asyncio.Event = field(default_factory=asyncio.Event)
 
     def tool_ui(self) -> ToolUI:
-        """The component that puts it there."""
+        """The component that places the card."""
 
         def count(call: tw.ShownCall, submit: tw.Submit) -> None:
             self.draws.append(call.args)
@@ -42,7 +42,7 @@ class Stage:
             if not self.is_set.is_set():
                 site = SimpleNamespace(tool_uis={"counted": ToolUI(name="counted", component=count)})
                 visit = SimpleNamespace(site=site, view=View(page_context.client))
-                self.card = CallCard(cast("Visit", visit))  # as much of one as a card needs
+                self.card = CallCard(cast("Visit", visit))  # the part of a visit that a card needs
                 self.is_set.set()
 
         return ToolUI(name="stage", component=put)

@@ -30,12 +30,12 @@ ROOM: dict[str, Any] = {
 
 
 async def result_of(rt: Runtime, name: str) -> JSON:
-    """The recorded result of the call of that tool."""
+    """Return the recorded result of the call of that tool."""
     calls = [call for call in await rt.calls.list(status=None) if call.name == name]
     return (calls[0].result or {}).get("result")
 
 
-async def test_a_form_tells_its_faults_at_the_fields_and_sends_what_was_entered(
+async def test_a_form_shows_its_errors_at_the_fields_and_sends_what_was_entered(
     context: BrowserContext,
 ) -> None:
     made = ("bookRoom", {"guest": "Adda", "nights": 2, "address": {"city": "Paris"}})

@@ -1,4 +1,4 @@
-"""Connections that are lost: to the server, and the server's to its journal."""
+"""Lost connections: to the server, and from the server to its journal."""
 
 import pytest
 from playwright.async_api import BrowserContext, expect
@@ -28,7 +28,8 @@ async def test_a_page_whose_server_is_gone_says_so_and_goes_on_when_it_is_back(
         await expect(page.locator("#popup")).to_be_visible()
         await rt.spaces.say(space.id, bob, "You were away.")
         async with served(rt, port, clock=clock, secret_keys=(KEY,), console=Console):
-            await expect(page.get_by_text("You were away.")).to_be_visible()  # signed in still, where one was
+            # still signed in, if there is a sign-in
+            await expect(page.get_by_text("You were away.")).to_be_visible()
             await expect(page.locator("#popup")).to_be_hidden()
             await rt.spaces.say(space.id, bob, "Now live again.")
             await expect(page.get_by_text("Now live again.")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Nothing that a call holds runs on a page: not its arguments, its results, its files, its errors, its schema."""
+"""Nothing in a call is executed on a page: not its arguments, its results, its files, its errors, its schema."""
 
 import base64
 import re
@@ -52,14 +52,14 @@ MADE: list[tuple[str, dict[str, Any]]] = [
 
 
 def watched(page: Page) -> list[str]:
-    """What opens a dialog on the page from now on."""
+    """Record dialogs that the page opens from now on."""
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     return dialogs
 
 
 async def is_unharmed(page: Page, dialogs: list[str]) -> None:
-    """Nothing has run, and no element was made of a text."""
+    """Check that no script has run, and that no element was created from text."""
     assert await page.evaluate("window.pwned") is None
     assert dialogs == []
     await expect(page.locator('img[src="x"], [src^="javascript:"], [href^="javascript:"]')).to_have_count(0)

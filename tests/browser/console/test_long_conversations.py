@@ -1,4 +1,4 @@
-"""Long conversations in the console: what was sent, the summary of its owner, and pins."""
+"""Long conversations in the console: the prompt as sent, the summary of its owner, and pins."""
 
 import pytest
 from playwright.async_api import BrowserContext, expect

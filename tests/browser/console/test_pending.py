@@ -1,4 +1,4 @@
-"""The view of everything that waits for somebody."""
+"""The view of all pending calls and requests."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ SECRET = "s3cret-of-the-tests"
 
 
 async def press(page: Page, name: str) -> None:
-    """Click without waiting for anything, as two people do at once."""
+    """Click without waiting, as two people do at the same time."""
     await page.evaluate(
         "name => [...document.querySelectorAll('.call button')].find(b => b.innerText === name)?.click()",
         name,
@@ -49,7 +49,7 @@ async def test_of_two_answers_at_once_one_counts_and_both_see_it(
             await expect(card(page, "confirmAction").locator(".badge").last).to_have_text(word)
 
 
-async def test_what_somebody_else_answers_is_seen_and_a_form_at_work_is_left_alone(
+async def test_what_another_person_answers_is_seen_and_a_form_in_use_is_left_alone(
     context: BrowserContext,
 ) -> None:
     tools = [
@@ -130,7 +130,7 @@ async def test_an_invisible_call_is_a_services_alone(browser: Browser, context: 
 
 
 def needing(*variables: tw.Variable) -> tw.App:
-    """An agent whose one tool needs these values."""
+    """Return an agent whose one tool needs these values."""
 
     @tw.tool(variables=variables)
     async def weather(state: tw.ThreadState) -> str:

@@ -1,4 +1,4 @@
-"""People in the console: made and changed by services, with values that nobody sees again."""
+"""People in the console: created and changed by services, with values that are never shown again."""
 
 import pytest
 from playwright.async_api import BrowserContext, expect
@@ -48,7 +48,7 @@ async def test_a_value_is_set_for_a_person_and_never_shown_again(context: Browse
         assert await made.rt.entities.env(ada) == {}
 
 
-async def test_a_faulty_name_of_a_value_is_told_and_nothing_is_set(context: BrowserContext) -> None:
+async def test_an_invalid_name_of_a_value_is_reported_and_nothing_is_set(context: BrowserContext) -> None:
     async with house(tw.App()) as made:
         ada = await made.person("ada")
         page = await made.enter(context, "/people")

@@ -1,4 +1,4 @@
-"""A space in the console: what is said there, by people and agents, and what one can do with it."""
+"""A space in the console: the messages of people and agents, and the actions on them."""
 
 import asyncio
 import re
@@ -24,7 +24,7 @@ HOSTILE = (
 
 
 def spoken(text: str) -> list[dict[str, Any]]:
-    """Turns of a script: enter the space, then say that."""
+    """Return script turns: enter the space, then post that text."""
     enter = {"name": "enter_space", "args": {"spaceId": "trip"}}
     return [{"calls": [enter]}, {"calls": [{"name": "send_message", "args": {"text": text}}]}]
 
@@ -33,7 +33,7 @@ def spoken(text: str) -> list[dict[str, Any]]:
 async def trip(
     *turns: dict[str, Any], model: ScriptedModel | None = None, tools: Sequence[tw.Tool] = ()
 ) -> AsyncGenerator[House]:
-    """A space of Ada, Bob and an agent that answers by those turns."""
+    """Serve a space of Ada, Bob and an agent that answers with those turns."""
     model = model or ScriptedModel([*turns, {"text": "Nothing more to do."}])
     agent = tw.Agent(
         "host", tw.Prompt("host", "You book hotels.", model=model, tools=[*tools]), toolkits=["spaces"]
@@ -317,7 +317,8 @@ async def test_what_changes_while_earlier_messages_are_drawn_is_not_missed(conte
         await made.rt.spaces.erase(said[-1].id)
         await made.rt.spaces.edit(said[-2].id, "Another word")
         await made.rt.spaces.say("trip", ada, "The end")
-        await expect(bob.get_by_text("The end", exact=True)).to_be_visible()  # so it was told of here too
+        # so the event was delivered here too
+        await expect(bob.get_by_text("The end", exact=True)).to_be_visible()
         go_on.set()
         await expect(page.get_by_text("The end", exact=True)).to_have_count(1)
         await expect(page.get_by_text("Another word", exact=True)).to_have_count(1)

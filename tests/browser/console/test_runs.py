@@ -1,4 +1,4 @@
-"""Runs in the console: followed step by step, cancelled, listed, and seen by those who may."""
+"""Runs in the console: followed step by step, cancelled, listed, and visible only to people with access."""
 
 import asyncio
 from collections.abc import Sequence
@@ -259,7 +259,7 @@ async def test_a_missing_value_is_given_where_the_run_waits_for_it(context: Brow
         assert "the-key-of-the-shop" not in await page.content()
 
 
-async def test_people_see_runs_of_their_threads_and_how_those_they_caused_stand(
+async def test_people_see_runs_of_their_threads_and_the_status_of_those_they_caused(
     context: BrowserContext,
 ) -> None:
     talker = tw.Agent("talker", tw.Prompt("talker", "You talk."), toolkits=["spaces"])

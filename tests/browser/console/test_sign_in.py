@@ -1,4 +1,4 @@
-"""Who comes into the console, and who does not."""
+"""Signing in to the console: who is allowed, and who is rejected."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -39,7 +39,9 @@ async def test_without_keys_everybody_on_this_machine_is_let_in(context: Browser
         await expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
 
 
-async def test_a_wrong_key_is_told_and_who_signs_out_is_out_in_every_window(context: BrowserContext) -> None:
+async def test_a_wrong_key_is_reported_and_a_sign_out_applies_to_every_window(
+    context: BrowserContext,
+) -> None:
     async with house(tw.App()) as made:
         page = await context.new_page()
         await page.goto(made.url)
@@ -53,7 +55,7 @@ async def test_a_wrong_key_is_told_and_who_signs_out_is_out_in_every_window(cont
         await page.get_by_role("button", name="Sign out").click()
         await page.get_by_role("dialog").get_by_role("button", name="Sign out", exact=True).click()
         await expect(page.get_by_label("Secret key")).to_be_visible()
-        async with web(made) as client:  # somebody has kept the cookie
+        async with web(made) as client:  # a client that has kept the cookie
             kept = await client.get(
                 "/console/", headers={**HTML, "cookie": f"{COOKIE}={cookie.get('value')}"}
             )
@@ -76,10 +78,10 @@ async def test_a_session_that_is_over_leads_back_to_where_one_was(context: Brows
         await expect(page.get_by_role("heading", name="Trip to Tokyo")).to_be_visible()
 
 
-async def test_whatever_is_pressed_once_a_session_is_over_leads_to_the_sign_in(
+async def test_every_button_leads_to_the_sign_in_after_the_session_has_ended(
     context: BrowserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visit, "POLL_INTERVAL", HOUR)  # it is the button that finds out
+    monkeypatch.setattr(visit, "POLL_INTERVAL", HOUR)  # only the button's request finds out, not the poll
     async with house(tw.App()) as made:
         ada = await made.person("ada")
         await made.rt.spaces.create("Trip to Tokyo", id="trip", kind="public")
@@ -101,7 +103,8 @@ async def test_who_has_signed_out_sees_nothing_more_in_a_window_that_stays_open(
         page = await made.enter(context, "/spaces/trip", person="ada")
         await made.rt.spaces.say("trip", ada, "Hello")
         await expect(page.get_by_text("Hello")).to_be_visible()
-        await page.route("**/sign-in**", lambda route: route.fulfill(status=204))  # they stay
+        # the browser stays on the page
+        await page.route("**/sign-in**", lambda route: route.fulfill(status=204))
         async with page.expect_request("**/sign-in**"):
             left = await context.request.post(f"{made.url}/sign-out", max_redirects=0)
             assert left.status == 303
@@ -112,7 +115,7 @@ async def test_who_has_signed_out_sees_nothing_more_in_a_window_that_stays_open(
 
 @asynccontextmanager
 async def second_server(made: House) -> AsyncGenerator[httpx.AsyncClient]:
-    """Another server of the same journal, which remembers nothing of the first one's sessions."""
+    """Run another server of the same journal, without the sessions of the first one in its memory."""
     people = SharedSecret(SECRET, ExpectedClaims(claim="sub"), made.clock)
     options: dict[str, Any] = {"secret_keys": (KEY,), "public_keys": ("pk",), "verify_token": people}
     async with (
@@ -123,7 +126,7 @@ async def second_server(made: House) -> AsyncGenerator[httpx.AsyncClient]:
 
 
 async def signed_in(made: House, client: httpx.AsyncClient, name: str | None = "ada") -> str:
-    """The cookie of a new session of that person, or of a service."""
+    """Return the cookie of a new session of that person, or of a service."""
     form = {"secret_key": KEY} if name is None else {"public_key": "pk", "token": made.token(name)}
     answered = await client.post("/console/sign-in", data=form)
     assert answered.status_code == 303
@@ -136,7 +139,7 @@ async def test_a_session_that_was_signed_out_stays_so_over_a_restart(context: Br
         kept = await signed_in(made, client)
         assert (await client.get("/console/", headers={**HTML, "cookie": kept})).status_code == 200
         assert (await client.post("/console/sign-out", headers={"cookie": kept})).status_code == 303
-        async with second_server(made) as again:  # which remembers nothing but the journal
+        async with second_server(made) as again:  # which has only the state in the journal
             for server in (client, again):
                 left = await server.get("/console/", headers={**HTML, "cookie": kept})
                 assert left.status_code == 303
@@ -197,7 +200,7 @@ HTML = {"accept": "text/html"}
 
 
 def web(made: House) -> httpx.AsyncClient:
-    """Somebody without a browser, and without manners."""
+    """An HTTP client that is not a browser."""
     return httpx.AsyncClient(base_url=made.origin, trust_env=False, timeout=20)
 
 
@@ -236,7 +239,7 @@ async def test_a_person_who_is_not_known_any_more_has_neither_pages_nor_files(go
         assert (await client.get(url)).content == b"hi"
         if gone == "deleted":
             await made.rt.entities.delete(ada)
-        else:  # their token names somebody else from now on
+        else:  # from now on their token names another person
             await made.rt.entities.update(ada, external_id="eve")
         assert (await client.get("/console/", headers=HTML)).status_code == 303
         assert (await client.get(url)).status_code == 401

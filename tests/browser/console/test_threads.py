@@ -1,4 +1,4 @@
-"""Threads in the console: talked in, read back, and safe from what is said in them."""
+"""Threads in the console: conversation, history, and safe rendering of hostile messages."""
 
 import asyncio
 import base64
@@ -22,7 +22,7 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 
 
 class Gate:
-    """A model's pauses, which the test ends one by one; what was opened too early counts."""
+    """The pauses of a model, which the test ends one by one. A pause that was opened too early counts."""
 
     def __init__(self) -> None:
         self._passes = asyncio.Semaphore(0)
@@ -57,7 +57,7 @@ def _base64(text: str) -> str:
 async def talking(
     turns: list[dict[str, Any]], gate: Gate | None = None, **options: Any
 ) -> AsyncGenerator[House]:
-    """A house with the agent `guide`, which answers by those turns."""
+    """Serve an app with the agent `guide`, which answers with those turns."""
     model = ScriptedModel(turns) if gate is None else ScriptedModel(turns, sleep=gate.sleep)
     guide = tw.Agent("guide", tw.Prompt("guide", "You guide.", tools=[echo, draw]), **options)
     async with house(tw.App(agents=[guide]), model=model) as made:
@@ -186,7 +186,7 @@ async def test_a_file_may_be_as_large_as_one_sent_over_http_and_one_that_is_larg
         for size, status in (
             (12_000_000, 405),
             (40_000_000, 413),
-        ):  # nobody waits for it there, or it is too large
+        ):  # no call is pending there, or the body is too large
             assert (await client.post(path, content=b"x" * size)).status_code == status
     guide = tw.Agent("guide", tw.Prompt("guide", "You guide.", model=ScriptedModel([])))
     async with house(tw.App(agents=[guide]), max_body=1_000_000) as made:
@@ -269,7 +269,7 @@ async def test_a_call_and_its_answer_are_one_also_where_a_page_ends_between_them
         await expect(page.locator(".fold.running")).to_have_count(0)
 
 
-async def test_people_see_their_own_threads_and_nobody_elses(context: BrowserContext) -> None:
+async def test_people_see_only_their_own_threads(context: BrowserContext) -> None:
     async with talking([{"text": "Yes."}]) as made:
         ada, bob = await made.person("ada"), await made.person("bob")
         theirs = await made.rt.threads.create("guide", user_id=bob)
@@ -334,7 +334,7 @@ async def test_a_person_may_not_set_what_the_agent_does_not_take_from_them(conte
         assert [*await made.rt.threads.env(thread.id)] == ["CITY"]
 
 
-async def test_a_thread_at_work_is_deleted_only_with_what_is_at_work_in_it(context: BrowserContext) -> None:
+async def test_a_running_thread_is_deleted_only_with_its_work_in_progress(context: BrowserContext) -> None:
     async with talking([{"text": "Turn left.", "delay": 1}], Gate()) as made:
         thread = await made.rt.threads.create("guide")
         await made.rt.threads.send(thread.id, "Which way?")
@@ -391,7 +391,7 @@ async def test_a_thread_fits_a_phone(context: BrowserContext) -> None:
         await no_overflow(page)
 
 
-async def test_a_call_that_waits_for_somebody_is_answered_in_the_thread(context: BrowserContext) -> None:
+async def test_a_suspended_call_is_answered_in_the_thread(context: BrowserContext) -> None:
     confirm = tw.Tool.from_config(
         {
             "name": "confirmAction",
@@ -421,7 +421,7 @@ async def test_a_call_that_waits_for_somebody_is_answered_in_the_thread(context:
 
 
 async def grow(page: Page, gate: Gate) -> None:
-    """Let the model write until the page is longer by some lines."""
+    """Continue the model's stream until the page is longer by some lines."""
     height = "document.scrollingElement.scrollHeight"
     before = await page.evaluate(height)
     async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""Tools in the console: what they take, and calling them by a form."""
+"""Tools in the console: their parameters, and calling them by a form."""
 
 import re
 
@@ -60,7 +60,7 @@ outside = tw.Tool(name="outside", description="Ask outside.", kind="external", t
 
 
 def app() -> tw.App:
-    own = tw.tool(name="whisper", description="Whisper.")(greet.handler)  # pyright: ignore[reportArgumentType]  # it has one
+    own = tw.tool(name="whisper", description="Whisper.")(greet.handler)  # pyright: ignore[reportArgumentType]  # the handler exists
     agent = tw.Agent("concierge", instructions="You help.", tools=[own, "greet"], toolkits=["mind"])
     return tw.App(tools=[greet, book, break_down, burn, draw, outside, spend, tell_all], agents=[agent])
 
@@ -202,7 +202,7 @@ async def test_hostile_names_of_tools_lead_to_their_pages_and_run_nothing(
         assert await page.evaluate("window.hurt") is None
 
 
-async def test_a_tool_that_is_not_there_is_told(context: BrowserContext) -> None:
+async def test_a_missing_tool_is_reported(context: BrowserContext) -> None:
     async with house(app()) as made:
         page = await made.enter(context, "/tools/nothing")
         await expect(page.get_by_text("There is no tool 'nothing'.")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Missing values in the console: they are given in a form, the run goes on, and secrets never come back."""
+"""Missing values in the console: entered in a form, the run continues, and secrets are never sent back."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ HOSTILE = "<img src=x onerror=window.hurt=1>"
 
 
 def app(*variables: tw.Variable) -> tw.App:
-    """An app whose agent has a tool that needs these, and says with what it has found something."""
+    """Return an app whose agent has a tool that requires these values, and reports which it has used."""
 
     @tw.tool(description="Look it up.", variables=variables)
     async def lookup(state: tw.ThreadState) -> str:
@@ -33,7 +33,7 @@ def looking() -> ScriptedModel:
 
 
 async def asked(made: House, user_id: str | None = None) -> Run:
-    """A run that waits for what its tool needs."""
+    """Start a run that waits for values which its tool requires."""
     thread = await made.rt.threads.create("clerk", user_id)
     run = await made.rt.threads.send(thread.id, "Look")
     async for event in made.rt.events.follow(Topic(kind="run", id=run.id), after=0):
@@ -43,7 +43,7 @@ async def asked(made: House, user_id: str | None = None) -> Run:
 
 
 def heard(page: Page) -> Callable[[], str]:
-    """All that comes over the web socket from now on, once the page is loaded again."""
+    """Record everything that arrives over the web socket, after reloading the page."""
     frames: list[str] = []
 
     def listen(socket: WebSocket) -> None:
@@ -99,7 +99,7 @@ async def test_a_person_gives_what_their_own_run_waits_for_and_no_others(context
         assert (await made.rt.runs.get(other.id)).status == "waiting"
 
 
-async def test_a_form_that_somebody_else_has_answered_goes_away(context: BrowserContext) -> None:
+async def test_a_form_that_another_person_has_answered_disappears(context: BrowserContext) -> None:
     async with house(app(tw.Variable("REGION", "text")), model=looking()) as made:
         run = await asked(made)
         page = await made.enter(context, f"/runs/{run.id}")
@@ -110,7 +110,7 @@ async def test_a_form_that_somebody_else_has_answered_goes_away(context: Browser
         await expect(page.get_by_label("REGION")).to_have_count(0)
 
 
-async def test_a_call_of_a_tool_lacks_values_and_is_made_again_with_them(context: BrowserContext) -> None:
+async def test_a_call_without_required_values_is_made_again_with_them(context: BrowserContext) -> None:
     variables = [tw.Variable("API_KEY", "secret"), tw.Variable("REGION", "text")]
     async with house(app(*variables)) as made:
         page = await made.enter(context, "/tools/lookup")
@@ -127,7 +127,7 @@ async def test_a_call_of_a_tool_lacks_values_and_is_made_again_with_them(context
         assert KEY not in said() + await page.content()
 
 
-async def test_a_call_of_an_agents_tool_waits_for_the_values_that_it_lacks(context: BrowserContext) -> None:
+async def test_a_call_of_an_agents_tool_waits_for_the_missing_values(context: BrowserContext) -> None:
     async with house(app(tw.Variable("REGION", "text"))) as made:
         page = await made.enter(context, f"/tools/{(await made.rt.agents.get('clerk')).id}/lookup")
         await page.get_by_role("button", name="Call").click()

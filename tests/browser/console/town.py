@@ -1,4 +1,4 @@
-"""A served app in which something of everything has happened: rooms, calls that wait, runs, threads with children."""
+"""A served app with data of every kind: rooms, pending calls, runs, threads with children."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -60,7 +60,7 @@ async def book(hotel: str) -> str:
 
 
 def calls(*named: tuple[str, dict[str, Any]], text: str = "") -> dict[str, Any]:
-    """A turn of a script that makes those calls."""
+    """Return a script turn that makes those calls."""
     return {"text": text, "calls": [{"name": name, "args": args} for name, args in named]}
 
 
@@ -114,7 +114,7 @@ def _app() -> tw.App:
 
 @asynccontextmanager
 async def town() -> AsyncGenerator[House]:
-    """An agent `host` in the space `trip` with Ada and Bob, who have asked it for a hotel; a thread of `guide`."""
+    """An agent `host` in the space `trip` with Ada and Bob, who asked it for a hotel; and a thread of `guide`."""
     async with house(_app()) as made:
         people = [await made.person(name) for name in ("ada", "bob")]
         await made.rt.spaces.create(

@@ -1,1 +1,1 @@
-"""Servers of MCP that misbehave, each in one way: `catalogue.py` has their names, `serving.py` starts them."""
+"""MCP servers that misbehave, each in one way: `catalogue.py` has their names, `serving.py` starts them."""

@@ -10,7 +10,7 @@ from tests.mcp.peers.serving import Servable, made
 
 
 def main() -> None:
-    """Serve one peer until stdin closes, or for ever on a port."""
+    """Serve one peer until stdin closes, or without end on a port."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.mcp.peers", description="A server of MCP that misbehaves."
     )

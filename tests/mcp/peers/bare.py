@@ -1,4 +1,4 @@
-"""A server of MCP without the SDK, for what the SDK would not let out: answers are bytes, over HTTP and stdio."""
+"""An MCP server without the SDK, for output that the SDK would not produce: answers are bytes, over HTTP and stdio."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 from tests.mcp.peers.hearing import Hearing
 
 JSONObject: TypeAlias = dict[str, Any]
-"""JSON of the wire, right or wrong."""
+"""JSON on the wire, valid or invalid."""
 LONGEST = 64 * 1024 * 1024
 MODERN = "2026-07-28"
 TOOL: JSONObject = {
@@ -24,22 +24,22 @@ TOOL: JSONObject = {
 
 
 class Line(Protocol):
-    """Where the answer to one message goes."""
+    """The destination of the answer to one message."""
 
     async def answer(self, body: bytes) -> None:
-        """One message, framed as the transport does it."""
+        """Send one message, framed for the transport."""
         ...
 
     async def stream(self, messages: AsyncIterable[bytes]) -> None:
-        """Many messages: server-sent events of one answer, or lines."""
+        """Send many messages: server-sent events of one answer, or lines."""
         ...
 
     async def raw(self, body: bytes) -> None:
-        """Bytes without any frame."""
+        """Send bytes without any frame."""
         ...
 
     def break_off(self) -> None:
-        """Die: the connection is reset, the process of a stdio server ends at once."""
+        """Die: the connection is reset, the process of a stdio server exits immediately."""
         ...
 
 
@@ -47,30 +47,30 @@ Answer: TypeAlias = Callable[[JSONObject, Line], Awaitable[None]]
 
 
 def encoded(value: object) -> bytes:
-    """JSON in one line."""
+    """Return JSON in one line."""
     return json.dumps(value).encode()
 
 
 def result(message: JSONObject, value: JSONObject) -> bytes:
-    """The answer to that request."""
+    """Return the answer to that request."""
     modern = {} if not is_modern(message) else {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     return encoded({"jsonrpc": "2.0", "id": message["id"], "result": {**modern, **value}})
 
 
 def error(message: JSONObject, code: int, why: str) -> bytes:
-    """An error of the protocol."""
+    """Return an error of the protocol."""
     return encoded({"jsonrpc": "2.0", "id": message.get("id"), "error": {"code": code, "message": why}})
 
 
 def is_modern(message: JSONObject) -> bool:
-    """Whether it is a request of 2026-07-28."""
+    """Return whether it is a request of 2026-07-28."""
     params: JSONObject = message.get("params") or {}
     meta: JSONObject = params.get("_meta") or {}
     return bool(meta.get("io.modelcontextprotocol/protocolVersion") == MODERN)
 
 
 def polite(message: JSONObject) -> bytes:
-    """What a server with the one tool `plain` answers, in both revisions."""
+    """Return the answers of a server with the one tool `plain`, in both revisions."""
     params: JSONObject = message.get("params") or {}
     info = {"name": "bare", "version": "1.0"}
     match message.get("method"):
@@ -98,22 +98,25 @@ def polite(message: JSONObject) -> bytes:
 
 @dataclass(kw_only=True, eq=False)
 class Bare:
-    """A server by what it answers to methods; to all others it is polite. `always` answers whatever comes."""
+    """A server defined by its answers to methods; all other methods get valid answers.
+
+    `always` answers every message.
+    """
 
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
     always: Answer | None = None
-    head: bytes = b""  # what is written to a new connection, or to stdout, before anything else
+    head: bytes = b""  # bytes sent first on a new connection, or on stdout
     get: int = 405  # the status of the answer to every GET
-    revision: str | None = None  # for the same interface as the SDK's peers have; these are served both
+    revision: str | None = None  # for the same interface as the SDK's peers; both revisions are served
     hearing: Hearing = field(default_factory=Hearing)
 
     async def over_stdio(self) -> None:
-        """Serve this process's stdin and stdout until stdin closes; then the process ends."""
+        """Serve this process's stdin and stdout until stdin closes; then the process exits."""
         await self.serve_stdin()
         os._exit(0)
 
     async def serve_stdin(self) -> None:
-        """Answer each line of stdin until it closes; calls under way are let go."""
+        """Answer each line of stdin until it closes. Calls in progress are abandoned."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(LONGEST)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -172,7 +175,7 @@ class Bare:
 
 
 async def _head(reader: asyncio.StreamReader) -> tuple[str, dict[str, str]] | None:
-    """The method and the headers of the next request; None at the end of the connection."""
+    """Return the method and the headers of the next request, or None at the end of the connection."""
     try:
         text = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     except asyncio.IncompleteReadError:
@@ -187,19 +190,19 @@ class HttpLine:
 
     def __init__(self, writer: asyncio.StreamWriter, headers: Mapping[str, str]) -> None:
         self._writer = writer
-        self.headers = headers  # of the request
+        self.headers = headers  # headers of the request
 
     async def answer(self, body: bytes) -> None:
-        """JSON with its length."""
+        """Send JSON with its length."""
         await self.status(200, body, "content-type: application/json")
 
     async def status(self, status: int, body: bytes = b"", *headers: str) -> None:
-        """An answer of that status."""
+        """Send an answer with that status."""
         lines = [f"HTTP/1.1 {status} x", f"content-length: {len(body)}", *headers, "", ""]
         await self.raw("\r\n".join(lines).encode() + body)
 
     async def stream(self, messages: AsyncIterable[bytes]) -> None:
-        """Server-sent events in chunks."""
+        """Send server-sent events in chunks."""
         head = b"HTTP/1.1 200 x\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
         await self.raw(head)
         async for each in messages:
@@ -208,7 +211,7 @@ class HttpLine:
         await self.raw(b"0\r\n\r\n")
 
     async def raw(self, body: bytes) -> None:
-        """Bytes as they are; waits until the client reads them."""
+        """Send bytes unchanged, and wait until the client reads them."""
         self._writer.write(body)
         await self._writer.drain()
 
@@ -218,19 +221,19 @@ class HttpLine:
 
 
 class StdioLine:
-    """Stdout."""
+    """Standard output of the process."""
 
     async def answer(self, body: bytes) -> None:
-        """A line."""
+        """Write a line."""
         await self.raw(body + b"\n")
 
     async def stream(self, messages: AsyncIterable[bytes]) -> None:
-        """Lines."""
+        """Write lines."""
         async for each in messages:
             await self.answer(each)
 
     async def raw(self, body: bytes) -> None:
-        """Bytes as they are."""
+        """Write bytes unchanged."""
         await asyncio.to_thread(self._write, body)
 
     @staticmethod
@@ -239,11 +242,11 @@ class StdioLine:
         sys.stdout.buffer.flush()
 
     def break_off(self) -> None:
-        """End this process."""
+        """Exit this process."""
         os._exit(1)
 
 
 async def each_of(messages: Iterable[bytes]) -> AsyncIterable[bytes]:
-    """Those messages one after another."""
+    """Send those messages one after another."""
     for message in messages:
         yield message

@@ -1,4 +1,4 @@
-"""The names of all peers, and where each is made; its docstring says what it does."""
+"""The names of all peers, and the module of each; its docstring describes its behaviour."""
 
 from importlib import import_module
 from typing import Literal, TypeAlias
@@ -18,7 +18,7 @@ SDK: dict[str, tuple[str, ...]] = {
     "questions": ("elicits", "elicits_for_ever", "elicits_at_once", "samples", "asks_unknown"),
     "tasks": ("tasks", "tasks_of_2025"),
 }  # fmt: skip
-"""Made with the SDK: over HTTP, SSE and stdio, in both revisions or in one."""
+"""Built with the SDK: over HTTP, SSE and stdio, in both revisions or in one."""
 
 WIRE: dict[str, tuple[str, ...]] = {
     "wire": (
@@ -29,7 +29,7 @@ WIRE: dict[str, tuple[str, ...]] = {
         "asks_late",
     ),
 }  # fmt: skip
-"""Made without the SDK: over HTTP and stdio."""
+"""Built without the SDK: over HTTP and stdio."""
 
 PROCESSES: dict[str, tuple[str, ...]] = {
     "processes": (
@@ -48,10 +48,10 @@ NAMES_PROCESSES = tuple(name for names in PROCESSES.values() for name in names)
 
 
 def module_of(name: str) -> str:
-    """The module with the function of that name that makes the peer; KeyError for a name that is none."""
+    """Return the module with the function that creates the peer. Raises KeyError for an unknown name."""
     return f"tests.mcp.peers.{MODULES[name]}"
 
 
 def says(name: str) -> str:
-    """What the peer does, in words."""
+    """Return the description of the peer."""
     return str(getattr(import_module(module_of(name)), name).__doc__)

@@ -1,7 +1,7 @@
-"""A server of the official SDK whose answers go out as they are written, also those that the SDK would refuse.
+"""A server of the official SDK whose answers are sent as written, including answers that the SDK would refuse.
 
-What a peer answers is JSON of the wire. The SDK brings the transports, the sessions and both revisions; a middleware
-before its own handlers answers what a peer has an answer for.
+A peer's answers are JSON on the wire. The SDK provides the transports, the sessions and both revisions. A middleware
+before its own handlers sends the peer's answers.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from starlette.types import ASGIApp
 from tests.mcp.peers.hearing import Hearing
 
 JSONObject: TypeAlias = dict[str, Any]
-"""JSON of the wire, right or wrong."""
+"""JSON on the wire, valid or invalid."""
 Context: TypeAlias = ServerRequestContext[Any, Any]
 Revision: TypeAlias = Literal["2025-11-25", "2026-07-28"]
 Transport: TypeAlias = Literal["http", "json", "sse"]
-"""Streamable HTTP with answers as streams of events, as plain JSON, and the transport of 2024-11-05."""
+"""Streamable HTTP with answers as event streams, as plain JSON, and the transport of 2024-11-05."""
 
 PLAIN: JSONObject = {"type": "object", "properties": {}}
 """The schema of a tool without arguments."""
@@ -43,7 +43,7 @@ PLAIN: JSONObject = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request that a peer got."""
+    """A request that a peer has received."""
 
     method: str
     params: JSONObject
@@ -52,17 +52,17 @@ class Asked:
 
     @property
     def modern(self) -> bool:
-        """Whether it is one of 2026-07-28."""
+        """Whether it is a request of 2026-07-28."""
         return self.context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     @property
     def arguments(self) -> JSONObject:
-        """Those of a tool's call."""
+        """The arguments of a tool call."""
         return self.params.get("arguments") or {}
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Those of its HTTP request; none over stdio."""
+        """The headers of its HTTP request; none over stdio."""
         request: object = self.context.request
         return dict(request.headers) if isinstance(request, Request) else {}
 
@@ -70,27 +70,27 @@ class Asked:
 Answer: TypeAlias = Callable[[Asked], Awaitable[JSONObject]]
 
 
-def text(*parts: str, **more: Any) -> JSONObject:  # JSON of the wire
-    """A tool's result that is text."""
+def text(*parts: str, **more: Any) -> JSONObject:  # JSON on the wire
+    """Return a tool's result with text."""
     return {"content": [{"type": "text", "text": each} for each in parts], **more}
 
 
-def tool(name: str, description: str = "Does it.", **more: Any) -> JSONObject:  # JSON of the wire
-    """A tool's definition; it takes no arguments unless `inputSchema` says which."""
+def tool(name: str, description: str = "Does it.", **more: Any) -> JSONObject:  # JSON on the wire
+    """Return a tool's definition; it takes no arguments unless `inputSchema` is given."""
     return {"name": name, "description": description, "inputSchema": PLAIN, **more}
 
 
 async def echo(asked: Asked) -> JSONObject:
-    """The answer of a tool that tells its arguments, as JSON in their order."""
+    """Answer with the arguments, as JSON in their order."""
     return text(json.dumps(asked.arguments))
 
 
 @dataclass(kw_only=True, eq=False)
 class Peer:
-    """A server by the tools it has and what it answers to their calls.
+    """A server defined by its tools and its answers to their calls.
 
-    `answers` has what is answered to a method instead of what the SDK would; `calls` to calls of tools by their names,
-    `echo` where there is none. `before` runs before each request. `extensions` and `capabilities` are told besides.
+    `answers` replaces the SDK's answers to methods. `calls` answers calls of tools by their names, `echo` all
+    others. `before` runs before each request. `extensions` and `capabilities` are announced in addition.
     """
 
     tools: list[JSONObject] = field(default_factory=list[JSONObject])
@@ -99,7 +99,7 @@ class Peer:
     before: Callable[[Asked], Awaitable[None]] | None = None
     extensions: dict[str, JSONObject] = field(default_factory=dict[str, JSONObject])
     capabilities: JSONObject = field(default_factory=dict[str, Any])
-    revision: Revision | None = None  # the only one that is served; both if None
+    revision: Revision | None = None  # the only served revision; both if None
     instructions: str | None = None
     hearing: Hearing = field(default_factory=Hearing)
     _bus: InMemorySubscriptionBus = field(default_factory=InMemorySubscriptionBus)
@@ -109,13 +109,13 @@ class Peer:
         self.answers = {"tools/list": self._list, "tools/call": self._call, **self.answers}
 
     async def changed(self) -> None:
-        """Tell all clients that the tools are others now, in both revisions."""
+        """Notify all clients that the tools have changed, in both revisions."""
         for session in self._sessions:
             await session.send_tool_list_changed()
         await self._bus.publish(ToolsListChanged())
 
     def server(self) -> Server[Any]:
-        """A server of the SDK that answers as this peer does."""
+        """Return a server of the SDK that answers as this peer does."""
         made: Server[Any] = Server(
             "peer",
             version="1.0",
@@ -179,7 +179,7 @@ class Peer:
             raise MCPError(types.UNSUPPORTED_PROTOCOL_VERSION, "This server has no handshake", names)
 
     def _with_capabilities(self, method: str, result: HandlerResult) -> HandlerResult:
-        """The SDK's answer, which knows of no tasks and of changes only what its own manager of sessions asks."""
+        """Return the SDK's answer, which knows no tasks, and only changes that its session manager requests."""
         if isinstance(result, dict) and method in ("initialize", "server/discover"):
             told = {"tools": {"listChanged": True}, **self.capabilities}
             result["capabilities"] = {**result.get("capabilities", {}), **told}
@@ -187,7 +187,7 @@ class Peer:
 
     @staticmethod
     def _enveloped(asked: Asked, result: JSONObject) -> JSONObject:
-        """With what 2026-07-28 asks of each answer, unless the peer says it."""
+        """Add what 2026-07-28 requires of each answer, unless the peer sets it."""
         if not asked.modern:
             return result
         more = {"ttlMs": 0, "cacheScope": "private"} if asked.method in ("tools/list", "prompts/list") else {}
@@ -204,7 +204,7 @@ class Peer:
 
 
 def sse_app(server: Server[Any]) -> ASGIApp:
-    """The transport of 2024-11-05: a stream at `/sse`, messages to `/messages/`."""
+    """Serve the transport of 2024-11-05: a stream at `/sse`, messages to `/messages/`."""
     transport = SseServerTransport("/messages/")
     options = server.create_initialization_options(NotificationOptions(tools_changed=True))
 

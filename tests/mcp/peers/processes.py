@@ -1,4 +1,4 @@
-"""Peers over stdio whose process misbehaves: junk beside the protocol, signals, children, an end too early."""
+"""Peers over stdio whose process misbehaves: junk in addition to the protocol, signals, children, early exit."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ MEGABYTE = 1024 * 1024
 
 
 def junk_on_stdout() -> Bare:
-    """Writes what is no message to stdout, before and between its answers."""
+    """Writes lines that are no messages to stdout, before and between its answers."""
 
     async def call(message: JSONObject, line: Line) -> None:
         await line.raw(b"DEBUG calling plain\n\n{}\nnull\n\xff\xfe\n")
@@ -38,7 +38,7 @@ def _complain() -> None:
 
 
 def long_line() -> Bare:
-    """The answer to a call is a line of 64 MB without an end, then nothing."""
+    """The answer to a call is a line of 64 MB without an end; then it sends nothing."""
 
     async def call(_: JSONObject, line: Line) -> None:
         for _n in range(64):
@@ -48,7 +48,7 @@ def long_line() -> Bare:
 
 
 def ignores_sigterm() -> Bare:
-    """Ignores SIGTERM and SIGINT, and does not end when stdin closes: only SIGKILL ends it."""
+    """Ignores SIGTERM and SIGINT, and does not exit when stdin closes: only SIGKILL ends it."""
     return _Lasting()
 
 
@@ -61,7 +61,7 @@ class _Lasting(Bare):
 
 
 def forks_a_child() -> Bare:
-    """Starts a child that holds stdout open and outlives it; `plain` tells the child's process id."""
+    """Starts a child that holds stdout open and outlives it; `plain` returns the child's process id."""
     child: list[int] = []
 
     async def call(message: JSONObject, line: Line) -> None:
@@ -78,7 +78,7 @@ def _sleeper() -> int:
 
 
 def closes_stdin() -> Bare:
-    """Closes its stdin after it has told its tools, and stays: what is written to it then breaks the pipe."""
+    """Closes its stdin after listing its tools, and keeps running: writes to it then break the pipe."""
 
     async def listed(message: JSONObject, line: Line) -> None:
         await line.answer(polite(message))
@@ -88,7 +88,7 @@ def closes_stdin() -> Bare:
 
 
 def closes_stdout() -> Bare:
-    """Closes its stdout when a tool is called, and stays."""
+    """Closes its stdout when a tool is called, and keeps running."""
 
     async def call(_: JSONObject, line: Line) -> None:
         os.close(1)
@@ -104,5 +104,5 @@ class _Exiting(Bare):
 
 
 def exits() -> Bare:
-    """Ends at once with 3 and a sentence on stderr."""
+    """Exits immediately with 3 and a message on stderr."""
     return _Exiting()

@@ -1,4 +1,4 @@
-"""Peers that ask back in the middle of a call: a person by a form or an address, the host's model."""
+"""Peers that ask during a call: a person by a form or a URL, or the host's model."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ SAMPLING: JSONObject = {
 
 
 class InputRequired(Exception):
-    """The answer of 2026-07-28 that asks for more input."""
+    """Return the answer of 2026-07-28 that requests more input."""
 
     def __init__(self, result: JSONObject) -> None:
         super().__init__("more input is required")
@@ -37,9 +37,10 @@ class InputRequired(Exception):
 
 
 async def ask(asked: Asked, key: str, method: str, params: JSONObject) -> JSONObject:
-    """The client's answer to one question: by a request in 2025-11-25, by `InputRequired` and a retry in 2026-07-28.
+    """Return the client's answer to one question: by a request in 2025-11-25, by a retry in 2026-07-28.
 
-    All answers of earlier rounds are in the state that the client brings back.
+    In 2026-07-28 `InputRequired` is raised. All answers of earlier rounds are in the state that the client sends
+    back.
     """
     if not asked.modern:
         return await request(asked, method, params)
@@ -58,7 +59,7 @@ def _state(asked: Asked) -> JSONObject:
 
 
 async def request(asked: Asked, method: str, params: JSONObject) -> JSONObject:
-    """A request to a client of 2025-11-25, on the stream of the call that it belongs to."""
+    """Send a request to a client of 2025-11-25, on the stream of the call that it belongs to."""
     made: Any = types.ElicitRequest if method == "elicitation/create" else types.CreateMessageRequest
     result: Any = types.ElicitResult if method == "elicitation/create" else types.CreateMessageResult
     metadata = ServerMessageMetadata(related_request_id=asked.context.request_id)
@@ -68,12 +69,12 @@ async def request(asked: Asked, method: str, params: JSONObject) -> JSONObject:
 
 
 def form(message: str = "Where shall it go?", schema: JSONObject = FORM) -> JSONObject:
-    """What a form's elicitation asks."""
+    """Return the parameters of a form elicitation."""
     return {"mode": "form", "message": message, "requestedSchema": schema}
 
 
 def _question(method: str, *rounds: JSONObject) -> Callable[[Asked], Awaitable[JSONObject]]:
-    """A tool that asks those one after another, and tells all answers."""
+    """Return a tool that asks these questions one after another, and returns all answers."""
 
     async def call(asked: Asked) -> JSONObject:
         try:
@@ -85,8 +86,8 @@ def _question(method: str, *rounds: JSONObject) -> Callable[[Asked], Awaitable[J
     return call
 
 
-def elicits(**more: Any) -> Peer:  # JSON of the wire
-    """`form`, `address` and `twice` ask a person and tell the answers; the other tools ask what nobody can answer.
+def elicits(**more: Any) -> Peer:  # JSON on the wire
+    """`form`, `address` and `twice` ask a person and return the answers; the other tools' questions have no answer.
 
     Their definitions have `more`.
     """
@@ -110,7 +111,7 @@ def elicits(**more: Any) -> Peer:  # JSON of the wire
 
 
 def elicits_for_ever() -> Peer:
-    """`form` is never content with an answer."""
+    """`form` accepts no answer."""
 
     async def call(asked: Asked) -> JSONObject:
         if not asked.modern:
@@ -123,7 +124,7 @@ def elicits_for_ever() -> Peer:
 
 
 def elicits_at_once() -> Peer:
-    """`both` asks two questions at once, a form and an address (in 2025-11-25 one after the other)."""
+    """`both` asks two questions at once, a form and a URL (in 2025-11-25 one after the other)."""
     address = {"mode": "url", "message": "Please pay.", "url": ADDRESS, "elicitationId": "pay_5"}
 
     async def call(asked: Asked) -> JSONObject:
@@ -144,14 +145,14 @@ def elicits_at_once() -> Peer:
 
 
 def samples() -> Peer:
-    """`sample` and `ask_model` ask the host's model and tell its answer; `greedy` asks for a million tokens."""
+    """`sample` and `ask_model` ask the host's model and return its answer; `greedy` requests a million tokens."""
     rounds = {"sample": SAMPLING, "ask_model": SAMPLING, "greedy": {**SAMPLING, "maxTokens": 1_000_000}}
     calls = {name: _question("sampling/createMessage", params) for name, params in rounds.items()}
     return Peer(tools=[tool(name) for name in calls], calls=calls)
 
 
 def asks_unknown() -> Peer:
-    """`ask` asks for what no client knows: a method that does not exist, in 2026-07-28 as an input."""
+    """`ask` sends a request unknown to all clients: a method that does not exist, in 2026-07-28 as an input."""
 
     async def call(asked: Asked) -> JSONObject:
         if not asked.modern:

@@ -1,4 +1,4 @@
-"""Peers whose calls are answered strangely: content of all kinds, huge, wrong, late, never; with progress."""
+"""Peers with unusual answers to calls: content of all kinds, huge, invalid, late, missing; with progress."""
 
 import asyncio
 import base64
@@ -19,17 +19,17 @@ SUM: JSONObject = {"type": "object", "properties": {"sum": {"type": "number"}}, 
 
 
 def image(data: str, mime_type: str = "image/png") -> JSONObject:
-    """An image's content."""
+    """Return an image's content."""
     return {"type": "image", "data": data, "mimeType": mime_type}
 
 
 def resource(**fields: str) -> JSONObject:
-    """An embedded resource's content."""
+    """Return an embedded resource's content."""
     return {"type": "resource", "resource": {"uri": "file:///notes.txt", **fields}}
 
 
 def blob(data: str) -> JSONObject:
-    """An embedded resource of bytes."""
+    """Return an embedded resource of bytes."""
     return {
         "type": "resource",
         "resource": {"uri": "file:///a.pdf", "mimeType": "application/pdf", "blob": data},
@@ -37,12 +37,12 @@ def blob(data: str) -> JSONObject:
 
 
 def link(uri: str) -> JSONObject:
-    """A link to a resource."""
+    """Return a link to a resource."""
     return {"type": "resource_link", "uri": uri, "name": "report", "mimeType": "text/plain", "size": 12}
 
 
 def of(*content: object, **more: object) -> JSONObject:
-    """A result of that content."""
+    """Return a result with that content."""
     return {"content": list(content), **more}
 
 
@@ -122,7 +122,7 @@ def huge_results() -> Peer:
 
 
 def slow(seconds: float = 0.3) -> Peer:
-    """Answers each request `seconds` later than it could."""
+    """Sends each answer `seconds` late."""
 
     async def wait(_: Asked) -> None:
         await asyncio.sleep(seconds)
@@ -131,17 +131,17 @@ def slow(seconds: float = 0.3) -> Peer:
 
 
 def hangs_at_list() -> Peer:
-    """Greets and never tells its tools."""
+    """Completes the handshake and never lists its tools."""
     return Peer(tools=[tool("plain")], answers={"tools/list": _forever})
 
 
 def hangs_at_call() -> Peer:
-    """Tells its tools; a call of `wait` never ends, its cancellation is heard as `(cancelled)`; `plain` answers."""
+    """Lists its tools; a call of `wait` never ends, its cancellation is recorded as `(cancelled)`; `plain` answers."""
     return Peer(tools=[tool("wait"), tool("plain")], calls={"wait": _forever})
 
 
 def progress() -> Peer:
-    """`with_total`, `without_total`, `with_message` tell of three steps; `backwards`, `beyond` do it wrong."""
+    """`with_total`, `without_total`, `with_message` report three steps; `backwards`, `beyond` report invalid ones."""
 
     async def told(steps: list[tuple[float, float | None, str | None]], asked: Asked) -> JSONObject:
         for each in steps:
@@ -163,8 +163,9 @@ def progress() -> Peer:
 
 
 def progress_flood() -> Peer:
-    """`flood` tells of 3,000 steps as fast as it can, `ends` so often that it is at the end, `stranger` of steps of a
-    call that is none.
+    """`flood` reports 3,000 steps as fast as it can, `ends` reports the last step repeatedly.
+
+    `stranger` reports steps of an unknown call.
     """
 
     async def flood(asked: Asked) -> JSONObject:
@@ -203,7 +204,7 @@ def log_flood() -> Peer:
 
 
 def protocol_errors() -> Peer:
-    """Calls that end in an error of the protocol instead of a result, each named for its code; `raises` has a bug."""
+    """Calls that end in a protocol error instead of a result, each named for its code; `raises` has a bug."""
 
     async def fail(code: int, _: Asked) -> JSONObject:
         raise MCPError(code, "Not today.", {"why": "no reason", "token": "secret"})
@@ -218,7 +219,7 @@ def protocol_errors() -> Peer:
 
 
 def headers() -> Peer:
-    """`headers` tells the HTTP headers of its own call, as JSON; `environment` the variables of its process."""
+    """`headers` returns the HTTP headers of its own call, as JSON; `environment` the variables of its process."""
 
     async def told(asked: Asked) -> JSONObject:
         return text("see there", structuredContent=dict(asked.headers))
@@ -232,7 +233,7 @@ def headers() -> Peer:
 
 
 def counts_calls() -> Peer:
-    """`count` tells how many times it was called; with `readOnlyHint` as `read`, with `idempotentHint` as `put`."""
+    """`count` returns how many times it was called; with `readOnlyHint` as `read`, with `idempotentHint` as `put`."""
     counts = dict.fromkeys(("count", "read", "put"), 0)
 
     async def count(asked: Asked) -> JSONObject:

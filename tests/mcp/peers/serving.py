@@ -1,4 +1,4 @@
-"""Peers at work: on a port of this machine in a thread or a process of their own, or as a command for stdio."""
+"""Running peers: on a port of this machine in a separate thread or process, or as a command for stdio."""
 
 import asyncio
 import socket
@@ -17,10 +17,10 @@ Transport = Literal["http", "json", "sse"]
 
 
 class Servable(Protocol):
-    """What every peer can: `Peer` of the SDK, `Bare` without it."""
+    """The common interface of peers: `Peer` of the SDK, `Bare` without it."""
 
     hearing: Hearing
-    revision: Any  # of each its own
+    revision: Any  # different for each
 
     async def over_stdio(self) -> None:
         """Serve stdin and stdout."""
@@ -31,15 +31,15 @@ class Servable(Protocol):
         ...
 
 
-def made(name: str, revision: str | None = None, **options: Any) -> Servable:  # the peer's own
-    """A new peer of that name of the catalogue, for one revision alone if one is named."""
+def made(name: str, revision: str | None = None, **options: Any) -> Servable:  # options of the peer
+    """Return a new peer of that name of the catalogue, for one revision only if one is given."""
     peer = cast("Callable[..., Servable]", getattr(import_module(module_of(name)), name))(**options)
     peer.revision = revision or peer.revision
     return peer
 
 
 class Served:
-    """A peer on a port, in a thread of its own; `stop` breaks all off, `start` is there again on the same port."""
+    """A peer on a port, in a separate thread; `stop` breaks all connections, `start` serves the same port again."""
 
     def __init__(self, peer: Servable, port: int = 0, transport: Transport = "http") -> None:
         self.peer = peer
@@ -51,16 +51,16 @@ class Served:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """URL of the peer."""
         return f"http://127.0.0.1:{self.port}/{'sse' if self._transport == 'sse' else 'mcp'}"
 
     @property
     def hearing(self) -> Hearing:
-        """What it was told."""
+        """Messages that the peer has received."""
         return self.peer.hearing
 
     def start(self) -> None:
-        """Take connections; those that come before it is ready wait."""
+        """Accept connections. Connections that arrive before it is ready wait."""
         listener = socket.create_server(("127.0.0.1", self.port))
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port = int(listener.getsockname()[1])
@@ -80,12 +80,12 @@ class Served:
             await self.peer.over_http(listener, self._stop, self._transport)
 
     def changed(self) -> None:
-        """Tell all clients that the tools are others now (peers of the SDK alone)."""
+        """Notify all clients that the tools have changed (peers of the SDK only)."""
         assert self._loop is not None
         asyncio.run_coroutine_threadsafe(cast("Any", self.peer).changed(), self._loop).result(20)
 
     def stop(self) -> None:
-        """Break all connections off, and take none."""
+        """Break all connections, and accept none."""
         if self._thread is None or self._loop is None:
             return
         self._loop.call_soon_threadsafe(self._stop.set)
@@ -98,14 +98,14 @@ class Served:
 def served(
     name: str, revision: str | None = None, transport: Transport = "http", **options: Any
 ) -> Generator[Served]:
-    """The peer of that name on a port of its own: `.url`, `.hearing`, `.stop()`, `.start()`, `.changed()`."""
+    """Return the peer of that name on a free port: `.url`, `.hearing`, `.stop()`, `.start()`, `.changed()`."""
     with started(Served(made(name, revision, **options), transport=transport)) as peer:
         yield peer
 
 
 @contextmanager
 def started(peer: Served) -> Generator[Served]:
-    """The peer while it takes connections."""
+    """Run the peer while it accepts connections."""
     peer.start()
     try:
         yield peer
@@ -115,7 +115,7 @@ def started(peer: Served) -> Generator[Served]:
 
 @contextmanager
 def spawned(name: str, revision: str | None = None) -> Generator[str]:
-    """The URL of that peer in a process of its own: what it does takes no time of this one's interpreter."""
+    """Run that peer in a separate process, so that it takes no time of this interpreter. Yields its URL."""
     program, *arguments = command(name, revision)
     with subprocess.Popen([program, *arguments, "--http"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -127,13 +127,13 @@ def spawned(name: str, revision: str | None = None) -> Generator[str]:
 
 @contextmanager
 def down() -> Generator[str]:
-    """A URL where nobody listens, and nobody else will."""
+    """Return a URL on which nothing listens, now and later."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
 
 
 def command(name: str, revision: str | None = None) -> list[str]:
-    """The command of that peer over stdio; it needs nothing of the environment nor of the working directory."""
+    """Return the command of that peer over stdio, which is independent of the environment and the working directory."""
     start = f"import sys; sys.path[:] = {sys.path!r}; from tests.mcp.peers.__main__ import main; main()"
     return [sys.executable, "-c", start, name, *(["--revision", revision] if revision else [])]

@@ -1,4 +1,4 @@
-"""Peers whose calls become tasks: those of 2025-11-25, and the extension `io.modelcontextprotocol/tasks` (SEP-2663)."""
+"""Peers whose calls become tasks: as in 2025-11-25, and by the extension `io.modelcontextprotocol/tasks` (SEP-2663)."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ from tests.mcp.peers.questions import form, request
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 POLL = 20
-"""Milliseconds that a client shall wait between two looks."""
+"""Milliseconds that a client must wait between two polls."""
 TASKS: JSONObject = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 
 
 @dataclass(kw_only=True, eq=False)
 class Task:
-    """One task; it becomes its tool's end after `looks` looks, which `finish` shortens."""
+    """One task; it ends after `looks` polls, a number that `finish` reduces."""
 
     id: str
     tool: str
@@ -31,11 +31,11 @@ class Task:
 
     @property
     def result(self) -> JSONObject:
-        """What a call without a task would have answered."""
+        """The answer of a call without a task."""
         return text(f"{self.tool} done", structuredContent={"task": self.id, **self.answers})
 
     def look(self) -> None:
-        """Go one step further."""
+        """Advance one step."""
         if self.status != "working":
             return
         self.looks -= 1
@@ -50,7 +50,7 @@ class Task:
         self.end(ends.get(self.tool, "completed"))
 
     def end(self, status: str) -> None:
-        """Be in that status."""
+        """Set the status."""
         self.status = status
         if status not in ("working", "input_required"):
             self.ended.set()
@@ -60,16 +60,16 @@ NAMES = ("work", "endless", "fails", "gives_up", "asks", "is_error", "lost", "re
 
 
 def tasks() -> Peer:
-    """Each call becomes a task where the client can: see `NAMES`. `required` cannot be called without one.
+    """Each call becomes a task if the client supports it: see `NAMES`. `required` cannot be called without one.
 
-    `work` ends after two looks, `endless` never, `fails` with an error of the protocol, `gives_up` is cancelled by the
-    server, `asks` for input first, `is_error` is a result that is an error, `lost` is unknown at the first look.
+    `work` ends after two polls, `endless` never, `fails` with a protocol error, `gives_up` is cancelled by the
+    server, `asks` requests input first, `is_error` has an error as its result, `lost` is unknown at the first poll.
     """
     return _Tasks().peer()
 
 
 def tasks_of_2025() -> Peer:
-    """The same in 2025-11-25 alone."""
+    """The same tasks in 2025-11-25 only."""
     peer = _Tasks().peer()
     peer.revision = "2025-11-25"
     return peer
@@ -83,7 +83,7 @@ class _Tasks:
         self._numbers = count(1)
 
     def peer(self) -> Peer:
-        """A server with all of its methods."""
+        """Return a server with all of its methods."""
         support = {name: "required" if name == "required" else "optional" for name in NAMES}
         answers: dict[str, Answer] = {
             "tasks/get": self._get,
@@ -126,7 +126,7 @@ class _Tasks:
         return {**shown, **_end(task)} if asked.modern else shown
 
     async def _result(self, asked: Asked) -> JSONObject:
-        """2025-11-25: blocks until the task has ended; asks what it has to ask meanwhile."""
+        """2025-11-25: block until the task has ended, and ask its questions in the meantime."""
         task = self._task(asked)
         while not task.ended.is_set():
             task.look()
@@ -159,7 +159,7 @@ class _Tasks:
 
 
 def _can(asked: Asked) -> bool:
-    """Whether the client can have a task for this call."""
+    """Return whether the client supports a task for this call."""
     if not asked.modern:
         return asked.params.get("task") is not None
     capabilities = asked.context.session.client_capabilities
@@ -171,7 +171,7 @@ def _result_of(task: Task) -> JSONObject:
 
 
 def _end(task: Task) -> JSONObject:
-    """What 2026-07-28 tells with a task's status."""
+    """Return the additional fields of a task's status in 2026-07-28."""
     match task.status:
         case "completed":
             return {"result": _result_of(task)}

@@ -1,4 +1,4 @@
-"""Peers that are wrong on the wire, over HTTP and stdio: no answer, no JSON, wrong ids, an end in the middle."""
+"""Peers with errors on the wire, over HTTP and stdio: no answer, no JSON, wrong ids, an end in the middle."""
 
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable
@@ -24,7 +24,7 @@ DEPTH = 100_000
 
 
 def polite_bare() -> Bare:
-    """Behaves; what the others are beside their fault."""
+    """Behaves correctly; the base of the others."""
     return Bare()
 
 
@@ -41,7 +41,7 @@ def refuses() -> Bare:
 
 
 def tells_token() -> Bare:
-    """401 to everything, with the header `authorization` of the request in its words; over stdio as `refuses`."""
+    """401 to everything, with the header `authorization` of the request in its message; over stdio as `refuses`."""
 
     async def refuse(message: JSONObject, line: Line) -> None:
         if isinstance(line, HttpLine):
@@ -54,7 +54,7 @@ def tells_token() -> Bare:
 
 
 def refuses_calls() -> Bare:
-    """Tells its tools and answers each call with 403, over stdio with an error."""
+    """Lists its tools and answers each call with 403, over stdio with an error."""
 
     async def refuse(message: JSONObject, line: Line) -> None:
         if isinstance(line, HttpLine):
@@ -66,7 +66,7 @@ def refuses_calls() -> Bare:
 
 
 def hangs_at_connect() -> Bare:
-    """Takes connections and never answers anything."""
+    """Accepts connections and never answers."""
     return Bare(always=_hang)
 
 
@@ -114,17 +114,17 @@ def redirects(target: str = "http://127.0.0.1:9/secret") -> Bare:
 
 
 def wrong_json() -> Bare:
-    """The list of its tools is 30 MB that are no JSON."""
+    """The list of its tools is 30 MB that are not JSON."""
     return Bare(answers={"tools/list": _body(b'{"jsonrpc": "2.0", "result": ' + b"[" * (30 * MEGABYTE))})
 
 
 def wrong_json_result() -> Bare:
-    """The result of a call is 30 MB that are no JSON."""
+    """The result of a call is 30 MB that are not JSON."""
     return Bare(answers={"tools/call": _body(b"{" + b"x" * (30 * MEGABYTE))})
 
 
 def no_utf8() -> Bare:
-    """The result of a call is no UTF-8."""
+    """The result of a call is not UTF-8."""
     return Bare(answers={"tools/call": _body(b'{"jsonrpc": "2.0", "id": 1, "result": "\xff\xfe\x80"}')})
 
 
@@ -141,12 +141,12 @@ def deep_result() -> Bare:
 
 
 def wrong_id() -> Bare:
-    """Calls are answered with an id that nobody asked with."""
+    """Calls are answered with an unknown id."""
     return Bare(answers={"tools/call": _as(lambda message: {**message, "id": 987_654})})
 
 
 def text_id() -> Bare:
-    """Calls are answered with their id as text."""
+    """Calls are answered with their id as a string."""
     return Bare(answers={"tools/call": _as(lambda message: {**message, "id": str(message["id"])})})
 
 
@@ -161,7 +161,7 @@ def answers_twice() -> Bare:
 
 
 def dies_in_call() -> Bare:
-    """The connection, over stdio the process, ends in the middle of each call; its list is there again afterwards."""
+    """The connection, over stdio the process, ends in the middle of each call; its list is served again later."""
 
     async def die(_: JSONObject, line: Line) -> None:
         line.break_off()
@@ -180,7 +180,7 @@ def dies_in_answer() -> Bare:
 
 
 def drips() -> Bare:
-    """The answer to a call comes a byte each 10 ms, and has no end."""
+    """The answer to a call arrives byte by byte, one per 10 ms, and has no end."""
 
     async def blanks() -> AsyncIterable[bytes]:
         while True:
@@ -199,7 +199,7 @@ def drips() -> Bare:
 
 
 def endless_answer() -> Bare:
-    """The answer to a call comes as fast as it is read, and has no end."""
+    """The answer to a call arrives as fast as it is read, and has no end."""
 
     async def pour(_: JSONObject, line: Line) -> None:
         if isinstance(line, HttpLine):
@@ -212,7 +212,7 @@ def endless_answer() -> Bare:
 
 
 def bare_flood() -> Bare:
-    """3,000 notifications of progress for nobody before each answer to a call."""
+    """3,000 progress notifications with an unknown token before each answer to a call."""
 
     async def flood(message: JSONObject, line: Line) -> None:
         params = {"progressToken": "nobody", "progress": 1}
@@ -223,7 +223,7 @@ def bare_flood() -> Bare:
 
 
 def unknown_methods() -> Bare:
-    """Requests and notifications that no client knows, before each answer to a call."""
+    """Requests and notifications unknown to all clients, before each answer to a call."""
 
     async def odd(message: JSONObject, line: Line) -> None:
         strange: list[object] = [
@@ -236,7 +236,7 @@ def unknown_methods() -> Bare:
 
 
 def no_messages() -> Bare:
-    """JSON that is no message, before each answer to a call."""
+    """JSON that is not a message, before each answer to a call."""
 
     async def odd(message: JSONObject, line: Line) -> None:
         strange: list[object] = [{"jsonrpc": "1.0"}, [], 5, {"jsonrpc": "2.0", "id": None, "result": {}}]
@@ -246,7 +246,7 @@ def no_messages() -> Bare:
 
 
 def unknown_revision() -> Bare:
-    """Greets with a revision of the protocol that nobody knows."""
+    """Completes the handshake with an unknown revision of the protocol."""
 
     async def greet(message: JSONObject, line: Line) -> None:
         if is_modern(message):
@@ -277,7 +277,7 @@ def _body(body: bytes) -> Answer:
 
 
 def _with(value: JSONObject, deep: bytes) -> Answer:
-    """A result whose `"DEEP"` is replaced."""
+    """Return a result whose `"DEEP"` is replaced."""
 
     async def answer(message: JSONObject, line: Line) -> None:
         await line.answer(result(message, value).replace(b'"DEEP"', deep))
@@ -286,7 +286,7 @@ def _with(value: JSONObject, deep: bytes) -> Answer:
 
 
 def _as(other: Callable[[JSONObject], JSONObject]) -> Callable[[JSONObject, Line], Awaitable[None]]:
-    """The polite answer to another message."""
+    """Return a valid answer to any other message."""
 
     async def answer(message: JSONObject, line: Line) -> None:
         await line.answer(polite(other(message)))
@@ -295,7 +295,7 @@ def _as(other: Callable[[JSONObject], JSONObject]) -> Callable[[JSONObject, Line
 
 
 def asks_late() -> Bare:
-    """Answers no first call, and asks a person for it in the middle of the second one, which tells what came back."""
+    """Answers no first call, and asks a person during the second one, which returns the answer."""
     calls: list[JSONObject] = []
 
     async def old(message: JSONObject, line: Line) -> None:

@@ -1,4 +1,4 @@
-"""NiceGUI's application, started by the first console of a process and stopped with the last."""
+"""NiceGUI's application, started by the first console of a process and stopped by the last."""
 
 import asyncio
 from collections.abc import AsyncGenerator

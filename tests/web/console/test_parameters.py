@@ -1,4 +1,4 @@
-"""Parameters of tools in words."""
+"""Descriptions of tool parameters."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_a_type_is_told_in_a_few_words(part: JSON, words: str) -> None:
     assert type_of(part) == words
 
 
-def test_a_type_that_goes_on_for_ever_is_cut() -> None:
+def test_an_infinite_type_is_cut() -> None:
     part: JSONObject = {"type": "array"}
     for _ in range(100):
         part = {"type": "array", "items": part}

@@ -1,4 +1,4 @@
-"""What waits for a visitor, counted and read."""
+"""Pending calls and requests of a visitor, counted and read."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 
 def asking(name: str, kind: str) -> tw.Tool:
-    """A tool that people answer, or an invisible one of a worker."""
+    """Return a tool that people answer, or an invisible one of a worker."""
     config = {"name": name, "description": "Asks.", "inputSchema": {"type": "object"}, "executionType": kind}
     return tw.Tool.from_config({**config, "isAsync": True, "visible": kind == "space"})
 
@@ -47,7 +47,7 @@ async def weather() -> str:
 
 
 def visit_of(rt: Runtime, caller: Caller) -> Visit:
-    """As much of a visit as reading needs."""
+    """The part of a visit that reading needs."""
     is_service = caller.kind == "service"
     return cast(
         "Visit", SimpleNamespace(runtime=rt, caller=caller, is_service=is_service, permits=Permits(rt))
@@ -55,7 +55,7 @@ def visit_of(rt: Runtime, caller: Caller) -> Visit:
 
 
 async def waiting_call(rt: Runtime, run_id: str) -> None:
-    """Return once a call of the run waits for somebody."""
+    """Wait until a call of the run is pending."""
     async with aclosing(rt.runs.stream(run_id)) as events:
         async for event in events:
             if isinstance(event, tw.CallWaiting):
@@ -64,7 +64,7 @@ async def waiting_call(rt: Runtime, run_id: str) -> None:
 
 @asynccontextmanager
 async def waiting() -> AsyncGenerator[tuple[Runtime, Visit, Visit]]:
-    """A visible call, an invisible one and an approval wait, and a run for a value; a service and Ada look."""
+    """A visible call, an invisible one, an approval and a run's value are pending; a service and Ada look."""
     names = ("confirmAction", "weigh", "refund")
     entered: list[Any] = [{"name": "enter_space", "args": {"spaceId": "trip"}}]
     model = testing.ScriptedModel(

@@ -1,4 +1,4 @@
-"""What the console says of runs and calls in a few characters."""
+"""Short facts about runs and calls in the console."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -38,7 +38,7 @@ def test_what_is_not_known_is_nothing() -> None:
     assert joined("", "a", "", "b") == "a · b"
 
 
-def test_the_tokens_of_a_request_are_told_with_those_of_its_parts() -> None:
+def test_the_tokens_of_a_request_are_shown_with_those_of_its_parts() -> None:
     sent = Sent(hash="h", tokens=1_200, counted=1_100, budget=8_000)
     prompt = SentPrompt(
         step=1, message_id="msg_1", created_at=AT, sent=sent, parts={"system": 200, "tools": 0}
@@ -48,7 +48,7 @@ def test_the_tokens_of_a_request_are_told_with_those_of_its_parts() -> None:
     assert counted(changed(prompt, sent=None)) == ""
 
 
-def test_what_is_left_out_is_told_in_sentences() -> None:
+def test_what_is_left_out_is_reported_in_sentences() -> None:
     row = Compaction(thread_id="thr_1", number=3, cut=9, cleared=12, kept=(2, 4), created_at=AT)
     assert left_out(row) == [
         "Left out: messages up to 9, but for 2, 4 (compaction 3, budget).",
@@ -78,7 +78,7 @@ def test_tokens_tell_how_many_were_cached() -> None:
 
 
 @pytest.mark.parametrize("asked", ["0", "-1", "x", "", "1.5", "٣", "99999999999"])
-def test_a_page_that_is_none_is_the_first(asked: str) -> None:
+def test_an_invalid_page_is_the_first(asked: str) -> None:
     assert page_of({"page": asked}) == 1
 
 

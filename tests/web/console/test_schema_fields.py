@@ -1,4 +1,4 @@
-"""What a form asks for, and what is read of it."""
+"""The fields of a form, and the values read from it."""
 
 from typing import Any
 
@@ -130,7 +130,7 @@ def test_a_box_that_was_ticked_by_default_can_be_unticked() -> None:
         {"long": "x" * (LONGEST + 1), "one": True, "none": None},
     ],
 )
-def test_values_that_nobody_has_changed_are_given_back_as_they_were(values: dict[str, JSON]) -> None:
+def test_unchanged_values_are_returned_as_they_were(values: dict[str, JSON]) -> None:
     made = form(
         {
             "at": {"type": "string", "format": "date-time"},
@@ -147,7 +147,7 @@ def test_values_that_nobody_has_changed_are_given_back_as_they_were(values: dict
     assert entered(made) == values
 
 
-def test_what_cannot_be_read_is_told_by_its_field() -> None:
+def test_what_cannot_be_read_is_reported_by_its_field() -> None:
     made = form({"n": {"type": "integer"}, "f": {"type": "number"}, "j": {}})
     with pytest.raises(InvalidArguments) as fault:
         entered(made, n="1.5", f="nan", j="{")

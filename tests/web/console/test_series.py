@@ -1,4 +1,4 @@
-"""Charts as agents describe them, and what a page draws of them."""
+"""Charts as agents describe them, and as a page draws them."""
 
 from typing import Any
 
@@ -127,11 +127,11 @@ def test_a_chart_is_bounded() -> None:
     assert len(single.series[0].numbers) == MOST_POINTS
 
 
-def strings(value: Any) -> list[str]:  # the options of a library in JavaScript
-    """The keys of objects within each other."""
+def strings(value: Any) -> list[str]:  # the options of a JavaScript library
+    """Return the keys of nested objects."""
     if isinstance(value, dict):
-        return [*value] + [key for each in value.values() for key in strings(each)]  # pyright: ignore[reportUnknownVariableType]  # as above
-    return [key for each in value for key in strings(each)] if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]  # as above
+        return [*value] + [key for each in value.values() for key in strings(each)]  # pyright: ignore[reportUnknownVariableType]  # untyped JSON
+    return [key for each in value for key in strings(each)] if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]  # untyped JSON
 
 
 def test_no_key_and_no_rule_from_outside_reaches_the_page() -> None:

@@ -26,7 +26,7 @@ async def test_a_link_signs_in_once_at_any_process_with_the_same_keys() -> None:
     caller = Caller(kind="person", entity_id="ent_1", external_id="ada")
     link, _ = one.links.issue(caller)
     assert await other.links.redeem(link, use_once) is None
-    assert one.read(link) is None  # it is no cookie
+    assert one.read(link) is None  # it is not a cookie
     assert await two.links.redeem(link, use_once) == caller
     assert await one.links.redeem(link, use_once) is None
     late, expires_at = one.links.issue(caller)
@@ -35,7 +35,7 @@ async def test_a_link_signs_in_once_at_any_process_with_the_same_keys() -> None:
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "名", "🎉"])
-def test_whoever_has_the_longest_name_in_any_script_can_sign_in(letter: str) -> None:
+def test_a_person_with_the_longest_name_in_any_script_can_sign_in(letter: str) -> None:
     sessions = Sessions(ManualClock(), ["sk"])
     caller = Caller(kind="person", entity_id="ent_1", external_id=letter * LONGEST_EXTERNAL_ID)
     session = sessions.begin(caller)

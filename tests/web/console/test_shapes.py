@@ -1,4 +1,4 @@
-"""What components read of calls: tables, options, progress, pictures, results; and how much of it they show."""
+"""Data that components read from calls: tables, options, progress, pictures, results; and how much of it they show."""
 
 import base64
 import json
@@ -25,7 +25,7 @@ PNG = f"data:image/png;base64,{base64.b64encode(b'bytes').decode()}"
 
 
 def read(described: JSON) -> list[list[str]] | None:
-    """Titles and cells of a table."""
+    """Return titles and cells of a table."""
     table = read_table(described)
     if table is None:
         return None
@@ -167,7 +167,7 @@ def test_a_component_is_found_by_a_usual_name(name: str, component: str | None) 
     assert usual_component(name) == component
 
 
-def test_a_large_value_is_cut_to_what_somebody_can_read() -> None:
+def test_a_large_value_is_cut_to_a_readable_length() -> None:
     large: JSON = {"rows": [{"text": "x" * 100} for _ in range(10_000)], "text": "y" * 10_000_000}
     cut, less = cut_json(large)
     assert less

@@ -1,4 +1,4 @@
-"""Stored configurations: the values that are not shown come back into them, but where others are written."""
+"""Stored configurations: hidden values are restored, unless new ones are entered."""
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Prompt
@@ -46,5 +46,5 @@ def test_a_tool_with_values_of_its_own_written_has_these() -> None:
     assert with_values({"tools": [entry]}, AGENT)["tools"] == [entry]
 
 
-def test_what_is_no_list_of_tools_is_left_to_the_judge() -> None:
+def test_an_invalid_list_of_tools_is_left_to_the_validator() -> None:
     assert with_values({"tools": 7}, AGENT)["tools"] == 7

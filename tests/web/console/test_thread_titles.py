@@ -1,4 +1,4 @@
-"""What threads are called in lists, also where a row below one of them cannot be read."""
+"""Titles of threads in lists, even if a row of their data cannot be read."""
 
 import sqlite3
 from contextlib import closing
