@@ -12,7 +12,7 @@ _OURS = toolwright.__path__[0]
 
 @contextmanager
 def calls_of_ours() -> Generator[list[str]]:
-    """Return the names of Toolwright's functions that this thread enters within the block, in order."""
+    """Yield the names of Toolwright's functions that this thread enters within the block, in order."""
     names: list[str] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:

@@ -45,7 +45,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def served(write_grace: float = WRITE_GRACE, head_grace: float = HEAD_GRACE) -> AsyncGenerator[int]:
-    """Return the port of a server with these bounds."""
+    """Yield the port of a server with these bounds."""
     with listen("127.0.0.1", 0) as listener:
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         options = GatewayOptions(clock=SystemClock())

@@ -38,7 +38,7 @@ EXAMPLES = 12  # per operation and phase
 
 
 class Served:
-    """Run a gateway in a separate thread."""
+    """A gateway that runs in a separate thread."""
 
     def __init__(self) -> None:
         self.url = ""

@@ -40,7 +40,7 @@ def model() -> ScriptedModel:
 
 @asynccontextmanager
 async def asking(owner: str | None = None, **options: Any) -> AsyncGenerator[tuple[Api, str, str, str]]:
-    """Return a thread, its suspended run, and the request."""
+    """Yield a thread, its suspended run, and the request."""
     async with serving(model(), [search], **options) as api:
         user = None if owner is None else (await api.rig.rt.entities.create(external_id=owner)).id
         thread = await api.rig.rt.threads.create("tester", user)

@@ -33,7 +33,7 @@ class Section(BaseModel):
 
 
 class Document(BaseModel):
-    """Return all sections of a document, by number."""
+    """All sections of a document, by number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,7 +44,7 @@ class Document(BaseModel):
 
 @dataclass(frozen=True)
 class Statement:
-    """Return a requirement with its source, such as `S2 §3.4 Argument validation`."""
+    """A requirement with its source, such as `S2 §3.4 Argument validation`."""
 
     requirement: Requirement
     source: str

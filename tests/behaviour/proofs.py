@@ -18,7 +18,7 @@ class Proofs:
 
 
 def collect(folder: Path = ROOT / "tests", root: Path = ROOT) -> Proofs:
-    """Yield everything below a folder that carries a mark."""
+    """Collect all marks below a folder."""
     proofs = Proofs()
     for path in sorted(folder.rglob("*.py")):
         text = path.read_text(encoding="utf-8")

@@ -39,7 +39,7 @@ async def test_the_definition_that_is_printed_works() -> None:
 
 @tw.tool(description="Note.")
 async def note(state: tw.ThreadState, n: int) -> int:
-    """Return the thread's messages while a call is in progress: all earlier results are included."""
+    """Check that the thread's messages include all earlier results while a call is in progress."""
     done = [message.content for message in await state.get_messages() if message.role == "tool"]
     assert done == [str(before) for before in range(n)]
     return n

@@ -66,7 +66,7 @@ async def test_11_2_a_tool_without_arguments() -> None:
 
 @dataclass
 class Service:
-    """Run an HTTP service on this machine: `/good`, `/bad`, `/html`, and `/slow`, which never answers."""
+    """An HTTP service on this machine: `/good`, `/bad`, `/html`, and `/slow`, which never answers."""
 
     url: str = ""
     asked: asyncio.Event = field(default_factory=asyncio.Event)

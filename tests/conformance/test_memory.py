@@ -222,7 +222,7 @@ async def test_every_journal_finds_what_the_rule_says(store: Store) -> None:
 
 
 BYTES = bytes(range(256))
-"""Return any bytes, including NUL."""
+"""Any bytes, including NUL."""
 
 
 def vector(number: int, embedder: str = "some") -> Vector:

@@ -48,7 +48,7 @@ class Chain:
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class Plain:
-    """Return the text that `dataclasses` would produce."""
+    """The same fields in a class of `dataclasses`."""
 
     x: int
     y: int = 0

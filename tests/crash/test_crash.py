@@ -151,7 +151,7 @@ def expected(interrupted: set[int]) -> list[tuple[str, str]]:
 
 
 class Journal:
-    """Return the state on disk."""
+    """The state on disk."""
 
     def __init__(self, folder: Path) -> None:
         self._witness = Witness(folder / "witness")

@@ -175,7 +175,7 @@ async def check(runtime: Runtime, load: Load) -> None:
 
 
 async def recorded(runtime: Runtime, thread_id: str) -> AsyncGenerator[int]:
-    """Return the numbers of the thread's events, from the first to the last."""
+    """Yield the numbers of the thread's events, from the first to the last."""
     last = (await runtime.threads.get(thread_id)).ev
     if not last:
         return

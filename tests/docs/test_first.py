@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 FIRST = ROOT / "examples" / "first"
 MOST_LINES = {"tool": 8, "stream": 6, "approval": 8, "output": 6, "test_tool": 6, "subagent": 6}
-"""Return the number of lines that are not empty, as the comparison with other frameworks counts them."""
+"""The maximum number of lines that are not empty, as comparisons of frameworks count them."""
 
 
 def lines_of(path: Path) -> list[str]:

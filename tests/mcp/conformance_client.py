@@ -92,7 +92,7 @@ class Host:
         self._calls: list[tuple[str, Arguments]] | None = None
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Return the next call."""
+        """Yield the next call."""
         if self._calls is None:
             self._calls = self._plan({tool.name: dict(tool.parameters) for tool in request.tools})
         if not self._calls:

@@ -43,7 +43,7 @@ FILE = types.EmbeddedResource(
     resource=types.BlobResourceContents(uri="file:///a.pdf", blob=PIXEL, mime_type="application/pdf")
 )
 URL_SAFE = PIXEL.replace("+", "-").replace("/", "_")
-"""Return bytes as pydantic encodes them."""
+"""Base64 as pydantic encodes bytes."""
 
 
 def text(words: str) -> types.TextContent:

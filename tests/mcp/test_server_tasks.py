@@ -39,13 +39,13 @@ def add(a: int, b: int) -> int:
 
 
 class AnyResult(Result):
-    """Return a result as on the wire."""
+    """A result as on the wire."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class Params(RequestParams):
-    """Pass parameters on unchanged."""
+    """Parameters that are passed on unchanged."""
 
     model_config = ConfigDict(extra="allow")
     task_id: str | None = Field(default=None, alias="taskId")

@@ -366,7 +366,7 @@ async def test_a_compatible_provider_gets_the_same_rendering(server: WireServer)
 
 @asynccontextmanager
 async def chat_model(server: WireServer, profile: ModelProfile) -> AsyncGenerator[PydanticAIModel]:
-    """Return a model of chat completions with this profile."""
+    """Yield a model of chat completions with this profile."""
     async with AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="k") as client:
         provider = OpenAIProvider(openai_client=client)
         yield PydanticAIModel(OpenAIChatModel("gpt-4o", provider=provider, profile=profile))

@@ -31,7 +31,7 @@ def variables(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def embedder() -> AsyncGenerator[OpenAIEmbedder]:
-    """Return the embedder for the name and the environment."""
+    """Yield the embedder for the name and the environment."""
     made = open_embedder(NAME)
     yield made
     await made.aclose()

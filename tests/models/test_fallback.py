@@ -43,7 +43,7 @@ def weather(place: str, day: str | None = None) -> str:
 
 @asynccontextmanager
 async def providers(server: WireServer) -> AsyncGenerator[tuple[OpenAIChatModel, AnthropicModel]]:
-    """Return a model of OpenAI and one of Anthropic, at the same server."""
+    """Yield a model of OpenAI and one of Anthropic, at the same server."""
     async with (
         AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="sk-test") as first,
         AsyncAnthropic(base_url=server.base_url, api_key="sk-test") as second,
@@ -58,7 +58,7 @@ async def providers(server: WireServer) -> AsyncGenerator[tuple[OpenAIChatModel,
 async def fallback(
     server: WireServer, pauses: Pauses | None = None, **options: Any
 ) -> AsyncGenerator[FallbackModels]:
-    """Return our port over OpenAI, then Anthropic."""
+    """Yield our port over OpenAI, then Anthropic."""
     sleep = (pauses or Pauses()).sleep
     async with providers(server) as models:
         yield FallbackModels(FallbackModel(*models, **options), sleep=sleep, random=lambda: 1.0)

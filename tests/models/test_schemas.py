@@ -80,7 +80,7 @@ class Branch(BaseModel):
 
 @tw.tool(description="Grow", args=Branch)
 async def grow(tree: Branch) -> str:
-    """Return a tool with recursive arguments."""
+    """Return the label of the tree. The tool has recursive arguments."""
     return tree.label
 
 

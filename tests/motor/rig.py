@@ -302,7 +302,7 @@ class NatsServer:
 
 @asynccontextmanager
 async def bus_of(url: str, cluster: str, *, works: bool) -> AsyncGenerator[ClusterBus]:
-    """Return the bus of a process in that cluster."""
+    """Yield the bus of a process in that cluster."""
     relay = PostgresRelay(url) if cluster == "postgres" else NatsRelay([cluster], urlsplit(url).path)
     bus = ClusterBus(relay, works=works)
     await bus.start()

@@ -53,14 +53,14 @@ class Service:
 
 
 class Everywhere(Names):
-    """Resolve every name to this machine."""
+    """Resolves every name to this machine."""
 
     async def __call__(self, host: str, port: int) -> list[str]:
         return ["127.0.0.1"]
 
 
 class Ports(Wires):
-    """Connect every port to the server's."""
+    """Connects every port to the server's."""
 
     def __init__(self, server: Server) -> None:
         super().__init__()

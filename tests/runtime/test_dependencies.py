@@ -351,7 +351,7 @@ def test_an_override_takes_functions(dependency: Any, other: Any) -> None:
 
 
 class Living:
-    """Return an app with a lifespan, and the log of its lifespan."""
+    """An app with a lifespan, and the log of its lifespan."""
 
     def __init__(self) -> None:
         self.said: list[str] = []

@@ -23,7 +23,7 @@ async def break_down(state: tw.ThreadState) -> str:
 
 
 class Lines(logging.Handler):
-    """Collect the lines as a command would write them."""
+    """Collects the lines as a command would write them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ async def add(state: tw.ThreadState, a: int, b: int) -> int:
 
 @pytest.fixture
 def collected() -> Generator[list[object]]:
-    """Return the garbage that the collector finds, which is disabled until the end of the test."""
+    """The garbage that the collector finds; it is disabled until the end of the test."""
     gc.collect()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)

@@ -158,7 +158,7 @@ class CountingReads:
 
 
 class Counted:
-    """Return a function that opens a store in memory whose reads of spaces are counted."""
+    """Opens a store in memory whose reads of spaces are counted."""
 
     reads: CountingReads
 

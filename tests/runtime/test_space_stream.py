@@ -64,7 +64,7 @@ ENTERS: list[Piece] = [(0, "enter_space", '{"spaceId": "tea"}')]
 
 @asynccontextmanager
 async def heard(*steps: Sequence[Piece], env: dict[str, str] | None = None) -> AsyncGenerator[list[Event]]:
-    """Return all events of the space from the agent's first text on, after the run has finished."""
+    """Yield all events of the space from the agent's first text on, after the run has finished."""
     prompt = tw.Prompt("host", "You host.", model=Slow(ENTERS, *steps), tools=[CONFIRM], env=env or {})
     app = tw.App(agents=[tw.Agent("host", prompt, toolkits=["spaces"])])
     async with journals.runtime(app) as rt:

@@ -28,7 +28,7 @@ OURS = f"{toolwright.__path__[0]}/"
 
 @dataclass
 class Way:
-    """Return the number of entries per function, and the greatest number of our functions on the stack.
+    """The number of entries per function, and the greatest number of our functions on the stack.
 
     A coroutine counts once, however often it resumes: the number of its pauses depends on timing.
     """

@@ -407,7 +407,7 @@ async def test_messages_are_for_the_side_that_receives_them() -> None:
 
 
 class Query(BaseModel):
-    """Return the arguments of the worker's call."""
+    """Arguments of the worker's call."""
 
     query: str
     depth: int = 1

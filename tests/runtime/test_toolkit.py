@@ -55,7 +55,7 @@ async def fail() -> None:
 
 
 class Gate:
-    """Return a tool `hold` that waits until the test releases it."""
+    """A tool `hold` that waits until the test releases it."""
 
     def __init__(self) -> None:
         self.begun, self.open = asyncio.Event(), asyncio.Event()

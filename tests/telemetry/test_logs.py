@@ -18,7 +18,7 @@ log = logging.getLogger("tests.of_a_tool")
 
 @pytest.fixture
 def written() -> Generator[StringIO]:
-    """Return the log records of tools, as JSON."""
+    """Yield the log records of tools, as JSON."""
     text = StringIO()
     handler = logging.StreamHandler(text)
     handler.setFormatter(JsonFormatter())

@@ -34,7 +34,7 @@ class HeldModel(ScriptedModel):
         self.release = asyncio.Event()
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Return the turn, in pieces."""
+        """Yield the turn, in pieces."""
         async for event in super().respond(request):
             match event:
                 case CallDelta(name="send_message" | "confirmAction" | "showChart") | TextDelta():

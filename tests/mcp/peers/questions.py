@@ -29,7 +29,7 @@ SAMPLING: JSONObject = {
 
 
 class InputRequired(Exception):
-    """Return the answer of 2026-07-28 that requests more input."""
+    """The answer of 2026-07-28 that requests more input."""
 
     def __init__(self, result: JSONObject) -> None:
         super().__init__("more input is required")

@@ -98,7 +98,7 @@ class Served:
 def served(
     name: str, revision: str | None = None, transport: Transport = "http", **options: Any
 ) -> Generator[Served]:
-    """Return the peer of that name on a free port: `.url`, `.hearing`, `.stop()`, `.start()`, `.changed()`."""
+    """Yield the peer of that name on a free port: `.url`, `.hearing`, `.stop()`, `.start()`, `.changed()`."""
     with started(Served(made(name, revision, **options), transport=transport)) as peer:
         yield peer
 
@@ -127,7 +127,7 @@ def spawned(name: str, revision: str | None = None) -> Generator[str]:
 
 @contextmanager
 def down() -> Generator[str]:
-    """Return a URL on which nothing listens, now and later."""
+    """Yield a URL on which nothing listens, now and later."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
