@@ -11,7 +11,7 @@ from toolwright.adapters.store.sql.statements import Statements
 def test_what_stops_a_family_goes_through_no_table_and_not_through_all_pending_calls(tmp_path: Path) -> None:
     upgrade_sqlite(tmp_path / "journal.db")
     children = Statements("sqlite").children
-    ends = [*children.stop, *children.stop_below, children.below, children.give_up, children.end_unheard]
+    ends = [*children.stop, *children.stop_below, children.below, children.cancel_calls, children.end_unheard]
     with closing(sqlite3.connect(tmp_path / "journal.db")) as connection:
         for end in ends:
             values = [end.constants.get(name, "x") for name in end.order]

@@ -50,14 +50,14 @@ class UnreadAnswers:
         self._held: dict[str, dict[Holder, int]] = {}
 
     @contextmanager
-    def hold(self, scope: Scope, size: int) -> Generator["Held"]:
+    def hold(self, scope: Scope, size: int) -> Generator["HeldAnswer"]:
         """Count an answer of `size` bytes in this block, which ends early if the answer must make room."""
         caller = caller_of(scope)
         block = CancelScope()
         self.add(caller, block, size)
         try:
             with block:
-                yield Held(self, caller, block)
+                yield HeldAnswer(self, caller, block)
         finally:
             self.remove(caller, block)
 
@@ -91,7 +91,7 @@ class UnreadAnswers:
         return True
 
 
-class Held:
+class HeldAnswer:
     """One held answer."""
 
     def __init__(self, answers: UnreadAnswers, caller: str, block: CancelScope) -> None:

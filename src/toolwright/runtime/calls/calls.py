@@ -261,7 +261,7 @@ class Calls:
             return True
         now = context.clock.now()
         if outcome.task is not None:
-            space_id = context.where.shown_after(changes)
+            space_id = context.space.shown_after(changes)
             changes.effects += follow(call, context.thread.answering, outcome.task, space_id, now)
         expires_at = None if outcome.expires_in is None else now + timedelta(seconds=outcome.expires_in)
         if expires_at is not None:

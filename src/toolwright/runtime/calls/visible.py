@@ -45,7 +45,7 @@ def show(
         changes.effects += (call_approved(context, call, call.space_id, status),)
         return True
     at_home = ENTER_SPACE in tools and context.thread.id == home_thread_id_of(context.thread.agent)
-    space_id = context.where.shown_after(changes, at_home)
+    space_id = context.space.shown_after(changes, at_home)
     if space_id is None:
         return not at_home
     changes.effects += (call_started(context, call, space_id, status, asks=asks),)

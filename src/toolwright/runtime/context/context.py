@@ -88,7 +88,7 @@ class RunContext(RunRecord):
         self._envs: dict[int, ThreadEnv] = {}
         self.redactor = NOTHING
         enters = None if active is None else SPACES in active.agent.toolkits
-        self.where = ActiveSpace(
+        self.space = ActiveSpace(
             view.thread, self.reading, membership, store, self._writer.retry_until_available, enters
         )
         self.base = active
@@ -422,7 +422,7 @@ class RunContext(RunRecord):
             self.abort.set()
         for effect in unit.effects:
             if isinstance(effect, Enter):
-                self.where.space_id = effect.space_id
+                self.space.space_id = effect.space_id
             elif isinstance(effect, HandOff):
                 self._name_speaker()
         if begun or self._streamed or answer.runs:
@@ -437,7 +437,7 @@ class RunContext(RunRecord):
             case "refused":
                 raise EffectRefused(guard)
             case "space":
-                await self.where.reload()
+                await self.space.reload()
             case "compactions":
                 await self.reload_compactions()
             case "inbox":

@@ -183,7 +183,7 @@ class ModelAnswers:
         while True:
             stream, active = None, context.active  # a compacted conversation has an additional tool
             if frame is context.root:
-                unspoken = await context.where.unspoken() if context.where.seen else NOTHING
+                unspoken = await context.space.unspoken() if context.space.seen else NOTHING
                 stream = AnswerStream(context, self._bus, active.by_name, unspoken)
             try:
                 compacted = frame.sent is not None and frame.sent.compaction > 0
@@ -334,7 +334,7 @@ class ModelAnswers:
 
         The agent leaves its space if it may no longer be in it (D10).
         """
-        await context.where.check(changes, active)
+        await context.space.check(changes, active)
         return await self._sections(
             context, active, self.windows.most_tokens(active, await self._model(active))
         )
@@ -350,11 +350,11 @@ class ModelAnswers:
         return system, len(stable)
 
     async def _sections(self, context: RunContext, active: ActiveAgent, most: int | None) -> tuple[str, str]:
-        reach = await context.where.reach(active.agent)
+        reach = await context.space.reach(active.agent)
         agent_state = await context.retry_until_available(
-            lambda: self._system_prompts.state_for(active, reach, context.where.places)
+            lambda: self._system_prompts.state_for(active, reach, context.space.places)
         )
-        parts = sections(active, agent_state, context.where.space_id, most)
+        parts = sections(active, agent_state, context.space.space_id, most)
         if active.agent.inbox_preview:
             waiting = [event for event in context.inbox.values() if event.run_id != context.run.id]
             parts.append(Section(name="inbox", text=preview(waiting) or "", changes=True))

@@ -42,7 +42,7 @@ class SpaceStream:
         self._bus = bus
         self._tools = tools
         self._enters = ENTER_SPACE in tools
-        self._space_id = context.where.space_id if self._enters else context.where.trigger_space_id
+        self._space_id = context.space.space_id if self._enters else context.space.trigger_space_id
         self._streams: dict[int, _Stream] = {}
 
     @property

@@ -68,7 +68,7 @@ def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Ch
     )
     if end.status == "skipped":
         over, changes = changed(over, output=end.reason), _left_out(context, changes)
-    effects = (*changes.effects, *presence(context, context.where.at_work_after(changes), "agent.inactive"))
+    effects = (*changes.effects, *presence(context, context.space.at_work_after(changes), "agent.inactive"))
     changes = changed(changes, events=[*changes.events, run_event(over)], effects=effects)
     if end.status == "failed":
         changes = requeue_read_events(context, changes, failed=end.fault == "batch")

@@ -353,8 +353,8 @@ class RunWorker:
             if run.is_reopened and not run.calls_only:
                 ask_again(context, changes)
             if run.is_reopened:
-                await context.where.check(changes, context.base)
-                changes.effects += (*presence(context, context.where.space_id, "agent.active"),)
+                await context.space.check(changes, context.base)
+                changes.effects += (*presence(context, context.space.space_id, "agent.active"),)
             await context.commit(claim, changes, taken)
             return
         revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
@@ -372,8 +372,8 @@ class RunWorker:
             while answer == "file":  # a file name that was taken in the meantime
                 changes = await self._read(context, taken, waiting)
                 changes.events.append(step_event("step.started", 1))
-                await context.where.check(changes, context.base)
-                at_work_in = await context.where.begin(waiting, context.author)
+                await context.space.check(changes, context.base)
+                at_work_in = await context.space.begin(waiting, context.author)
                 changes.effects += (*presence(context, at_work_in, "agent.active"),)
                 answer = await context.commit(claim, changes, taken)
         except (ThreadLost, StoreError):

@@ -60,7 +60,7 @@ class Facts:
         """Return the spaces and memory that the calling agent may reach in this thread, for built-in tools."""
         base = self._context.base
         assert base is not None, "an agent that is not there makes no calls"
-        return await self._context.where.reach(base.agent)
+        return await self._context.space.reach(base.agent)
 
     @property
     def clock(self) -> Clock:
@@ -113,12 +113,12 @@ class Facts:
     @property
     def space_id(self) -> str | None:
         """The space that the agent is in, for built-in tools."""
-        return self._context.where.space_id
+        return self._context.space.space_id
 
     @property
     def trigger(self) -> JSONObject | None:
         """The space message that the run reads, or None, for built-in tools."""
-        return self._context.where.trigger
+        return self._context.space.trigger
 
     @property
     def chain_depth(self) -> int:

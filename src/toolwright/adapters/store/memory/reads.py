@@ -41,8 +41,10 @@ class MemoryAgents:
 
     async def orphans(self, *, limit: int = 100) -> Sequence[str]:
         gone = {agent_id for agent_id, _ in self._tables.revisions} - {*self._tables.agents}
-        hoping = [row.born.id for agent_id in gone for row in self._tables.hoping_for(agent_id)]
-        return sorted(hoping)[:limit]
+        pending_threads = [
+            row.born.id for agent_id in gone for row in self._tables.pending_threads_of(agent_id)
+        ]
+        return sorted(pending_threads)[:limit]
 
     async def keepers_of_agent(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
         return [each for each in self._keepers() if agent_of_keeper(each) == agent_id][:limit]

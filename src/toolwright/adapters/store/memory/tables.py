@@ -337,7 +337,7 @@ class Tables:
         """Return whether the agent was configured and has been deleted."""
         return agent_id not in self.agents and any(each == agent_id for each, _ in self.revisions)
 
-    def hoping_for(self, agent_id: str) -> list[ThreadRow]:
+    def pending_threads_of(self, agent_id: str) -> list[ThreadRow]:
         """Return the threads in which the agent answers and calls still accept late results, by id."""
         rows = [row for row in self.threads.values() if row.answering == agent_id]
         return sorted([row for row in rows if self.pending_in(row.born.id)], key=lambda row: row.born.id)

@@ -329,10 +329,12 @@ def _drop_agent(unit: DropAgent, tables: Tables) -> UnitResult:
     if tables.agents.pop(unit.agent_id, None) is None:
         raise GuardFailed("agent")
     tables.drop_mind(unit.agent_id)
-    hoping = tables.hoping_for(unit.agent_id)
+    pending_threads = tables.pending_threads_of(unit.agent_id)
     done = EffectResult()
-    edits = [edit for row in hoping for edit in cancel_late_calls(row, unit, tables, done, unit.author)]
-    for row in hoping:
+    edits = [
+        edit for row in pending_threads for edit in cancel_late_calls(row, unit, tables, done, unit.author)
+    ]
+    for row in pending_threads:
         tables.wake(row.born.id, unit.at)
     effects = _leave_spaces(unit, tables, edits)
     return effects._replace(events=(*done.events, *effects.events))

@@ -71,7 +71,9 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Effect
         case HandOff():
             yield Op(sql.children.hand_off, {**params, "agent": effect.agent}, "thread")
             if (yield from is_deleted(effect.agent, sql)):
-                calls = yield from cancel_late_calls(sql.agents.give_up_in, params, unit, sql, done)
+                calls = yield from cancel_late_calls(
+                    sql.agents.cancel_calls_in_thread, params, unit, sql, done
+                )
                 done.shown += yield from shown(calls, sql)
         case Activated():
             yield Op(sql.children.activated, {**params, "activated": dumps([*effect.sides])}, "thread")
@@ -111,7 +113,7 @@ def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> S
 def _abandon_calls(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     """Cancel a finished thread's calls that still accept a late result, and discard its unread events."""
     calls = yield from cancel_late_calls(
-        sql.children.give_up, {"thread_id": effect.thread_id}, unit, sql, done
+        sql.children.cancel_calls, {"thread_id": effect.thread_id}, unit, sql, done
     )
     done.shown += yield from shown(calls, sql)
     yield Op(sql.children.set_aside, {"thread_id": effect.thread_id})

@@ -28,11 +28,11 @@ def drop_thread(unit: DropThread, sql: Statements) -> Program:
     below = yield Op(sql.children.below, params)
     if not family.issuperset(str(thread_id) for (thread_id,) in below):
         raise GuardFailed("busy")
-    hoping = yield Op(sql.retention.hoping, params)
+    pending_threads = yield Op(sql.retention.pending_threads, params)
     cancelled, edits = EffectResult(), list[Effect]()
-    for thread_id in sorted(str(each) for (each,) in hoping):
+    for thread_id in sorted(str(each) for (each,) in pending_threads):
         calls = yield from cancel_late_calls(
-            sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled
+            sql.agents.cancel_calls_in_thread, {"thread_id": thread_id}, unit, sql, cancelled
         )
         edits += yield from shown(calls, sql)
     yield Op(sql.retention.note_threads, {**params, "at": micros(unit.at)})
@@ -50,7 +50,7 @@ def _may_go(unit: DropThread, sql: Statements) -> Steps:
         raise GuardFailed("busy")
     if unit.idle_since is None:
         return
-    if (yield Op(sql.retention.hoping, key)):
+    if (yield Op(sql.retention.pending_threads, key)):
         raise GuardFailed("busy")
     before = micros(unit.idle_since)
     for reason in sql.retention.reasons_to_stay:

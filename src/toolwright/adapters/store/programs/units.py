@@ -350,9 +350,11 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     yield Op(sql.agents.lock_agent, {"agent_id": unit.agent_id}, "agent")
     yield Op(sql.agents.drop_agent, {"agent_id": unit.agent_id}, "agent")
     done = EffectResult()
-    hoping = yield Op(sql.agents.hoping, {"agent_id": unit.agent_id})
-    yield from lock_threads([thread_id for (thread_id,) in hoping], sql)
-    calls = yield from cancel_late_calls(sql.agents.give_up, {"agent_id": unit.agent_id}, unit, sql, done)
+    pending_threads = yield Op(sql.agents.pending_threads, {"agent_id": unit.agent_id})
+    yield from lock_threads([thread_id for (thread_id,) in pending_threads], sql)
+    calls = yield from cancel_late_calls(
+        sql.agents.cancel_calls, {"agent_id": unit.agent_id}, unit, sql, done
+    )
     yield [wake(unit, thread_id, sql) for thread_id in sorted({call.thread_id for call in calls})]
     edits = yield from shown(calls, sql, unit.author)
     yield [*drop_mind(unit.agent_id, sql), Op(sql.mcp.drop_definitions, {"agent_id": unit.agent_id})]
@@ -370,7 +372,7 @@ def _cancel_orphans(unit: CancelOrphans, sql: Statements) -> Program:
     cancelled, edits = EffectResult(), list[Effect]()
     for thread_id in orphans:
         calls = yield from cancel_late_calls(
-            sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled
+            sql.agents.cancel_calls_in_thread, {"thread_id": thread_id}, unit, sql, cancelled
         )
         edits += yield from shown(calls, sql)
     done = yield from perform(edits, unit, sql)

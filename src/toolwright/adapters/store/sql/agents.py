@@ -224,8 +224,10 @@ class AgentStatements:
     def _late_result_statements(self, answering: ColumnElement[str], compiled: Compiler) -> None:
         """Compile statements that find threads with pending calls, and cancel calls whose results are not needed."""
         pending, mine = text(IS_PENDING), string("agent_id")
-        hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
-        self.hoping = compiled(hoping.where(pending, answering == mine))
+        pending_threads = (
+            select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
+        )
+        self.pending_threads = compiled(pending_threads.where(pending, answering == mine))
         gone: dict[str, Any] = {
             "status": "cancelled",
             "result": string("result"),
@@ -233,8 +235,8 @@ class AgentStatements:
         }
         cancelled = update(calls).where(pending).values(gone).returning(*calls.c)
         its = exists().where(threads.c.id == calls.c.thread_id, answering == mine)
-        self.give_up = compiled(cancelled.where(its))
-        self.give_up_in = compiled(cancelled.where(calls.c.thread_id == string("thread_id")))
+        self.cancel_calls = compiled(cancelled.where(its))
+        self.cancel_calls_in_thread = compiled(cancelled.where(calls.c.thread_id == string("thread_id")))
         self.find_call = compiled(select(calls).where(calls.c.id == string("call_id")))
         its_agent = select(answering).where(threads.c.id == string("thread_id")).scalar_subquery()
         held = select(agents.c.id).where(agents.c.id == its_agent).with_for_update(read=True).cte("held")
@@ -296,9 +298,11 @@ class AgentQueries:
             then.where(of.agent_id == string("agent_id"), of.revision == number("revision"))
         )
         answering = func.coalesce(threads.c.active_agent, threads.c.agent)
-        hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
+        pending_threads = (
+            select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
+        )
         gone = and_(exists().where(of.agent_id == answering), ~exists().where(agents.c.id == answering))
-        self.orphans = compiled(hoping.where(text(IS_PENDING), gone).limit(number("limit")))
+        self.orphans = compiled(pending_threads.where(text(IS_PENDING), gone).limit(number("limit")))
         self.keepers_of_agent = compiled(_of_agent(_ALL_KEEPERS))
         self.keepers_in_use = compiled(_of_agent(_IN_USE))
         ending = func.length(_ALL_KEEPERS.c.agent_id) - _LENGTH + 1

@@ -179,9 +179,9 @@ class ChildStatements:
         self.stop = self._stopping(select(threads.c.id).where(threads.c.id == thread_id), compiled)
         over = select(threads.c.id).where(threads.c.id == thread_id, not_(NOT_OVER))
         is_own = calls.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == thread_id))
-        hopes = update(calls).where(is_own, PENDING, over.exists())
+        late_calls = update(calls).where(is_own, PENDING, over.exists())
         cancelled = {"status": "cancelled", "result": string("result"), "completed_at": number("at")}
-        self.give_up = compiled(hopes.values(**cancelled).returning(*calls.c))
+        self.cancel_calls = compiled(late_calls.values(**cancelled).returning(*calls.c))
         unread = update(inbox).where(inbox.c.thread_id == thread_id, inbox.c.status == "pending")
         unread = unread.where(over.where(threads.c.run_id.is_(None)).exists())
         self.set_aside = compiled(unread.values(status="failed").returning(inbox.c.event_id))

@@ -139,7 +139,9 @@ class RetentionStatements:
             compiled(select(wakes.c.thread_id).where(self._in_family(wakes.c.thread_id)).limit(1)),
         ]
         its = select(runs.c.id).where(self._in_family(runs.c.thread_id))
-        self.hoping = compiled(select(calls.c.thread_id).distinct().where(calls.c.run_id.in_(its), PENDING))
+        self.pending_threads = compiled(
+            select(calls.c.thread_id).distinct().where(calls.c.run_id.in_(its), PENDING)
+        )
 
     def _drops(self, compiled: Compiler) -> None:
         """Compile the deletions. All return rows, so that they are executed in order."""
