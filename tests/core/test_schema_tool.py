@@ -255,7 +255,7 @@ async def test_what_is_not_offered_is_dropped_also_where_unknown_fields_are_refu
         ({"required": "a"}, "required", "is not valid JSON Schema"),
         ({"description": 5}, "description", "is not valid JSON Schema"),
         ({"title": "two\nlines"}, "title", "must be one line"),
-        ({"_tool": "greetUser"}, "_tool", "meta-properties stand among the properties"),
+        ({"_tool": "greetUser"}, "_tool", "meta-properties belong in the properties"),
         (with_meta(_tool={"const": "other"}), "properties._tool.const", "must be 'greetUser'"),
         (with_meta(_tool={"enum": ["x", "y"]}), "properties._tool", "must be 'greetUser'"),
         (with_meta(_tool={"type": "integer"}), "properties._tool", "must be 'greetUser'"),
@@ -269,7 +269,7 @@ async def test_what_is_not_offered_is_dropped_also_where_unknown_fields_are_refu
         (
             with_meta(_activity={"const": "a"}, _delegate={}),
             "properties._delegate",
-            "cannot stand beside an _activity",
+            "cannot be combined with an _activity",
         ),
         (with_meta(_outputPath={"const": "state.a"}), "properties._outputPath.const", "is no output path"),
         (with_meta(_outputPath={"const": "†state"}), "properties._outputPath.const", "is no output path"),
@@ -302,7 +302,7 @@ async def test_what_is_not_offered_is_dropped_also_where_unknown_fields_are_refu
         (
             {"$ref": "#/$defs/A", "required": ["a"], "$defs": {"A": GREET}},
             "required",
-            "cannot stand beside $ref",
+            "cannot be combined with $ref",
         ),
         ({"minProperties": 1}, "minProperties", "cannot be said of all fields"),
         (

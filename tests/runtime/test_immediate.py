@@ -172,18 +172,20 @@ async def test_a_blank_name_or_description_is_none() -> None:
         assert await at.heard(child.id) == ["Begin"]
 
 
-def test_agents_that_run_each_other_at_once_for_ever_are_refused() -> None:
+def test_agents_that_start_each_other_without_end_are_refused() -> None:
     def agent(name: str, other: str) -> tw.Agent:
         prompt = tw.Prompt(name, model=Watched([]), tools=[{"name": other, "immediate": True}])
         return tw.Agent(name, prompt, expose_as_tool=True, tool_description="Runs.")
 
-    with pytest.raises(DefinitionError, match=r"^Agents run each other at once, for ever: a → b → a\.$"):
+    with pytest.raises(
+        DefinitionError, match=r"^Agents start each other immediately, without end: a → b → a\.$"
+    ):
         tw.App(agents=[agent("a", "b"), agent("b", "a")])
-    with pytest.raises(DefinitionError, match=r"for ever: a → a\.$"):
+    with pytest.raises(DefinitionError, match=r"without end: a → a\.$"):
         tw.App(agents=[agent("a", "a")])
     itself = tw.Prompt("b", model=Watched([]), tools=[{"name": "a", "immediate": True}])
     pair: dict[str, Any] = {"type": "dual_ai", "side_a": tw.Prompt("a", model=Watched([])), "side_b": itself}
-    with pytest.raises(DefinitionError, match=r"for ever: a → a\.$"):
+    with pytest.raises(DefinitionError, match=r"without end: a → a\.$"):
         tw.App(agents=[tw.Agent("a", **pair, expose_as_tool=True, tool_description="Runs.")])
 
 

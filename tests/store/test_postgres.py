@@ -505,7 +505,7 @@ async def test_behind_a_pooler_notifications_are_said_once_to_be_lost(
             listening.cancel()
             await asyncio.wait([listening])
     assert [each.message for each in caplog.records if "connection pooler" in each.message] == [
-        "Notifications of the database do not pass its connection pooler: this process hears of other processes by "
+        "Notifications of the database do not pass its connection pooler: this process notices other processes by "
         "looking at the journal. Set TOOLWRIGHT_CLUSTER to the URL of a NATS server."
     ]
 

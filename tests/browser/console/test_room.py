@@ -278,7 +278,7 @@ async def test_a_service_makes_a_space_takes_people_in_and_speaks_for_them(conte
         await page.get_by_label("Name").fill("Office")
         await page.get_by_role("button", name="Create").click()
         await expect(page.get_by_role("heading", name="Office")).to_be_visible()
-        await expect(page.get_by_text("A service speaks for somebody")).to_be_visible()
+        await expect(page.get_by_text("A service posts messages as a person")).to_be_visible()
         await page.get_by_role("button", name="Members").click()
         await page.get_by_label("Add a person or agent").click()
         await page.get_by_role("option", name="Ada").click()

@@ -297,7 +297,7 @@ def _too_long(path: str, most: int) -> ErrorDetail:
 
 
 def _at(value: JSON, places: Sequence[str], path: str = "") -> Iterator[tuple[str, JSON]]:
-    """Yield the values at these paths, each with its path; `*` stands for each item of a list."""
+    """Yield the values at these paths, each with its path; `*` matches each item of a list."""
     if not places:
         yield path.removeprefix("."), value
     elif places[0] == "*" and isinstance(value, list):

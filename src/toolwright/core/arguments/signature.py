@@ -262,7 +262,7 @@ def _builder(adapter: TypeAdapter[object], reader: TypeReader) -> Builder:
 def _default(
     reader: TypeReader, key: str, annotation: Annotation, field: FieldInfo, parameter: inspect.Parameter
 ) -> Callable[[], object] | None:
-    """Return a factory for a call's default, or None if there is none or all calls can share the function's own."""
+    """Return a factory for a call's default, or None without a default or if all calls can share the function's own."""
     if field.is_required():
         return None
     if field.default_factory is not None:

@@ -18,7 +18,7 @@ from toolwright.core.plain import Path, spell
 from toolwright.core.value import value
 
 Provider: TypeAlias = Literal["openai", "anthropic", "other"]
-"""The dialect of JSON Schema that a model's provider accepts; `other` stands for providers without known rules."""
+"""The dialect of JSON Schema that a model's provider accepts; `other` is any provider without known rules."""
 
 PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -135,7 +135,7 @@ def _inlined(schema: JSONObject, errors: _Errors) -> JSONObject:
         references.add(reference)
         own = {key: each for key, each in root.items() if key != "$ref"}
         for key in [key for key in own if key in target[0] and key not in _BESIDE_REFERENCE]:
-            errors.add((key,), "cannot stand beside $ref, which says it too")
+            errors.add((key,), "cannot be combined with $ref, which also sets it")
         root = {**target[0], **own}
     return root
 
@@ -245,7 +245,7 @@ def _check_texts(root: JSONObject, errors: _Errors) -> None:
     if isinstance(title, str) and (len(title) > MAX_NAME or not one_line(title)):
         errors.add(("title",), f"must be one line of at most {MAX_NAME} characters")
     for key in [key for key in root if key.startswith("_")]:
-        errors.add((key,), "is no keyword of a schema: meta-properties stand among the properties")
+        errors.add((key,), "is not a schema keyword: meta-properties belong in the properties")
 
 
 def _check_fields(parameters: JSONObject, errors: _Errors) -> None:
@@ -317,7 +317,7 @@ def _meta(name: str, root: JSONObject, properties: JSONObject, errors: _Errors) 
     delegate = _fixed_text("_delegate", schemas, errors)
     if activity and "_delegate" in schemas:
         errors.add(
-            ("properties", "_delegate"), "cannot stand beside an _activity: one of them makes the call"
+            ("properties", "_delegate"), "cannot be combined with an _activity: only one of them executes the call"
         )
     choices = {key: schema for key, schema in schemas.items() if key in _CHOSEN and "const" not in schema}
     title, definitions = root.get("title"), root.get("$defs")

@@ -133,13 +133,13 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
     Returns the result, or an awaitable if the result has files that take milliseconds to validate.
     """
     signature, validator, handler = tool.signature, tool.validator, tool.handler
-    assert signature is not None and validator is not None and handler is not None, "the tool stands alone"
+    assert signature is not None and validator is not None and handler is not None, "the tool is standalone"
     try:
         keywords = signature.binding.bind(validator.read(arguments))
     except (InvalidArguments, DefinitionError) as error:
         return refusal(error)
     try:
-        value = _returned(tool.name, handler(**keywords))  # type: ignore[arg-type]  # a coroutine, for the tool stands alone
+        value = _returned(tool.name, handler(**keywords))  # type: ignore[arg-type]  # a coroutine, because the tool is standalone
         kind = type(value)
         if kind is not str and kind is not dict and has_large_file(value):
             return _result_from_thread(tool, value)

@@ -171,7 +171,7 @@ def openapi(
 
     Args:
         source: a path, a URL, the text of a document as JSON or YAML, or the document as an object.
-        only: operation ids, in which `*` stands for anything; or a mapping with `operations`, `tags`, `paths`,
+        only: operation ids, in which `*` matches anything; or a mapping with `operations`, `tags`, `paths`,
             `methods` and `deprecated` (true: deprecated operations too), all of which an operation must match.
         name: prefix of the names of the tools and of the variables.
         base_url: the address of the service, instead of the document's first server. It is trusted.

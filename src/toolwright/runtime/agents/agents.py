@@ -132,7 +132,7 @@ class Agents:
         return Rows(views, broken_rows(rows), more=ended_early(rows))
 
     async def of_entity(self, entity_id: str) -> Agent | None:
-        """Return the agent of the entity, or None if there is none."""
+        """Return the agent of the entity, or None."""
         try:
             return await self.get(agent_id_of(entity_id))
         except NotFound:

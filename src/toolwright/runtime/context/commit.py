@@ -100,7 +100,7 @@ class EffectRefused(ThreadLost):
     def __init__(self, guard: Guard) -> None:
         what = "The same" if guard == "duplicate" else f"The {guard.replace('_', ' ')}"
         end = "exists already" if guard == "duplicate" else "has changed, or is gone, since this call read it"
-        self.message = f"{what} {end}: nothing of this call was written. Read it once more, then try again."
+        self.message = f"{what} {end}: nothing of this call was written. Read it again, then retry."
         super().__init__(self.message)
 
 

@@ -79,7 +79,7 @@ def _stays(message: Message, run_id: str) -> bool:
 
 
 def back_off_end(view: ThreadView, clock: Clock) -> datetime | None:
-    """Return the end of the thread's back-off, or None if there is none or if its run is to be cancelled."""
+    """Return the end of the thread's back-off, or None without one or if its run has a cancel request."""
     until = view.thread.not_before
     if until is None or until <= clock.now() or view.thread.is_over:
         return None

@@ -174,7 +174,7 @@ class _CallFollower:
         return self._clock.time() - self._began
 
     async def _now(self, row: Call, *, must_check: bool) -> Answer | None:
-        """Return the answer for the row's current status, or None if there is none yet."""
+        """Return the answer for the row's current status, or None while there is no answer."""
         if is_over(row.status):
             return await self._result(row)
         if must_check and row.status != "created":

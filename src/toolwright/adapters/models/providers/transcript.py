@@ -244,7 +244,7 @@ def dump_native(response: ModelResponse) -> JSON:
 
 
 def _replay_native(message: Message, aliases: Aliases) -> ModelResponse | None:
-    """Return the provider's own form of an assistant message, or None if there is none that matches the message.
+    """Return the provider's own form of an assistant message, or None if none matches the message.
 
     The journal is authoritative: ids, names, arguments and text are taken from the message.
     """

@@ -48,7 +48,7 @@ class PostgresRelay:
             ):
                 self._is_pooled = True
                 log.warning(
-                    "Notifications of the database do not pass its connection pooler: this process hears of other "
+                    "Notifications of the database do not pass its connection pooler: this process notices other "
                     "processes by looking at the journal. Set TOOLWRIGHT_CLUSTER to the URL of a NATS server."
                 )
             await session.add_listener(CHANNEL, read)

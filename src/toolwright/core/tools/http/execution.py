@@ -155,7 +155,7 @@ class HttpExecution:
             if error is not None:
                 yield f"basicAuth.{name}", error
         if self.basic is not None and self._header("authorization") is not None:
-            yield "basicAuth", "must not stand beside a header Authorization"
+            yield "basicAuth", "must not be combined with a header Authorization"
 
 
 @value

@@ -244,6 +244,6 @@ class MessageList:
         reactions: list[JSON] = []
         for emoji in dict.fromkeys([emoji for emoji, _ in message.reactions]):
             who = [entity for each, entity in message.reactions if each == emoji]
-            names = ", ".join(self._names.get(each, "Somebody") for each in who[:20])
+            names = ", ".join(self._names.get(each, "A former member") for each in who[:20])
             reactions.append({"emoji": emoji, "count": len(who), "mine": me in who, "who": names})
         return reactions

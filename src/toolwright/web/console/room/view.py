@@ -66,7 +66,7 @@ class Composer:
         with self._element.clear():
             if speaker is None:
                 with box("div", "note"):
-                    plain_text("A service speaks for somebody: choose who you are among the ")
+                    plain_text("A service posts messages as a person: choose one of the ")
                     link("people", "/people")
                     plain_text(".")
                 return

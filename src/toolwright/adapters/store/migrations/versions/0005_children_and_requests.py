@@ -1,4 +1,4 @@
-"""Threads have children and sides, calls are made by calls, and somebody can be asked for values."""
+"""Threads have children and sides, calls are made by calls, and values can be requested."""
 
 import sqlalchemy as sa
 from alembic import op

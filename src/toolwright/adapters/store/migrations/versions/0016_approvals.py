@@ -1,4 +1,4 @@
-"""A call keeps how its approval stands, and on which terms it is asked for."""
+"""A call stores the status and the terms of its approval."""
 
 import sqlalchemy as sa
 from alembic import op
