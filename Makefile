@@ -16,10 +16,10 @@ demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
 
 test: $(VENV)/.dev  ## every property: the tests, and a sample of each crash matrix
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not exhaustive and not outage and not browser and not peers"
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not exhaustive and not outage and not browser and not peers and not slow"
 
-test-rest: $(VENV)/.dev $(VENV)/.npm $(VENV)/.engines  ## what `make test` leaves out: all points of the crash matrices, outages, the browser, MCP's peers
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m "exhaustive or outage or browser or peers"
+test-rest: $(VENV)/.dev $(VENV)/.npm $(VENV)/.engines  ## what `make test` leaves out: all points of the crash matrices, outages, the browser, slow tests, MCP's peers
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "exhaustive or outage or browser or peers or slow"
 
 # Those of the machine, by name on the PATH and in pyenv's folder; one that is only a name, as pyenv's, does not run.
 OTHERS = $(wildcard $(foreach each,3.12 3.13 3.14,$(HOME)/.pyenv/versions/$(each).*/bin/python)) python3.12 python3.13 python3.14
@@ -34,7 +34,7 @@ test-pythons: $(VENV)/.dev  ## a sample of the tests with the later Pythons that
 	  $(BIN)/uv pip install --quiet --python $(VENV)/$$minor/bin/python --require-hashes -r requirements/dev.txt && \
 	  $(BIN)/uv pip install --quiet --python $(VENV)/$$minor/bin/python --no-deps -e . && \
 	  $(VENV)/$$minor/bin/python -m pytest -q -n 3 --dist worksteal \
-	    -m "not exhaustive and not outage and not browser and not peers" $(SAMPLE) || exit 1; \
+	    -m "not exhaustive and not outage and not browser and not peers and not slow" $(SAMPLE) || exit 1; \
 	done; echo "Later Pythons that were found:$${seen:- none}"
 
 test-all: test test-rest test-pythons  ## all tests

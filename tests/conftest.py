@@ -67,7 +67,7 @@ settings.register_profile(
 )  # the duration of an example depends on other work of the machine
 settings.load_profile("suite")
 PATIENCE = 60.0  # seconds for a command, on a busy machine
-REST = ("exhaustive", "outage", "browser", "peers")  # the marks that `make test` excludes
+REST = ("exhaustive", "outage", "browser", "peers", "slow")  # the marks that `make test` excludes
 MARKED = re.compile(rf"\bmark\.({'|'.join(REST)}|matrix)\b|\b(sampled|kill_points)\(")
 SAMPLE = 16  # one of that many points of a matrix runs in `make test`, at least one
 

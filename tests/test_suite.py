@@ -138,7 +138,7 @@ def test_make_test_runs_every_test_but_outages_the_browser_and_mcps_peers_at_som
     selection = re.search(r'-m "(.*)"', (ROOT / "Makefile").read_text(encoding="utf-8"))
     assert selection
     folders = ["tests/crash", "tests/browser", "tests/mcp"]
-    marks = ("outage or browser or peers", "exhaustive", selection[1])
+    marks = ("outage or browser or peers or slow", "exhaustive", selection[1])
     whole, beside, exhaustive, chosen = collected(folders, *[["-m", each, *folders] for each in marks])
     assert len(beside) > 10
     assert exhaustive

@@ -166,6 +166,7 @@ async def _fill(api: Api) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 async def test_whatever_stands_in_a_column_no_list_fails_and_none_loses_a_row(
     tmp_path: Path, filled: Filled
 ) -> None:
@@ -206,6 +207,7 @@ _NAMES = frozenset(
 """Columns by which rows are found. Another value there makes another row, and none is JSON."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [name for name in all_tables().tables if name not in SEALED])
 async def test_a_word_or_a_number_that_cannot_stand_there_breaks_its_row_alone(
     tmp_path: Path, filled: Filled, table: str

@@ -131,6 +131,7 @@ async def test_the_document_says_the_bounds_that_hold(form: str, field: str, bou
             assert answer.is_success == fits, answer.text
 
 
+@pytest.mark.slow
 def test_a_typescript_client_made_from_the_document_type_checks(tmp_path: Path) -> None:
     npm = _npm()
     shutil.copytree(CLIENT, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))

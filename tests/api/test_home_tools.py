@@ -232,6 +232,7 @@ async def test_a_new_thread_of_a_person_shows_nothing_of_the_agents_own_or_of_ot
             assert all(made.rooms[room] in own for room in ("ada's", "bob's", "agents'"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*SETS, *DROPS, *READS, *ENDS])
 async def test_a_tool_in_a_persons_thread_changes_nothing_that_others_are_shown(name: str) -> None:
     async with lived_in() as made:

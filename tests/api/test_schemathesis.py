@@ -86,6 +86,7 @@ def _document() -> dict[str, Any]:  # the OpenAPI document
 schema = schemathesis.openapi.from_dict(_document())
 
 
+@pytest.mark.slow
 @schema.parametrize()
 @settings(
     max_examples=EXAMPLES,

@@ -6,6 +6,7 @@ import re
 import signal
 
 import httpx
+import pytest
 
 from tests.cli.shell import Running, Shell
 from tests.postgres_server import database_url, server_url
@@ -57,6 +58,7 @@ def test_without_a_target_beside_an_app_it_is_said_how_to_serve_that(shell: Shel
         assert server.end() == 0
 
 
+@pytest.mark.slow
 def test_with_dev_the_server_starts_again_when_a_file_changes(shell: Shell) -> None:
     with shell.start_anew("serve", "app:app", "--port", "0", "--dev") as server:
         url_of(server)

@@ -9,6 +9,7 @@ from contextlib import ExitStack, aclosing
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.cli.shell import Running, Shell
 from tests.cli.test_serve import url_of
@@ -137,6 +138,7 @@ def _occupy(case: str, server: Running) -> None:
             next(line for line in stream.iter_lines() if first in line)
 
 
+@pytest.mark.slow
 def test_a_stop_under_load_loses_and_repeats_nothing(shell: Shell) -> None:
     shell.write("app.py", APP)
     shell.write("slowly", "")

@@ -293,6 +293,7 @@ async def test_passages_without_a_vector_of_an_embedder_are_found_by_place(store
     assert found_passage == without.passage
 
 
+@pytest.mark.slow
 async def test_every_journal_finds_the_same_by_meaning(store: Store) -> None:
     chance, words = random.Random(11), ("red", "green", "blue", "tea", "house", "garden", "river", "cloud")
     embedder = TrigramEmbedder()

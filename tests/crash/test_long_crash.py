@@ -93,6 +93,7 @@ def turn_of(call: Call) -> int:
     return turn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, *EXHAUSTIVE])
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_every_agent_hears_every_message_once(scene: Scene, seed: int) -> None:

@@ -83,6 +83,7 @@ async def test_images_sound_and_files_become_attachments_and_bad_ones_are_said()
     assert PNG not in ran.results["image"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["http", "json", "stdio"])
 async def test_huge_results_end_the_call_and_not_the_run(way: str) -> None:
     async with meeting(

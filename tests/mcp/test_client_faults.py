@@ -56,6 +56,7 @@ UNUSABLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "way", "fault"), USABLE)
 async def test_the_agent_starts_and_its_own_tool_works_beside_a_strange_server(
     name: str, way: str, fault: str
@@ -68,6 +69,7 @@ async def test_the_agent_starts_and_its_own_tool_works_beside_a_strange_server(
         assert not fault or any(words in told for words in fault.split("|")), told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "way", "fault"), UNUSABLE)
 async def test_the_agent_starts_and_its_own_tool_works_beside_a_server_that_cannot_be_used(
     name: str, way: str, fault: str

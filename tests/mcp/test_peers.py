@@ -113,6 +113,7 @@ def test_every_peer_is_made_and_says_what_it_does() -> None:
         made(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES_SDK)
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_a_peer_of_the_sdk_greets_over_http_in_both_revisions(name: str, revision: str) -> None:

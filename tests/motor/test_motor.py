@@ -75,6 +75,7 @@ async def test_a_drain_that_sets_a_later_time_is_called_then(rig: Rig) -> None:
     assert rig.clock.now() >= later
 
 
+@pytest.mark.slow
 async def test_thousands_of_due_timers_are_all_served_once(rig: Rig) -> None:
     names = [f"t{i}" for i in range(rig.most)]
     for name in names:

@@ -37,6 +37,7 @@ async def test_a_long_conversation_is_shortened_and_goes_on(says: bool, window: 
         assert model.refused == 0
 
 
+@pytest.mark.slow
 @pytest.mark.one_journal
 @pytest.mark.parametrize("known", ["window", "limit", "refusal"])
 async def test_thousands_of_turns_by_the_default_policy(known: str) -> None:

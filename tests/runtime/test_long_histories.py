@@ -370,6 +370,7 @@ class Conversation:
         return digest_of(prompted(sent, last))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     ops=st.lists(OPS, min_size=6, max_size=30),
@@ -439,6 +440,7 @@ def without_ids(requests: Sequence[ModelRequest]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     ops=st.lists(OPS, min_size=6, max_size=24),

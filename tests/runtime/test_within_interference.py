@@ -58,6 +58,7 @@ async def cancel_at(rig: Rig, n: int, when: str) -> None:
     assert (await rig.rt.threads.get(thread_id)).run_id is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", range(1, UNITS + 1))
 async def test_a_cancel_at_any_point_leaves_nothing_open_within(n: int, when: str, store: OpenStore) -> None:

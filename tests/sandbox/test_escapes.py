@@ -232,6 +232,7 @@ async def test_a_polluted_world_does_not_reach_the_runner(box: CodeSandbox, poll
     assert outcome.result == {"n": 2} and outcome.logs == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "ends"),
     [

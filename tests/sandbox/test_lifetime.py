@@ -30,6 +30,7 @@ def alone() -> Generator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "source", "timeout"),
     [

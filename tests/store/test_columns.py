@@ -31,6 +31,7 @@ def _fitting(column: Column[Any]) -> object:  # a value of any type
             return "{}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", all_tables().tables)
 def test_junk_in_a_column_is_found_whatever_it_is(tmp_path: Path, name: str) -> None:
     path, table = tmp_path / "journal.db", all_tables().tables[name]

@@ -154,7 +154,9 @@ class Catalog:
             TopologicalSorter(at_once).prepare()
         except CycleError as error:
             cycle = " → ".join([self._by_id[each].name for each in reversed(error.args[1])])
-            raise DefinitionError(sentence(f"Agents start each other immediately, without end: {cycle}")) from None
+            raise DefinitionError(
+                sentence(f"Agents start each other immediately, without end: {cycle}")
+            ) from None
 
     @property
     def agents(self) -> Sequence[Agent]:

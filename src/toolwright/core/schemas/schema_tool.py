@@ -317,7 +317,8 @@ def _meta(name: str, root: JSONObject, properties: JSONObject, errors: _Errors) 
     delegate = _fixed_text("_delegate", schemas, errors)
     if activity and "_delegate" in schemas:
         errors.add(
-            ("properties", "_delegate"), "cannot be combined with an _activity: only one of them executes the call"
+            ("properties", "_delegate"),
+            "cannot be combined with an _activity: only one of them executes the call",
         )
     choices = {key: schema for key, schema in schemas.items() if key in _CHOSEN and "const" not in schema}
     title, definitions = root.get("title"), root.get("$defs")
