@@ -23,7 +23,7 @@ test-rest: $(VENV)/.dev $(VENV)/.npm $(VENV)/.engines  ## what `make test` leave
 
 # Those of the machine, by name on the PATH and in pyenv's folder; one that is only a name, as pyenv's, does not run.
 OTHERS = $(wildcard $(foreach each,3.12 3.13 3.14,$(HOME)/.pyenv/versions/$(each).*/bin/python)) python3.12 python3.13 python3.14
-SAMPLE := tests/wiring tests/docs/test_first.py $(foreach each,agent_config defaults dependencies judge plain registry short_agent signature toolset,tests/core/test_$(each).py)
+SAMPLE := tests/wiring tests/docs/test_first.py $(foreach each,agent_config defaults dependencies validator plain registry short_agent signature toolset,tests/core/test_$(each).py)
 
 test-pythons: $(VENV)/.dev  ## a sample of the tests with the later Pythons that the machine has
 	@seen=; for python in $(OTHERS); do \

@@ -170,6 +170,11 @@ def test_ci_runs_what_the_readme_says_and_all_tests() -> None:
     assert all(
         journals.is_in_half(name, 0) != journals.is_in_half(name, 1) for name in map(str, range(1_000))
     )
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    sample = re.search(r"^SAMPLE := (\S+ \S+) \$\(foreach each,(.*?),(.*)\)$", makefile, re.MULTILINE)
+    assert sample
+    files = [*sample[1].split(), *[sample[3].replace("$(each)", each) for each in sample[2].split()]]
+    assert [each for each in files if not (ROOT / each).exists()] == []
     assert "make test " in (ROOT / "README.md").read_text(encoding="utf-8")
 
 

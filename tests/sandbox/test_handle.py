@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from tests.sandbox.rig import children, run, sandbox
-from toolwright.adapters.sandbox.handle import Log, Runs
+from toolwright.adapters.sandbox.handle import CodeExecutions, Log
 from toolwright.core.state.sandbox import CodeResult, Language
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +74,7 @@ async def test_work_that_loses_a_cancellation_is_cancelled_again() -> None:
         await asyncio.Event().wait()
         raise AssertionError("nobody sets it")
 
-    handle = Runs().start(deaf, Log(1_000, str), 30.0)
+    handle = CodeExecutions().start(deaf, Log(1_000, str), 30.0)
     await begun.wait()
     handle.terminate("Enough.")
     async with asyncio.timeout(10):

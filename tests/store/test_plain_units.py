@@ -18,7 +18,7 @@ from toolwright.adapters.store.programs.advance import is_plain
 from toolwright.adapters.store.programs.units import program
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sqlite.file import connect
-from toolwright.adapters.store.sqlite.writing import Writing
+from toolwright.adapters.store.sqlite.writing import ProgramRunner
 from toolwright.core.journal.effects import DropTimer
 from toolwright.core.journal.units import Advance, Answer, Committed, Finish, Leaving, Result
 from toolwright.core.threads.event import Event
@@ -27,7 +27,7 @@ from toolwright.core.threads.run import Usage
 from toolwright.core.value import changed
 
 
-class ByPrograms(Writing):
+class ByPrograms(ProgramRunner):
     """Writes every unit with its program."""
 
     def apply(self, unit: Any) -> Any:  # the same interface
@@ -63,7 +63,9 @@ def rows(file: sqlite3.Connection) -> dict[str, list[Any]]:
     return {name: file.execute(f"SELECT * FROM {name}").fetchall() for name in names}
 
 
-def outcome(writing: Writing, file: sqlite3.Connection, unit: Advance) -> tuple[Committed, list[Event]] | str:
+def outcome(
+    writing: ProgramRunner, file: sqlite3.Connection, unit: Advance
+) -> tuple[Committed, list[Event]] | str:
     """Return the answer and the events of the unit, or the guard that failed."""
     file.execute("BEGIN IMMEDIATE")
     try:
@@ -123,7 +125,7 @@ def test_the_straight_way_writes_the_rows_that_the_program_writes(
 ) -> None:
     straight, by_program = files
     sql = statements(Statements, "sqlite")
-    ways = ((Writing(straight, sql), straight), (ByPrograms(by_program, sql), by_program))
+    ways = ((ProgramRunner(straight, sql), straight), (ByPrograms(by_program, sql), by_program))
     for unit in steps(drain):
         first, second = [outcome(*way, unit) for way in ways]
         assert is_plain(unit)
@@ -138,7 +140,7 @@ def test_the_straight_way_fails_the_guards_that_the_program_fails(
 ) -> None:
     straight, by_program = files
     sql = statements(Statements, "sqlite")
-    ways = ((Writing(straight, sql), straight), (ByPrograms(by_program, sql), by_program))
+    ways = ((ProgramRunner(straight, sql), straight), (ByPrograms(by_program, sql), by_program))
     before = rows(straight)
     moved = (change("call_none", "running", "done"),)
     units = {

@@ -16,9 +16,9 @@ from toolwright.core.forms import MOST_TOOLS
 from toolwright.core.json_text import ValueCount
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_ERRORS
-from toolwright.web.answers import Answer, answer
+from toolwright.web.answers import ApiResponse, answer
 from toolwright.web.options import MAX_BODY_WITH_FILES, GatewayOptions
-from toolwright.web.requests.body import Form, reads
+from toolwright.web.requests.body import RequestForm, reads
 from toolwright.web.serving import Serving
 
 pytestmark = pytest.mark.anyio
@@ -148,7 +148,7 @@ def _thread(_: object) -> str:
     return threading.current_thread().name
 
 
-class Judged(Form):
+class Judged(RequestForm):
     """Records the thread in which it was validated."""
 
     by: Annotated[str, AfterValidator(_thread)]
@@ -214,7 +214,7 @@ async def test_a_large_answer_is_written_in_a_thread_and_a_small_one_at_once(
     monkeypatch.setattr("toolwright.web.answers.dumps_unescaped", dump)
     app = FastAPI()
 
-    async def told(text: str, times: int) -> Answer:
+    async def told(text: str, times: int) -> ApiResponse:
         return answer({"text": text * times})
 
     app.get("/")(told)

@@ -7,7 +7,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import Overloaded, ToolwrightError
-from toolwright.web.answers import BODIES, CALLER, CUT, UNREAD, Answer, UnreadAnswers, answer
+from toolwright.web.answers import BODIES, CALLER, CUT, UNREAD, ApiResponse, UnreadAnswers, answer
 from toolwright.web.middleware import BodyLimit, answer_error
 from toolwright.web.options import GatewayOptions
 
@@ -36,7 +36,7 @@ class Reader:
         self.body += message["body"]
         self.ended = not message["more_body"]
 
-    async def read(self, sent: Answer) -> None:
+    async def read(self, sent: ApiResponse) -> None:
         await sent(self.scope, self._receive, self.send)
 
     async def _receive(self) -> Message:
@@ -46,7 +46,7 @@ class Reader:
         self.cut = True
 
 
-def large(size: int = LARGE) -> Answer:
+def large(size: int = LARGE) -> ApiResponse:
     return answer({"text": "x" * size})
 
 
@@ -97,7 +97,7 @@ async def test_an_answer_that_has_not_begun_is_refused() -> None:
     assert [each.ended for each in readers] == [False, False, True, True]
 
 
-async def refused(reader: Reader, sent: Answer) -> bool:
+async def refused(reader: Reader, sent: ApiResponse) -> bool:
     try:
         await reader.read(sent)
     except Overloaded:

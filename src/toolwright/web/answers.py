@@ -239,7 +239,7 @@ def _one_at_a_time() -> CapacityLimiter:
         return limiter
 
 
-class Answer(Response):
+class ApiResponse(Response):
     """A JSON answer. A large answer is serialized in a thread and sent in pieces as fast as they are read."""
 
     media_type = "application/json"
@@ -283,14 +283,14 @@ class Answer(Response):
             await send({"type": "http.response.body", "body": body[start:end], "more_body": end < len(body)})
 
 
-def answer(body: JSONObject, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+def answer(body: JSONObject, status: int = 200, headers: dict[str, str] | None = None) -> ApiResponse:
     """Return the HTTP answer whose body is `body`."""
-    return Answer(body, status, headers)
+    return ApiResponse(body, status, headers)
 
 
 def listed(
     plural: str, rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
-) -> Answer:
+) -> ApiResponse:
     """Return a list as `{<plural>: […]}`, with its broken items, and `more: true` if the page was truncated.
 
     A page read from its end (`newest`) keeps its last items.

@@ -36,7 +36,15 @@ from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MOST_ERRORS
 from toolwright.core.text import brief, quantity
-from toolwright.web.answers import CALLER, INTERNAL, Answer, answer, caller_of, status_of, unfinished_bodies
+from toolwright.web.answers import (
+    CALLER,
+    INTERNAL,
+    ApiResponse,
+    answer,
+    caller_of,
+    status_of,
+    unfinished_bodies,
+)
 from toolwright.web.options import MAX_BODY, MAX_BODY_WITH_FILES, GatewayOptions
 from toolwright.web.requests.body import invalid_value
 
@@ -45,7 +53,7 @@ log = logging.getLogger("toolwright.web")
 RETRY_AFTER = "1"  # seconds
 
 
-def answer_error(error: ToolwrightError) -> Answer:
+def answer_error(error: ToolwrightError) -> ApiResponse:
     """Convert an error of the core to an HTTP answer."""
     status = status_of(type(error))
     if status == INTERNAL:
@@ -72,7 +80,7 @@ def answer_error(error: ToolwrightError) -> Answer:
     return answer(body, status, headers)
 
 
-def internal() -> Answer:
+def internal() -> ApiResponse:
     """Return the answer for an unexpected error."""
     error = ServerFailed()
     return answer({"error": error.message, "code": error.code}, INTERNAL)
@@ -81,15 +89,15 @@ def internal() -> Answer:
 def add_error_handlers(gateway: FastAPI) -> None:
     """Register handlers that answer errors of routes and of the framework like `answer_error`."""
 
-    async def core_error(_: Request, error: Exception) -> Answer:
+    async def core_error(_: Request, error: Exception) -> ApiResponse:
         assert isinstance(error, ToolwrightError), "registered for it"
         return answer_error(error)
 
-    async def parameter_errors(_: Request, error: Exception) -> Answer:
+    async def parameter_errors(_: Request, error: Exception) -> ApiResponse:
         assert isinstance(error, RequestValidationError), "registered for it"
         return answer_error(invalid_value("request", error.errors(), skip=1))
 
-    async def framework_error(_: Request, error: Exception) -> Answer:
+    async def framework_error(_: Request, error: Exception) -> ApiResponse:
         assert isinstance(error, HTTPException), "registered for it"
         return _framework_answer(error)
 
@@ -98,7 +106,7 @@ def add_error_handlers(gateway: FastAPI) -> None:
     gateway.add_exception_handler(HTTPException, framework_error)
 
 
-def _framework_answer(error: HTTPException) -> Answer:
+def _framework_answer(error: HTTPException) -> ApiResponse:
     if error.status_code == status_of(NotFound):
         return answer_error(NotFound("Not found"))
     if error.status_code == status_of(MethodNotAllowed):

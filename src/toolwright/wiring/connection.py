@@ -34,14 +34,14 @@ class Connections:
     def __init__(self, most: int, most_per_address: int) -> None:
         self._most = most
         self._most_per_address = most_per_address
-        self._by_address: dict[str, OrderedDict[Connection, None]] = {}
+        self._by_address: dict[str, OrderedDict[HttpConnection, None]] = {}
         self._count = 0
         self._logged_at = -LOG_EVERY
 
-    def add(self, connection: "Connection") -> bool:
+    def add(self, connection: "HttpConnection") -> bool:
         """Count a new connection. Returns False if it has to be closed."""
         connections = self._by_address.setdefault(connection.address, OrderedDict())
-        crowded: OrderedDict[Connection, None] | None = None
+        crowded: OrderedDict[HttpConnection, None] | None = None
         if len(connections) >= self._most_per_address:
             crowded = connections
         elif self._count >= self._most:
@@ -53,13 +53,13 @@ class Connections:
         self._count += 1
         return True
 
-    def use(self, connection: "Connection") -> None:
+    def use(self, connection: "HttpConnection") -> None:
         """Record that a request has arrived: the connection is now the last to be closed."""
         connections = self._by_address.get(connection.address)
         if connections is not None and connection in connections:
             connections.move_to_end(connection)
 
-    def remove(self, connection: "Connection") -> None:
+    def remove(self, connection: "HttpConnection") -> None:
         """Remove a connection that is closed, or has become a web socket."""
         connections = self._by_address.get(connection.address)
         if connections is None or connection not in connections:
@@ -69,7 +69,7 @@ class Connections:
         if not connections:
             del self._by_address[connection.address]
 
-    def _close_idle(self, connections: "OrderedDict[Connection, None]") -> bool:
+    def _close_idle(self, connections: "OrderedDict[HttpConnection, None]") -> bool:
         """Close the longest idle connection. Returns False if all are in use."""
         self._warn(len(connections), next(iter(connections), None))
         idle = next((each for each in connections if each.is_idle), None)
@@ -79,7 +79,7 @@ class Connections:
         idle.transport.abort()
         return True
 
-    def _warn(self, count: int, one: "Connection | None") -> None:
+    def _warn(self, count: int, one: "HttpConnection | None") -> None:
         now = monotonic()
         if now - self._logged_at >= LOG_EVERY:
             self._logged_at = now
@@ -91,7 +91,7 @@ class Connections:
             )
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """uvicorn's connection class, extended where it has no hooks. h11 is the always installed implementation."""
 
     # as in uvicorn

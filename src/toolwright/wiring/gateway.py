@@ -29,7 +29,7 @@ from toolwright.web.auth.access import TokenVerifier
 from toolwright.web.gateway import create_gateway, end_parts, open_gateway
 from toolwright.web.options import GatewayOptions, OpenPart
 from toolwright.wiring.app import App
-from toolwright.wiring.connection import HEAD_GRACE, WRITE_GRACE, Connection, Connections
+from toolwright.wiring.connection import HEAD_GRACE, WRITE_GRACE, Connections, HttpConnection
 from toolwright.wiring.lazy import NamedModels, open_console, open_mcp
 from toolwright.wiring.parts import clock_of, warn_about_agents
 from toolwright.wiring.settings import Settings
@@ -176,7 +176,7 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             application,
             http=partial(
-                Connection,  # type: ignore[arg-type]  # it is called as the class is
+                HttpConnection,  # type: ignore[arg-type]  # it is called as the class is
                 bounds=bounds or connections(),
                 write_grace=write_grace,
                 head_grace=head_grace,

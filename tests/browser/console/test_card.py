@@ -17,7 +17,7 @@ from toolwright.core.spaces.tool_ui import ToolUI
 from toolwright.core.value import changed
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.tool_ui.parts import CallFacts
-from toolwright.web.console.visit import View, Visit
+from toolwright.web.console.visit import PageView, Visit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -41,7 +41,7 @@ class Stage:
         def put(call: tw.ShownCall, submit: tw.Submit) -> None:
             if not self.is_set.is_set():
                 site = SimpleNamespace(tool_uis={"counted": ToolUI(name="counted", component=count)})
-                visit = SimpleNamespace(site=site, view=View(page_context.client))
+                visit = SimpleNamespace(site=site, view=PageView(page_context.client))
                 self.card = CallCard(cast("Visit", visit))  # the part of a visit that a card needs
                 self.is_set.set()
 

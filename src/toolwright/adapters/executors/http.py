@@ -15,11 +15,11 @@ import httpcore
 import httpx
 
 from toolwright.adapters.executors.request import (
-    Answer,
     Ask,
     Dialer,
     Exchange,
     HttpFailure,
+    ToolResponse,
     ask_of,
     pool,
     resolve,
@@ -51,7 +51,7 @@ _CHARSETS = re.compile(
 )
 
 
-def result_of(answer: Answer, most: int, values: int, fields: Sequence[str] = ()) -> ToolResult:
+def result_of(answer: ToolResponse, most: int, values: int, fields: Sequence[str] = ()) -> ToolResult:
     """Return the result of a call. A JSON result is trimmed to the given fields.
 
     Raises `HttpFailure` for an unreadable answer.
@@ -80,7 +80,7 @@ def result_of(answer: Answer, most: int, values: int, fields: Sequence[str] = ()
     return ToolResult.ok(trimmed(_value(text, values), read_fields(fields)))
 
 
-def _error(answer: Answer, most: int) -> ToolResult:
+def _error(answer: ToolResponse, most: int) -> ToolResult:
     try:
         kind, charset = _content_type(answer)
         text = (
@@ -127,7 +127,7 @@ def _text(content: bytes, kind: str, charset: str) -> str | None:
     return None if "\x00" in text else text
 
 
-def _content_type(answer: Answer) -> tuple[str, str]:
+def _content_type(answer: ToolResponse) -> tuple[str, str]:
     message = Message()
     message["content-type"] = answer.headers.get("content-type", "").replace("\n", " ").replace("\r", " ")
     content_type = answer.headers.get("content-type", "").strip()
@@ -144,12 +144,12 @@ def _codec(charset: str) -> str:
     return name if _CHARSETS.fullmatch(name) else "utf-8"
 
 
-def _encoding(answer: Answer) -> str:
+def _encoding(answer: ToolResponse) -> str:
     encoding = answer.headers.get("content-encoding", "").strip().lower()
     return "" if encoding == "identity" else encoding
 
 
-def unpacked(answer: Answer, most: int) -> bytes:
+def unpacked(answer: ToolResponse, most: int) -> bytes:
     """Return the decompressed content, up to the limit."""
     encoding = _encoding(answer)
     if not encoding or not answer.content:
@@ -227,7 +227,7 @@ class HttpExecutor:
         except HttpFailure as failure:
             return ToolResult.fail(failure.message, error_code=failure.code)
 
-    async def _answer(self, execution: HttpExecution, request: HttpRequest, call_id: str) -> Answer:
+    async def _answer(self, execution: HttpExecution, request: HttpRequest, call_id: str) -> ToolResponse:
         if self._telemetry is None:
             return await self._exchange(_ask(request, call_id), execution.trusted)
         with self._telemetry.request(request.method, _template(execution.url)) as span:

@@ -67,7 +67,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ToolResponse:
     """HTTP answer with lower-case header names. `whole` is false if the body exceeded the limit."""
 
     method: str
@@ -144,7 +144,7 @@ class Exchange:
         self._guarded = guarded
         self._most = most
 
-    async def __call__(self, ask: Ask, trusted: bool) -> Answer:
+    async def __call__(self, ask: Ask, trusted: bool) -> ToolResponse:
         """Send the request and return the answer, after up to five redirects. Raises `HttpFailure`."""
         pool = self._open if trusted else self._guarded
         who = f"The service at {ask.url.host!r}"
@@ -162,7 +162,7 @@ class Exchange:
         await self._open.aclose()
         await self._guarded.aclose()
 
-    async def _hop(self, pool: httpcore.AsyncConnectionPool, ask: Ask, who: str) -> Answer:
+    async def _hop(self, pool: httpcore.AsyncConnectionPool, ask: Ask, who: str) -> ToolResponse:
         request = httpcore.Request(
             ask.method,
             httpcore.URL(
@@ -196,17 +196,19 @@ class Exchange:
         except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol) as error:
             raise HttpFailure("http_bad_request", "The request is not valid HTTP.") from error
 
-    async def _read(self, response: httpcore.Response, method: str) -> Answer:
+    async def _read(self, response: httpcore.Response, method: str) -> ToolResponse:
         headers = {name.decode("latin-1").lower(): text.decode("latin-1") for name, text in response.headers}
         if response.status in _REDIRECTS and "location" in headers:
-            return Answer(method=method, status=response.status, headers=headers, content=b"", whole=True)
+            return ToolResponse(
+                method=method, status=response.status, headers=headers, content=b"", whole=True
+            )
         most = self._most if 200 <= response.status < 300 else min(self._most, MOST_ERROR_BODY)
         content = bytearray()
         async for chunk in response.aiter_stream():
             content += chunk
             if len(content) > most:
                 break
-        return Answer(
+        return ToolResponse(
             method=method,
             status=response.status,
             headers=headers,

@@ -56,7 +56,7 @@ class _Listed:
     has_resources: bool = False
 
 
-class Connection:
+class McpConnection:
     """Keeps a session with one target. It is opened when first needed, and reopened when it breaks.
 
     Agents with different options for the server share it; the `allowedTools` of one do not affect another. `numbers`

@@ -10,7 +10,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
-from toolwright.adapters.mcp.connection import Connection
+from toolwright.adapters.mcp.connection import McpConnection
 from toolwright.adapters.mcp.messages import CREATED, CreatedTask
 from toolwright.adapters.mcp.peer import SILENCE, error_line, nobody
 from toolwright.adapters.mcp.results import validated_result
@@ -135,7 +135,7 @@ class _Call:
             return result
         return changed(result, error=_with_way_out(result.error, self._relation.server))
 
-    async def _answered(self, connection: Connection) -> types.CallToolResult | RemoteTask:
+    async def _answered(self, connection: McpConnection) -> types.CallToolResult | RemoteTask:
         """Return the server's answer.
 
         The call is sent again only if the server rejected it unread because the session was lost.

@@ -73,7 +73,7 @@ class UpdateTask(types.Request[AnswerParams, Literal["tasks/update"]]):
     name_param = "taskId"
 
 
-class Answer(types.Result):
+class RawResult(types.Result):
     """An answer as the server sent it."""
 
     model_config = ConfigDict(extra="allow")

@@ -15,12 +15,12 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
-from toolwright.adapters.mcp.connection import MOST_PAGES, Connection
+from toolwright.adapters.mcp.connection import MOST_PAGES, McpConnection
 from toolwright.adapters.mcp.messages import (
-    Answer,
     AnswerParams,
     CancelTask,
     GetTask,
+    RawResult,
     TaskParams,
     TaskResult,
     UpdateTask,
@@ -54,7 +54,7 @@ _ERRORS = (MCPError, ValidationError, RuntimeError, ValueError)
 """The errors that the SDK raises when a server rejects a request or its answer is invalid."""
 
 
-async def listed_prompts(connection: Connection, seconds: float) -> McpPrompts:
+async def listed_prompts(connection: McpConnection, seconds: float) -> McpPrompts:
     """Return the prompts that the server lists. Empty if it does not declare the prompts capability."""
     try:
         async with asyncio.timeout(seconds), connection.calling(NoPeer()):
@@ -83,7 +83,7 @@ async def _entries(session: OpenSession) -> list[JSON]:
     return entries
 
 
-async def written_prompt(connection: Connection, name: str, arguments: Mapping[str, str]) -> McpPromptText:
+async def written_prompt(connection: McpConnection, name: str, arguments: Mapping[str, str]) -> McpPromptText:
     """Return the prompt rendered by the server with these arguments. Raises `McpUnavailable` and `McpRefused`."""
     async with connection.calling(NoPeer()):
         session = await connection.session()
@@ -101,7 +101,7 @@ async def written_prompt(connection: Connection, name: str, arguments: Mapping[s
             raise McpUnavailable(f"its answer is not a valid MCP prompt: {why}") from error
 
 
-def _text_of(connection: Connection, answer: types.GetPromptResult) -> McpPromptText:
+def _text_of(connection: McpConnection, answer: types.GetPromptResult) -> McpPromptText:
     messages: list[McpPromptMessage] = []
     for each in answer.messages:
         texts, files = content_of([each.content])
@@ -314,7 +314,7 @@ async def _task_request(
 ) -> dict[str, Any]:
     """Return the fields of the answer to a request about a task."""
     try:
-        answer = await session.client.send_request(request, Answer, seconds)
+        answer = await session.client.send_request(request, RawResult, seconds)
     except MCPError as error:
         if error.error.code == SESSION_GONE:  # the server can know the task in another session
             with within(None):
@@ -354,17 +354,17 @@ class McpConnections:
         self._guarded = AllowedNetwork(resolve, public_or(Allowed.read(allow)))
         self._tls: ssl.SSLContext | None = None
         self._numbers = itertools.count(1)
-        self._by_key: dict[str, Connection] = {}
+        self._by_key: dict[str, McpConnection] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._sweeping: asyncio.Task[None] | None = None
 
-    def connection(self, target: McpTarget) -> Connection:
+    def connection(self, target: McpTarget) -> McpConnection:
         """Return the connection to the target. Opens it if it does not exist."""
         connection = self._by_key.get(target.key)
         if connection is None:
             if len(self._by_key) >= self._most:
                 self._make_room()
-            connection = self._by_key[target.key] = Connection(
+            connection = self._by_key[target.key] = McpConnection(
                 target, self._client, self._clock, self._numbers
             )
             if self._sweeping is None:
@@ -429,7 +429,7 @@ class McpConnections:
         for each in free[: len(self._by_key) - self._most + 1]:
             self._drop(each)
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: McpConnection) -> None:
         self._by_key.pop(connection.target.key, None)
         closing = asyncio.create_task(connection.close(), name="mcp-connection-close")
         self._closing.add(closing)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from deno import find_deno_bin  # type: ignore[import-untyped]  # the wheel has no types
 
-from toolwright.adapters.sandbox.handle import Handle, Log, Runs
-from toolwright.adapters.sandbox.process import Memory, limit, opened, sweep
+from toolwright.adapters.sandbox.handle import CodeExecutions, Handle, Log
+from toolwright.adapters.sandbox.process import MemoryWatch, limit, opened, sweep
 from toolwright.adapters.sandbox.protocol import THREADS, HostFunctions, Talk, longest_line
 from toolwright.core.concurrency import DaemonThreads
 from toolwright.core.state.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, admit, ended
@@ -52,7 +52,7 @@ class DenoSandbox:
         self._deno = deno or str(find_deno_bin())
         self._runner = _data_url(_RUNNER.read_text(encoding="utf-8"), "text/javascript", "runner")
         self._threads = DaemonThreads(THREADS, "toolwright-code")
-        self._runs = Runs()
+        self._runs = CodeExecutions()
         sweep()
 
     def start(self, source: str, options: CodeOptions) -> Handle:
@@ -87,7 +87,7 @@ class DenoSandbox:
         longest = longest_line(self._limits.result)
         async with opened(partial(self._command, memory), _environment, files, longest) as process:
             self._bound(process.pid, options)
-            watched = Memory(process.pid, memory)
+            watched = MemoryWatch(process.pid, memory)
             talk = Talk(process, hosted, log, self._limits.result)
             async with asyncio.TaskGroup() as helpers:
                 last_words = helpers.create_task(_stderr_text(process))

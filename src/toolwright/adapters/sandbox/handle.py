@@ -69,7 +69,7 @@ class Handle:
         return await self._task
 
 
-class Runs:
+class CodeExecutions:
     """The executions of one sandbox. None of them outlives it."""
 
     def __init__(self) -> None:

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from toolwright.adapters.sandbox.handle import Handle, Log, Runs
+from toolwright.adapters.sandbox.handle import CodeExecutions, Handle, Log
 from toolwright.core.state.sandbox import CodeLimits, CodeOptions, CodeResult, admit
 
-Answer: TypeAlias = Callable[[str, CodeOptions], Awaitable[CodeResult]]
+CodeAnswer: TypeAlias = Callable[[str, CodeOptions], Awaitable[CodeResult]]
 
 
 async def _nothing(source: str, options: CodeOptions) -> CodeResult:
@@ -17,11 +17,11 @@ async def _nothing(source: str, options: CodeOptions) -> CodeResult:
 class MemorySandbox:
     """A sandbox for tests. `answer` receives the source and its options; `asked` are the requested executions."""
 
-    def __init__(self, answer: Answer = _nothing, limits: CodeLimits | None = None) -> None:
+    def __init__(self, answer: CodeAnswer = _nothing, limits: CodeLimits | None = None) -> None:
         self.asked: list[tuple[str, CodeOptions]] = []
         self._answer = answer
         self._limits = limits or CodeLimits()
-        self._runs = Runs()
+        self._runs = CodeExecutions()
 
     def start(self, source: str, options: CodeOptions) -> Handle:
         """Return the predefined result instead of running the code. Raises `InvalidRequest` as other sandboxes do."""

@@ -17,7 +17,7 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
-from toolwright.adapters.sandbox.handle import Handle, Log, Runs
+from toolwright.adapters.sandbox.handle import CodeExecutions, Handle, Log
 from toolwright.adapters.sandbox.process import limit
 from toolwright.adapters.sandbox.protocol import THREADS, HostFunctions
 from toolwright.core.concurrency import DaemonThreads
@@ -107,7 +107,7 @@ class MontySandbox:
     def __init__(self, limits: CodeLimits | None = None) -> None:
         self._limits = limits or CodeLimits()
         self._threads = DaemonThreads(THREADS, "toolwright-code")
-        self._runs = Runs()
+        self._runs = CodeExecutions()
         self._opening = asyncio.Lock()
         self._open = AsyncExitStack()
         self._pool: AsyncMonty | None = None

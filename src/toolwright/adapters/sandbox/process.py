@@ -20,7 +20,7 @@ _SLACK = 96 * 1024 * 1024  # bytes that the program itself can use later, in add
 _PAGE = resource.getpagesize()
 
 
-class Memory:
+class MemoryWatch:
     """Watches the resident memory of a process, because V8's own limit does not count buffers."""
 
     def __init__(self, pid: int, most: int) -> None:

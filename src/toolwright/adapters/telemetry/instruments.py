@@ -34,7 +34,7 @@ def context_of(traceparent: str | None) -> Context:
     return Context() if traceparent is None else W3C.extract({HEADER: traceparent}, Context())
 
 
-class Waiting:
+class WaitingCalls:
     """Trace contexts and agents of the newest calls that wait for an external result."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
 from toolwright.adapters.telemetry.instruments import (
     Failure,
     Instruments,
-    Waiting,
+    WaitingCalls,
     context_of,
     suppress_errors,
     traceparent_of,
@@ -266,7 +266,7 @@ class RunSpans:
     def __init__(
         self,
         instruments: Instruments,
-        waiting: Waiting,
+        waiting: WaitingCalls,
         run: Run,
         agent: str,
         calls: Sequence[Call],

@@ -33,7 +33,7 @@ from toolwright.adapters.telemetry.instruments import (
     Failure,
     Instruments,
     Metrics,
-    Waiting,
+    WaitingCalls,
     suppress_errors,
     traceparent_of,
 )
@@ -69,7 +69,7 @@ class OpenTelemetry:
         self._instruments = Instruments(
             tracer=tracers.get_tracer(NAME), metrics=self._metrics, content=content, report=report
         )
-        self._waiting = Waiting()
+        self._waiting = WaitingCalls()
         self._exposition = exposition
         self._ends = ends
 

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from toolwright.cli.chat.questions import Approvals, Questions, Terminal, WaitingCalls
-from toolwright.cli.chat.view import Lines, View
+from toolwright.cli.chat.view import ChatView, Lines
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, log_briefly
 from toolwright.cli.settings import read_settings, the_app, warn_unknown_variables
@@ -38,7 +38,7 @@ class Conversation:
     """Conversation with an agent in one thread. `hold` talks until the input ends, `interrupt` handles Ctrl-C."""
 
     def __init__(
-        self, runtime: Runtime, thread: Thread, tools: Mapping[str, Tool], view: View, console: Console
+        self, runtime: Runtime, thread: Thread, tools: Mapping[str, Tool], view: ChatView, console: Console
     ) -> None:
         self._runtime = runtime
         self._thread = thread
@@ -220,7 +220,7 @@ async def _converse(runtime: Runtime, active: ActiveAgent, model: str) -> int:
     console = Console()
     agent = await runtime.agents.get(active.agent_id)
     thread = await runtime.threads.create(active.agent_id)
-    conversation = Conversation(runtime, thread, active.by_name, View(console, agent.name), console)
+    conversation = Conversation(runtime, thread, active.by_name, ChatView(console, agent.name), console)
     with suppress(NotImplementedError):  # this system's event loop has no signal handlers
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, conversation.interrupt)
     # The model is unknown here if another process executes the runs: that process has its own settings.

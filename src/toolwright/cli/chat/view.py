@@ -127,7 +127,7 @@ def call_table(calls: list[ObservedCall]) -> Table:
     return table
 
 
-class View:
+class ChatView:
     """Prints the events of one thread as they arrive. `calls` are the calls so far, oldest first."""
 
     def __init__(self, console: Console, speaker: str) -> None:

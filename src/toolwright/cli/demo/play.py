@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 from rich.console import Console
 
-from toolwright.cli.chat.view import View, call_table
+from toolwright.cli.chat.view import ChatView, call_table
 from toolwright.cli.demo.app import book, weather_service
 from toolwright.cli.demo.desk import demo_app, host
 from toolwright.cli.keys import new_secret_key
@@ -44,7 +44,7 @@ class ReceivedEvent:
     run_id: str | None
 
 
-class Caller:
+class GatewayCaller:
     """Calls one gateway with its secret key."""
 
     def __init__(self, url: str, key: str) -> None:
@@ -164,7 +164,7 @@ async def _serve(folder: Path, settings: Settings, key: str, app: App, *, keep: 
 async def _show(console: Console, folder: Path, url: str, key: str, serving: asyncio.Task[None]) -> int:
     """Print the run as it executes, then its result, and return the exit code."""
     console.print(f"A gateway runs at {url}, with a scripted model and real tools.\n", style="dim")
-    view, caller = View(console, "analyst"), Caller(url, key)
+    view, caller = ChatView(console, "analyst"), GatewayCaller(url, key)
     watching = asyncio.create_task(_watch(caller, view, console), name="watch the run")
     try:
         done, _ = await asyncio.wait(
@@ -192,7 +192,7 @@ async def _show(console: Console, folder: Path, url: str, key: str, serving: asy
     return 0 if ended == "run.completed" else FAILED
 
 
-async def _watch(caller: Caller, view: View, console: Console) -> str | None:
+async def _watch(caller: GatewayCaller, view: ChatView, console: Console) -> str | None:
     """Send the question and show its run. Return the run's last event type, or None if the server stopped first."""
     thread_id = await caller.create_thread("analyst")
     run_id: str | None = None
@@ -231,7 +231,7 @@ def _print_results(console: Console, folder: Path) -> None:
 
 
 async def _sign_in_link(url: str, key: str) -> str:
-    caller = Caller(url, key)
+    caller = GatewayCaller(url, key)
     try:
         return url + await caller.sign_in_path()
     finally:

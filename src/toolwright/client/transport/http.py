@@ -177,7 +177,7 @@ _STREAM = "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """An HTTP answer with its undecoded body."""
 
     status: int
@@ -237,7 +237,7 @@ class Http:
         *,
         query: Query | None = None,
         repeat: Repeat = "unsent",
-    ) -> Answer:
+    ) -> HttpResponse:
         """Send a request, with retries according to `repeat`, and return the successful answer or raise its error.
 
         A 404 for a DELETE counts as success if the answer to an earlier attempt was lost: that attempt has deleted it.
@@ -262,12 +262,12 @@ class Http:
 
     async def once(
         self, method: str, path: str, body: JSONObject | None = None, query: Query | None = None
-    ) -> Answer:
+    ) -> HttpResponse:
         """Send a request once and return the answer, also if its status is an error."""
         content = None if body is None else dumps(body).encode("ascii")
         headers = {} if body is None else {"content-type": "application/json"}
         async with self._send(method, path, query, headers, content, self._timeout) as response:
-            return Answer(response.status_code, response.headers, await self._body(response))
+            return HttpResponse(response.status_code, response.headers, await self._body(response))
 
     @asynccontextmanager
     async def stream(

@@ -171,7 +171,7 @@ ANY: JSONObject = {}
 
 
 @value
-class Caller:
+class CallContext:
     """The context of a delegated call: the parts that its `_scopes` can name.
 
     `messages` is the conversation before the step of the call. `data` and `tools` are what can be shown and called
@@ -218,7 +218,7 @@ def anonymous_request(tool: Tool) -> RequestForm:
 
 
 def delegated_request(
-    base: RequestForm, tool: Tool, call: Call, caller: Caller, model: str | None
+    base: RequestForm, tool: Tool, call: Call, caller: CallContext, model: str | None
 ) -> RequestForm:
     """Return the request for a delegate: the shared scopes, then its own context, then the arguments.
 
@@ -236,7 +236,7 @@ def delegated_request(
     )
 
 
-def message_to(tool: Tool, call: Call, caller: Caller) -> str:
+def message_to(tool: Tool, call: Call, caller: CallContext) -> str:
     """Return the delegated request as one message for an agent."""
     items: list[JSON] = [*_scope_items(call, caller), _task(tool), *_input_and_state(call, caller)]
     form = read_request("The message to the delegate", {"schema": ANY, "context": items})
@@ -262,7 +262,7 @@ def _task(tool: Tool) -> JSONObject:
     return {"type": "text", "text": f"Carry out {tool.name!r}{about}\nIts arguments are the input."}
 
 
-def _input_and_state(call: Call, caller: Caller) -> list[JSONObject]:
+def _input_and_state(call: Call, caller: CallContext) -> list[JSONObject]:
     """Return the call's arguments as input, merged over the caller's input in its scopes; and the caller's state."""
     input_: JSONObject = {**caller.input} if "input" in call.scopes else {}
     state: JSONObject = {**caller.state} if "state" in call.scopes else {}
@@ -279,7 +279,7 @@ def _input_and_state(call: Call, caller: Caller) -> list[JSONObject]:
     return [*items, {"type": "input", "input": input_}]
 
 
-def _scope_items(call: Call, caller: Caller) -> list[JSON]:
+def _scope_items(call: Call, caller: CallContext) -> list[JSON]:
     """Return the parts of the caller's context that the call's scopes select by kind."""
     items: list[JSON] = []
     if "tools" in call.scopes:

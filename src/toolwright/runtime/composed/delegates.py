@@ -6,7 +6,7 @@ from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.core.requests.conversation import (
-    Caller,
+    CallContext,
     anonymous_request,
     caller_items,
     delegated_request,
@@ -87,7 +87,7 @@ class Delegates:
         return agent
 
     def _request(
-        self, name: str, tool: Tool, call: Call, state: RunState, caller: Caller
+        self, name: str, tool: Tool, call: Call, state: RunState, caller: CallContext
     ) -> tuple[ActiveAgent, NewChildRows]:
         """Return a request in a thread of its own, with the caller's model unless it names one."""
         base = anonymous_request(tool) if name == ANONYMOUS else self._catalog.requests[name]
@@ -122,7 +122,7 @@ class Delegates:
         )
 
 
-def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> Caller:
+def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> CallContext:
     """Return the context of the call that the delegate's scopes can name."""
     request, active = context.request, context.active
     data: list[JSONObject] = []
@@ -135,7 +135,7 @@ def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> 
     before = next(
         (place for place, each in enumerate(messages) if any(made.id == call_id for made in each.calls)), None
     )
-    return Caller(
+    return CallContext(
         messages=[
             context.redactor.object(each)
             for each in earlier_conversation(request, messages[:before], call.instance)

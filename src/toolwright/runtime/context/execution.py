@@ -133,7 +133,7 @@ class RunExecution:
             self.count(below.usage, below.cost)
 
 
-class Writing(Protocol):
+class CallWrites(Protocol):
     """A call whose writes are rejected after it has ended."""
 
     @property
@@ -146,7 +146,7 @@ def writes(member: Member) -> Member:
     """Make a write raise `InvalidRequest` after the call has ended."""
 
     @wraps(member)
-    def checked(state: Writing, *args: object, **named: object) -> object:
+    def checked(state: CallWrites, *args: object, **named: object) -> object:
         state.execution.check()
         return member(state, *args, **named)
 
@@ -157,7 +157,7 @@ def writes_later(member: Later) -> Later:
     """Make an async write raise `InvalidRequest`, also if the call has ended in the meantime."""
 
     @wraps(member)
-    async def checked(state: Writing, *args: object, **named: object) -> object:
+    async def checked(state: CallWrites, *args: object, **named: object) -> object:
         state.execution.check()
         written = await member(state, *args, **named)
         state.execution.check()

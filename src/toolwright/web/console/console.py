@@ -26,9 +26,9 @@ from toolwright.web.console.sign_in import (
     COOKIE,
     LINK_LIFE,
     OPEN,
-    Form,
     Session,
     Sessions,
+    SignInForm,
     form_of,
     sign_in_page,
 )
@@ -199,7 +199,7 @@ class Console:
         )
         return response
 
-    async def _session_of(self, request: Request, form: Form) -> Session:
+    async def _session_of(self, request: Request, form: SignInForm) -> Session:
         access = self._serving.access
         if form.secret_key:
             service = access.service(form.secret_key, request.headers, None)

@@ -268,7 +268,7 @@ _PEOPLE = Template("""<form method="post" action="/console/sign-in?next=$then">
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class SignInForm:
     """The entered values. Empty fields have empty texts."""
 
     secret_key: str = ""
@@ -276,7 +276,7 @@ class Form:
     token: str = ""
 
 
-async def form_of(request: Request) -> Form:
+async def form_of(request: Request) -> SignInForm:
     """Parse the form sent by the page. Raises `InvalidRequest` if the body is not this form."""
     body = bytearray()
     async for chunk in request.stream():
@@ -288,7 +288,7 @@ async def form_of(request: Request) -> Form:
     except ValueError:
         raise InvalidRequest("This is not the form of the sign-in page.") from None
     entered = {name: fields.get(name, [""])[0].strip() for name in ("secret_key", "public_key", "token")}
-    return Form(**entered)
+    return SignInForm(**entered)
 
 
 def sign_in_page(then: str, *, takes_people: bool, error: str = "", status: int = 200) -> Response:

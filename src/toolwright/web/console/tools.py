@@ -123,7 +123,7 @@ POLL_INTERVAL: Final = 0.5  # seconds without an event after which the row is re
 
 
 @value
-class Progress:
+class TestProgress:
     """Status of a call: its row, if it exists yet, and its run."""
 
     call: Call | None = None
@@ -144,7 +144,7 @@ class Progress:
 
 async def call_app_tool(
     runtime: Runtime, name: str, arguments: JSONObject, before: Call | None
-) -> AsyncGenerator[Progress]:
+) -> AsyncGenerator[TestProgress]:
     """Call a tool of the app like an external host, and yield the status of the call until it has ended."""
     app_calls = runtime.app_calls
     call = app_calls.new(before)
@@ -155,7 +155,7 @@ async def call_app_tool(
             await app_calls.make_in_thread_of(call, before, name, arguments)
         while True:
             row = await watch.row()
-            progress = Progress(call=row, run=await _run(runtime, call.run_id))
+            progress = TestProgress(call=row, run=await _run(runtime, call.run_id))
             yield progress
             if progress.over:
                 return
@@ -165,7 +165,7 @@ async def call_app_tool(
 
 async def call_agent_tool(
     runtime: Runtime, agent_id: str, name: str, arguments: JSONObject
-) -> AsyncGenerator[Progress]:
+) -> AsyncGenerator[TestProgress]:
     """Call a tool of an agent in a separate run, and yield the status of the call until it has ended."""
     toolkit = await runtime.toolkit(agent_id)
     calling = asyncio.create_task(toolkit.call(name, arguments), name="toolwright-console-call")
@@ -182,13 +182,13 @@ async def call_agent_tool(
         await asyncio.gather(calling, return_exceptions=True)
 
 
-async def _latest(runtime: Runtime, run_id: str | None) -> Progress:
+async def _latest(runtime: Runtime, run_id: str | None) -> TestProgress:
     """Return the current status of the call for which the run was created."""
     if run_id is None:
-        return Progress()
+        return TestProgress()
     calls = await runtime.calls.list(status=EVERY, run_id=run_id)
     root = next((each for each in calls if each.parent_id is None), None)
-    return Progress(call=root, run=await _run(runtime, run_id))
+    return TestProgress(call=root, run=await _run(runtime, run_id))
 
 
 async def _run(runtime: Runtime, run_id: str) -> Run | None:
@@ -357,13 +357,13 @@ class ToolTester:
             with self._place:
                 plain_text(error.message, "p", "error").props["role"] = "alert"
 
-    def _call_states(self, before: Call | None) -> AsyncGenerator[Progress]:
+    def _call_states(self, before: Call | None) -> AsyncGenerator[TestProgress]:
         runtime, name = self._visit.runtime, self._tool.name
         if self._agent_id is None:
             return call_app_tool(runtime, name, self._arguments, before)
         return call_agent_tool(runtime, self._agent_id, name, self._arguments)
 
-    async def _show(self, progress: Progress) -> None:
+    async def _show(self, progress: TestProgress) -> None:
         call, request_id = progress.call, progress.request_id
         state = (None if call is None else (call.status, call.awaits_approval), request_id)
         if state == self._drawn_state:
@@ -376,7 +376,7 @@ class ToolTester:
             if call is not None:
                 await self._draw_call(call, progress)
 
-    async def _draw_call(self, call: Call, progress: Progress) -> None:
+    async def _draw_call(self, call: Call, progress: TestProgress) -> None:
         with box("div", "card stack"):
             with box("div", "row"):
                 badge(call.status, KINDS.get(call.status, "busy"))

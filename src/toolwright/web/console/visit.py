@@ -186,8 +186,8 @@ class Visit:
         self.site = site
         self.session = session
         self._client = client
-        self._view = View(client)
-        self._page = View(client)
+        self._view = PageView(client)
+        self._page = PageView(client)
         self._return: Callable[[], None] | None = None
         self.query: dict[str, str] = {}  # the view of the current path
         site.visits.add(self)
@@ -215,14 +215,14 @@ class Visit:
         return self.site.serving.permits
 
     @property
-    def view(self) -> "View":
+    def view(self) -> "PageView":
         """The current view."""
         return self._view
 
-    def begin_view(self) -> "View":
+    def begin_view(self) -> "PageView":
         """Start another view and end the tasks of the previous one."""
         self._view.close()
-        self._view = View(self._client)
+        self._view = PageView(self._client)
         return self._view
 
     @property
@@ -342,7 +342,7 @@ class Visit:
         self._page.close()
 
 
-class View:
+class PageView:
     """View of one path, with the tasks that update it. They end when another view is shown."""
 
     def __init__(self, client: Client) -> None:

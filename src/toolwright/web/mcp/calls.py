@@ -39,7 +39,7 @@ POLL_INTERVAL = 2.0  # seconds without an event after which the row is read
 REMOTE_POLL_INTERVAL = 0.25  # the same while another process executes the runs, whose events can be lost
 SETTLE = 0.25  # seconds to wait for the last event of a call after its row is final
 
-Answer = CallToolResult | InputRequiredResult | dict[str, Any]
+CallAnswer = CallToolResult | InputRequiredResult | dict[str, Any]
 
 
 class ToolCalls:
@@ -48,7 +48,7 @@ class ToolCalls:
     def __init__(self, parts: McpParts) -> None:
         self._parts = parts
 
-    async def call(self, context: Context, params: CallToolRequestParams) -> Answer:
+    async def call(self, context: Context, params: CallToolRequestParams) -> CallAnswer:
         """Make the call, or continue a call that asked its user.
 
         The call is cancelled if the host cancels it or disconnects.
@@ -96,7 +96,7 @@ class ToolCalls:
 
     async def _resume(
         self, context: Context, tool: Tool, params: CallToolRequestParams, call_id: str
-    ) -> Answer:
+    ) -> CallAnswer:
         """Resume the caller's call named by the state, also if it was made in another process."""
         runtime, caller = self._parts.runtime, self._parts.caller(context)
         try:
@@ -118,7 +118,7 @@ class ToolCalls:
         call: AppCall,
         watch: CallWatch,
         answers: Mapping[str, object] | None,
-    ) -> Answer:
+    ) -> CallAnswer:
         follower = _CallFollower(self._parts, context, tool, call, watch)
         follower.answers = dict(answers or {})
         try:
@@ -146,7 +146,7 @@ class _CallFollower:
         self._clock = asyncio.get_running_loop()
         self._began = self._clock.time()
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> CallAnswer:
         """Return the result, a task, the requested input, or a notice of the timeout."""
         must_check = True
         while True:
@@ -173,7 +173,7 @@ class _CallFollower:
     def _elapsed(self) -> float:
         return self._clock.time() - self._began
 
-    async def _now(self, row: Call, *, must_check: bool) -> Answer | None:
+    async def _now(self, row: Call, *, must_check: bool) -> CallAnswer | None:
         """Return the answer for the row's current status, or None while there is no answer."""
         if is_over(row.status):
             return await self._result(row)
@@ -188,7 +188,7 @@ class _CallFollower:
             return await call_result(self._runtime.files, row.thread_id, timed_out(limit), self._tool)
         return None
 
-    async def _result(self, row: Call) -> Answer:
+    async def _result(self, row: Call) -> CallAnswer:
         # The row can be final before its last events arrive: progress and log lines must precede the result.
         until = self._clock.time() + SETTLE
         while not self._relay.ended and self._runtime.is_only_driver and self._clock.time() < until:
@@ -201,7 +201,7 @@ class _CallFollower:
             raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "Missing required client capability", data)
         return await call_result(self._runtime.files, row.thread_id, result, self._tool)
 
-    async def _questions(self, questions: Sequence[Question]) -> Answer | None:
+    async def _questions(self, questions: Sequence[Question]) -> CallAnswer | None:
         """Ask the host's user, within the session or by an answer after which the host repeats the request."""
         if not is_modern(self._context):
             for each in questions:

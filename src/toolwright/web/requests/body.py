@@ -33,7 +33,7 @@ _COST = 20
 """Number of bytes that take as long to parse as one JSON value."""
 
 
-class Form(BaseModel):
+class RequestForm(BaseModel):
     """Base of request bodies: camelCase, no unknown fields, no type conversion."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
@@ -45,7 +45,7 @@ class Form(BaseModel):
         return validator(limit_unknown_fields(value, cls))
 
 
-F = TypeVar("F", bound=Form)
+F = TypeVar("F", bound=RequestForm)
 DEFINITIONS = "#/components/schemas/{model}"
 """Location of schemas in an OpenAPI document."""
 
@@ -83,7 +83,7 @@ def parse(path: str, text: str, request: Request, times: int = 1) -> JSON:
         ) from None
 
 
-def described(form: type[Form]) -> dict[str, Any]:  # part of an OpenAPI document
+def described(form: type[RequestForm]) -> dict[str, Any]:  # part of an OpenAPI document
     """Return the OpenAPI description of a body for `reads`. `correct_document` moves its schemas to the components."""
     schema = form.model_json_schema(ref_template=DEFINITIONS)
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
@@ -173,7 +173,7 @@ Values = dict[str, JsonValue]
 """Values by name, in the form that `core.env` reads."""
 
 
-class NewEnv(Form):
+class NewEnv(RequestForm):
     """Values to set. Null deletes a name."""
 
     env: Values

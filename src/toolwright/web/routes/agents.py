@@ -11,10 +11,10 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import CONFIG_VALUES, PageLimit
 from toolwright.core.tools.openapi import OperationFault as Fault
 from toolwright.runtime.agents.agents import AgentView
-from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
+from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
 from toolwright.web.options import GatewayOptions
-from toolwright.web.requests.body import Form, described, parse, reads
+from toolwright.web.requests.body import RequestForm, described, parse, reads
 from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Person, SpaceId, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
@@ -69,7 +69,7 @@ class Triggered(Shape):
     agent_entity_id: str
 
 
-class Configuration(Form):
+class Configuration(RequestForm):
     """A configuration, as an object or as JSON text."""
 
     config: dict[str, JsonValue] | None = None
@@ -117,7 +117,7 @@ class AgentChange(Configuration):
     description: Description | None = None
 
 
-class NewTrigger(Form):
+class NewTrigger(RequestForm):
     """An event from a service for an agent's inbox."""
 
     service_name: Name
@@ -136,7 +136,7 @@ async def save_agent(
     runtime: AtWork,
     request: Request,
     new: Annotated[NewAgent, Depends(reads(NewAgent, CONFIG_VALUES))],
-) -> Answer:
+) -> ApiResponse:
     """Create an agent, or update the agent with that name. Its next run uses the new configuration."""
     saved = await runtime.agents.save(new.name, new.requested_config(request), new.description)
     body = _one(await runtime.agents.show(saved.agent.id), saved.faults)
@@ -146,14 +146,14 @@ async def save_agent(
 @router.get("", responses=answers(AgentList, "The agents."))
 async def list_agents(
     _: Service, runtime: AtWork, limit: Limit = PageLimit(1_000), offset: Offset = 0
-) -> Answer:
+) -> ApiResponse:
     """List the agents that the app declares, in order of declaration, then the configured agents, oldest first."""
     agents = await runtime.agents.show_all(limit, offset)
     return listed("agents", agents, lambda each: agent_json(each.agent, each.config))
 
 
 @router.get("/{agent_id}", responses=answers(AgentAnswer, "The agent.", errors=(404,)))
-async def get_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
+async def get_agent(_: Service, runtime: AtWork, agent_id: Id) -> ApiResponse:
     """Get an agent by name or id."""
     return answer(_one(await runtime.agents.show(agent_id)))
 
@@ -169,7 +169,7 @@ async def change_agent(
     request: Request,
     agent_id: Id,
     change: Annotated[AgentChange, Depends(reads(AgentChange, CONFIG_VALUES))],
-) -> Answer:
+) -> ApiResponse:
     """Update a configured agent. Its next run uses the change."""
     config, errors = await runtime.agents.read_apis(change.requested_config(request))
     changed = await runtime.agents.update(
@@ -179,7 +179,7 @@ async def change_agent(
 
 
 @router.delete("/{agent_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
-async def delete_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
+async def delete_agent(_: Service, runtime: AtWork, agent_id: Id) -> ApiResponse:
     """Delete a configured agent. It leaves its spaces, its runs in progress end, and no new ones start."""
     await runtime.agents.delete(agent_id)
     return answer({"success": True})
@@ -192,7 +192,7 @@ async def delete_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
 )
 async def trigger_agent(
     _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewTrigger, Depends(reads(NewTrigger))]
-) -> Answer:
+) -> ApiResponse:
     """Put an event with the payload into the agent's inbox, which starts a run."""
     await runtime.inboxes.trigger(agent_id, new.service_name, new.payload)
     return answer({"success": True, "agentEntityId": (await runtime.agents.get(agent_id)).entity_id})
@@ -201,7 +201,7 @@ async def trigger_agent(
 @router.get("/{agent_id}/prompt", responses=answers(SystemPrompt, "The agent's prompt.", errors=(404,)))
 async def get_prompt(
     _: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None, user_id: Person = None
-) -> Answer:
+) -> ApiResponse:
     """Get the agent's current system prompt, for its active space or the given one."""
     prompt = await runtime.prompts.of(agent_id, space_id, user_id)
     parts: list[JSON] = [{"name": part.name, "text": part.text} for part in prompt.sections]
@@ -237,7 +237,9 @@ McpThread = Annotated[
 
 
 @router.get("/{agent_id}/mcp", responses=answers(McpServers, "The servers.", errors=(404,)))
-async def list_mcp_servers(_: Service, runtime: AtWork, agent_id: Id, thread_id: McpThread = None) -> Answer:
+async def list_mcp_servers(
+    _: Service, runtime: AtWork, agent_id: Id, thread_id: McpThread = None
+) -> ApiResponse:
     """List the MCP servers of an agent with their status, tools and errors."""
     servers: list[JSON] = [mcp_server_json(each) for each in await runtime.mcp.of(agent_id, thread_id)]
     withheld: list[JSON] = [
@@ -250,7 +252,7 @@ async def list_mcp_servers(_: Service, runtime: AtWork, agent_id: Id, thread_id:
     "/{agent_id}/mcp/{server}/tools/{tool}/accept",
     responses=answers(Deleted, "The changed tool is accepted.", errors=(404,)),
 )
-async def accept_mcp_tool(_: Service, runtime: AtWork, agent_id: Id, server: Id, tool: Id) -> Answer:
+async def accept_mcp_tool(_: Service, runtime: AtWork, agent_id: Id, server: Id, tool: Id) -> ApiResponse:
     """Accept the changed definition of a tool, which is withheld from the model until then."""
     await runtime.mcp.accept(agent_id, server, tool)
     return answer({"success": True})
@@ -285,7 +287,7 @@ async def list_inbox(
     thread_id: ThreadId = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
-) -> Answer:
+) -> ApiResponse:
     """List the events of the agent's inbox, oldest first. A `failed` event is not retried automatically."""
     events = await runtime.inboxes.list(agent_id, thread_id, limit, offset)
     return listed("events", events, inbox_json)
@@ -296,7 +298,7 @@ async def list_inbox(
 )
 async def retry_event(
     _: Service, runtime: AtWork, agent_id: Id, event_id: Id, thread_id: ThreadId = None
-) -> Answer:
+) -> ApiResponse:
     """Retry a failed event."""
     event = await runtime.inboxes.retry(agent_id, event_id, thread_id)
     return answer({"event": inbox_json(event)})

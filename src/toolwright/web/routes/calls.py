@@ -12,9 +12,9 @@ from toolwright.core.limits import PageLimit
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import CallStatus
 from toolwright.runtime.pending.pending import LEASES, LONGEST_NAME
-from toolwright.web.answers import Answer, ListShape, answer, answers, listed
+from toolwright.web.answers import ApiResponse, ListShape, answer, answers, listed
 from toolwright.web.dependencies import AnyCaller, Service
-from toolwright.web.requests.body import Form, described, reads
+from toolwright.web.requests.body import RequestForm, described, reads
 from toolwright.web.requests.query import Id, Limit, Offset, Reference, SpaceId, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import ServingDep
@@ -57,7 +57,7 @@ Statuses = Annotated[
 ]
 
 
-class Submission(Form):
+class Submission(RequestForm):
     """The result of a call (any JSON value), or the message of its failure."""
 
     call_id: Reference
@@ -86,7 +86,7 @@ class Submission(Form):
         return ToolResult.fail(self.error)
 
 
-class ClaimRequest(Form):
+class ClaimRequest(RequestForm):
     """The worker that claims a call, and its lease in milliseconds."""
 
     worker: Annotated[StorableText, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
@@ -105,7 +105,7 @@ async def list_calls(
     space_id: SpaceId = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
-) -> Answer:
+) -> ApiResponse:
     """List tool calls, oldest first; by default the open ones.
 
     A person sees the calls of their threads, and visible calls in spaces of which they are a member.
@@ -123,7 +123,7 @@ async def list_calls(
 
 
 @router.get("/calls/{call_id}", responses=answers(CallAnswer, "The call.", errors=(404,)))
-async def get_call(caller: AnyCaller, serving: ServingDep, call_id: Id) -> Answer:
+async def get_call(caller: AnyCaller, serving: ServingDep, call_id: Id) -> ApiResponse:
     """Get a tool call of any status. A person sees the calls of their own threads."""
     return answer({"call": call_json(await serving.permits.call(caller, call_id))})
 
@@ -138,7 +138,7 @@ async def submit_result(
     serving: ServingDep,
     run_id: Id,
     submission: Annotated[Submission, Depends(reads(Submission))],
-) -> Answer:
+) -> ApiResponse:
     """Submit the result of an open call. Each call accepts one result.
 
     A call that waits for an approval is answered with `{approved, args?, reason?}` as its result.
@@ -154,7 +154,7 @@ async def submit_result(
     "/calls/{call_id}/cancel",
     responses=answers(CallAnswer, "The cancelled call.", errors=(404, 409)),
 )
-async def cancel_call(_: Service, serving: ServingDep, call_id: Id) -> Answer:
+async def cancel_call(_: Service, serving: ServingDep, call_id: Id) -> ApiResponse:
     """Cancel an open call. Its agent receives the error `Tool call cancelled`."""
     return answer({"call": call_json(await serving.runtime.calls.cancel(call_id))})
 
@@ -166,7 +166,7 @@ async def cancel_call(_: Service, serving: ServingDep, call_id: Id) -> Answer:
 )
 async def claim_call(
     _: Service, serving: ServingDep, call_id: Id, claim: Annotated[ClaimRequest, Depends(reads(ClaimRequest))]
-) -> Answer:
+) -> ApiResponse:
     """Claim an open call for a worker before executing it. The same request by the same worker renews the lease.
 
     After the lease has expired, other workers can claim the call only if its tool is read-only or idempotent.

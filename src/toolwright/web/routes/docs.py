@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
-from toolwright.web.answers import Answer, answer
+from toolwright.web.answers import ApiResponse, answer
 from toolwright.web.dependencies import SCHEMES, WAYS, identified
 from toolwright.web.requests.body import DEFINITIONS
 from toolwright.web.routes.router import noun
@@ -143,7 +143,7 @@ async def begin(serving: Local) -> Response:
 
 
 @router.get("/openapi.json", include_in_schema=False, response_model=None)
-async def describe(_: Reader, request: Request) -> Answer:
+async def describe(_: Reader, request: Request) -> ApiResponse:
     """Get the OpenAPI document. Behind a proxy it includes the path prefix of the routes."""
     make: Callable[[], dict[str, Any]] = request.app.openapi  # an OpenAPI document
     document = await asyncio.to_thread(make)  # the first call takes a fifth of a second

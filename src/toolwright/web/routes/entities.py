@@ -9,10 +9,10 @@ from toolwright.core.env.env import read_env
 from toolwright.core.limits import PageLimit
 from toolwright.core.spaces.space import EntityFields
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
-from toolwright.web.answers import Answer, Deleted, EnvNames, ListShape, answer, answers, listed
+from toolwright.web.answers import ApiResponse, Deleted, EnvNames, ListShape, answer, answers, listed
 from toolwright.web.auth.permits import owner_of_listed, speaker
 from toolwright.web.dependencies import AnyCaller, Service
-from toolwright.web.requests.body import Form, NewEnv, described, env_names, reads
+from toolwright.web.requests.body import NewEnv, RequestForm, described, env_names, reads
 from toolwright.web.requests.query import Id, Limit, Metadata, Name, Offset, Reference, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork, ServingDep
@@ -36,7 +36,7 @@ class EntityList(ListShape):
     entities: list[Entity]
 
 
-class EntityChange(Form):
+class EntityChange(RequestForm):
     """Changes of a person; missing fields are unchanged."""
 
     external_id: ExternalId | None = Field(None, description="The person's id in access tokens; unique.")
@@ -71,7 +71,7 @@ class NewEntity(EntityChange):
 )
 async def create_entity(
     _: Service, runtime: AtWork, new: Annotated[NewEntity, Depends(reads(NewEntity))]
-) -> Answer:
+) -> ApiResponse:
     """Register a human, or update the human with that externalId."""
     registration = await runtime.entities.register(**new.fields)
     return answer({"entity": entity_json(registration.entity)}, 201 if registration.created else 200)
@@ -80,13 +80,13 @@ async def create_entity(
 @router.get("", responses=answers(EntityList, "The entities."))
 async def list_entities(
     _: Service, runtime: AtWork, limit: Limit = PageLimit(50), offset: Offset = 0
-) -> Answer:
+) -> ApiResponse:
     """List the agents in the order of their declaration, then the humans, oldest first."""
     return listed("entities", await runtime.entities.list(limit, offset), entity_json)
 
 
 @router.get("/{entity_id}", responses=answers(EntityAnswer, "The entity.", errors=(404,)))
-async def get_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
+async def get_entity(_: Service, runtime: AtWork, entity_id: Id) -> ApiResponse:
     """Get an entity."""
     return answer({"entity": entity_json(await runtime.entities.get(entity_id))})
 
@@ -98,13 +98,13 @@ async def get_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
 )
 async def change_entity(
     _: Service, runtime: AtWork, entity_id: Id, change: Annotated[EntityChange, Depends(reads(EntityChange))]
-) -> Answer:
+) -> ApiResponse:
     """Change a human."""
     return answer({"entity": entity_json(await runtime.entities.update(entity_id, **change.fields))})
 
 
 @router.delete("/{entity_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
-async def delete_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
+async def delete_entity(_: Service, runtime: AtWork, entity_id: Id) -> ApiResponse:
     """Delete a human. Their tokens are no longer accepted; their threads are kept."""
     await runtime.entities.delete(entity_id)
     return answer({"success": True})
@@ -117,7 +117,7 @@ async def delete_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
 )
 async def set_entity_env(
     _: Service, runtime: AtWork, entity_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
-) -> Answer:
+) -> ApiResponse:
     """Set variables for all threads of a human, as secrets by default, or delete them with null."""
     return answer(env_names(await runtime.entities.set_env(entity_id, read_env(new.env))))
 
@@ -140,7 +140,7 @@ class ClientList(ListShape):
 EntityId = Annotated[StorableText | None, Query(alias="entityId", description="Only those of this entity.")]
 
 
-class NewClient(Form):
+class NewClient(RequestForm):
     """A client to register."""
 
     name: Name | None = None
@@ -158,7 +158,7 @@ class NewClient(Form):
 )
 async def register_client(
     caller: AnyCaller, serving: ServingDep, new: Annotated[NewClient, Depends(reads(NewClient))]
-) -> Answer:
+) -> ApiResponse:
     """Register a client."""
     whose = speaker(caller, new.entity_id)
     registration = await serving.runtime.clients.register(whose, new.name, new.metadata)
@@ -172,14 +172,14 @@ async def list_clients(
     entity_id: EntityId = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
-) -> Answer:
+) -> ApiResponse:
     """List registered clients, oldest first. A person sees their own."""
     clients = await serving.runtime.clients.list(owner_of_listed(caller, entity_id), limit, offset)
     return listed("clients", clients, client_json)
 
 
 @clients_router.delete("/{client_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
-async def delete_client(caller: AnyCaller, serving: ServingDep, client_id: Id) -> Answer:
+async def delete_client(caller: AnyCaller, serving: ServingDep, client_id: Id) -> ApiResponse:
     """Delete a registered client."""
     await serving.permits.client(caller, client_id)
     await serving.runtime.clients.delete(client_id)

@@ -13,7 +13,7 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.files.file import File as FileRow
 from toolwright.core.limits import PageLimit
 from toolwright.core.text import quantity
-from toolwright.web.answers import Answer, ListShape, answer, answers, failures, listed
+from toolwright.web.answers import ApiResponse, ListShape, answer, answers, failures, listed
 from toolwright.web.dependencies import AnyCaller
 from toolwright.web.requests.query import Id, Limit, Offset, StorableText, Unsatisfiable, part_of
 from toolwright.web.routes.router import noun
@@ -43,7 +43,7 @@ FilePath = Annotated[StorableText, Path(description="The file's path, with or wi
 @router.get("", responses=answers(FileList, "The files.", errors=(404,)))
 async def list_files(
     caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
-) -> Answer:
+) -> ApiResponse:
     """List the thread's files by path."""
     await serving.permits.thread(caller, thread_id)
     files = await serving.runtime.files.list(thread_id)

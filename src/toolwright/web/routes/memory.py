@@ -14,9 +14,9 @@ from toolwright.core.agents.memory import (
     MOST_TAGS,
 )
 from toolwright.core.limits import PageLimit
-from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
+from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
-from toolwright.web.requests.body import Form, described, errors_at, reads
+from toolwright.web.requests.body import RequestForm, described, errors_at, reads
 from toolwright.web.requests.query import Id, Limit, Offset, Person, Reference, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
@@ -59,7 +59,7 @@ class Linked(Shape):
     success: Literal[True]
 
 
-class NewBlock(Form):
+class NewBlock(RequestForm):
     """The content of a block."""
 
     content: Annotated[StorableText, Field(max_length=MAX_BLOCK, description="Up to 16 KiB in UTF-8.")]
@@ -69,7 +69,7 @@ class NewBlock(Form):
     )
 
 
-class NewPassage(Form):
+class NewPassage(RequestForm):
     """A passage to store."""
 
     content: Annotated[StorableText, Field(max_length=MAX_PASSAGE, description="Up to 64 KiB in UTF-8.")]
@@ -84,7 +84,7 @@ async def list_blocks(
     limit: Limit = PageLimit(1_000),
     offset: Offset = 0,
     user_id: Person = None,
-) -> Answer:
+) -> ApiResponse:
     """List the blocks that the agent reads, its own and those shared with it, by label."""
     return listed("blocks", await runtime.blocks.list(agent_id, limit, offset, user_id=user_id), block_json)
 
@@ -92,7 +92,7 @@ async def list_blocks(
 @router.get("/memory/{label:text}", responses=answers(BlockAnswer, "The block.", errors=(404,)))
 async def get_block(
     _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
-) -> Answer:
+) -> ApiResponse:
     """Get the agent's own block with that label, or the block shared with it."""
     return answer({"block": block_json(await runtime.blocks.get(agent_id, label, user_id=user_id))})
 
@@ -109,7 +109,7 @@ async def write_block(
     label: Label,
     new: Annotated[NewBlock, Depends(reads(NewBlock))],
     user_id: Person = None,
-) -> Answer:
+) -> ApiResponse:
     """Create the agent's block with that label, or replace its content."""
     return answer(
         {
@@ -123,7 +123,7 @@ async def write_block(
 @router.delete("/memory/{label:text}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_block(
     _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
-) -> Answer:
+) -> ApiResponse:
     """Delete a block of the agent, including for the agents it is shared with."""
     await runtime.blocks.drop(agent_id, label, user_id=user_id)
     return answer({"success": True})
@@ -133,7 +133,7 @@ async def delete_block(
     "/readers/{reader_id}/memory/{label:text}",
     responses=answers(Linked, "The agent can read the block.", errors=(404,)),
 )
-async def link_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> Answer:
+async def link_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> ApiResponse:
     """Share a block of this agent with another agent."""
     await runtime.blocks.link(agent_id, label, reader_id)
     return answer({"success": True})
@@ -143,7 +143,7 @@ async def link_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, l
     "/readers/{reader_id}/memory/{label:text}",
     responses=answers(Deleted, "The agent can no longer read the block.", errors=(404,)),
 )
-async def unlink_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> Answer:
+async def unlink_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> ApiResponse:
     """Stop sharing a block of this agent with another agent."""
     await runtime.blocks.unlink(agent_id, label, reader_id)
     return answer({"success": True})
@@ -161,7 +161,7 @@ async def list_passages(
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
     user_id: Person = None,
-) -> Answer:
+) -> ApiResponse:
     """List the agent's passages, newest first, or search them, best match first."""
     if q is None:
         return listed(
@@ -184,7 +184,7 @@ async def store_passage(
     agent_id: Id,
     new: Annotated[NewPassage, Depends(reads(NewPassage))],
     user_id: Person = None,
-) -> Answer:
+) -> ApiResponse:
     """Store a passage in the agent's archive."""
     passage = await runtime.passages.add(agent_id, new.content, new.tags, user_id=user_id)
     return answer({"passage": passage_json(passage)}, 201)
@@ -193,7 +193,7 @@ async def store_passage(
 @router.get("/passages/{passage_id}", responses=answers(PassageAnswer, "The passage.", errors=(404,)))
 async def get_passage(
     _: Service, runtime: AtWork, agent_id: Id, passage_id: Id, user_id: Person = None
-) -> Answer:
+) -> ApiResponse:
     """Get a passage of the agent."""
     return answer(
         {"passage": passage_json(await runtime.passages.get(agent_id, passage_id, user_id=user_id))}
@@ -203,7 +203,7 @@ async def get_passage(
 @router.delete("/passages/{passage_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_passage(
     _: Service, runtime: AtWork, agent_id: Id, passage_id: Id, user_id: Person = None
-) -> Answer:
+) -> ApiResponse:
     """Delete a passage."""
     await runtime.passages.drop(agent_id, passage_id, user_id=user_id)
     return answer({"success": True})

@@ -20,16 +20,16 @@ from toolwright.core.agents.mind import (
 )
 from toolwright.core.agents.schedule import LONGEST_SCHEDULE
 from toolwright.core.limits import PageLimit
-from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
+from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
-from toolwright.web.requests.body import Form, described, errors_at, reads
+from toolwright.web.requests.body import RequestForm, described, errors_at, reads
 from toolwright.web.requests.query import Id, Limit, Offset, Person, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import Goal, Memory, Plan, goal_json, memory_json, plan_json
 
 router = noun("/api/agents/{agent_id}", "agents")
-F = TypeVar("F", bound=Form)
+F = TypeVar("F", bound=RequestForm)
 
 ItemId = Annotated[StorableText, Field(max_length=LONGEST_ID)]
 Text = Annotated[StorableText, Field(max_length=LONGEST_TEXT)]
@@ -56,7 +56,7 @@ class PlanList(ListShape):
     plans: list[Plan]
 
 
-class NewGoal(Form):
+class NewGoal(RequestForm):
     """A goal to create or update. Omitted fields are unchanged. A new goal needs a description."""
 
     id: ItemId | None = Field(None, description="The goal to update; omit it to create a new goal.")
@@ -83,7 +83,7 @@ class NewGoals(NewGoal):
         return [each.change() for each in ([self] if self.goals is None else self.goals)]
 
 
-class NewMemory(Form):
+class NewMemory(RequestForm):
     """A memory to store. It replaces a memory with the same key."""
 
     key: ShortText
@@ -94,7 +94,7 @@ class NewMemory(Form):
         return MemoryChange(key=self.key, value=self.value)
 
 
-class NewMemories(Form):
+class NewMemories(RequestForm):
     """Several memories, or the key and value of a single memory."""
 
     memories: Annotated[list[NewMemory], Field(max_length=MOST_MEMORIES)] | None = None
@@ -114,7 +114,7 @@ class NewMemories(Form):
         return [each.change() for each in self.memories]
 
 
-class NewPlan(Form):
+class NewPlan(RequestForm):
     """A plan to create or update. Omitted fields are unchanged.
 
     A new plan needs a name, an instruction, and one of runAfter, scheduledAt and cron.
@@ -165,7 +165,7 @@ def _list_or_one(form: F, plural: str) -> F:
     return form
 
 
-def _errors_of_one(plural: str, items: Sequence[Form] | None) -> AbstractContextManager[None]:
+def _errors_of_one(plural: str, items: Sequence[RequestForm] | None) -> AbstractContextManager[None]:
     """Report errors of a body that is a single item at its fields, without an item index."""
     return errors_at(f"{plural}.0", "") if items is None else nullcontext()
 
@@ -178,7 +178,7 @@ async def list_goals(
     limit: Limit = PageLimit(1_000),
     offset: Offset = 0,
     user_id: Person = None,
-) -> Answer:
+) -> ApiResponse:
     """List the agent's goals, oldest first."""
     return listed("goals", await runtime.minds.goals(agent_id, limit, offset, user_id=user_id), goal_json)
 
@@ -194,7 +194,7 @@ async def set_goals(
     agent_id: Id,
     new: Annotated[NewGoals, Depends(reads(NewGoals))],
     user_id: Person = None,
-) -> Answer:
+) -> ApiResponse:
     """Create and update goals: all of them, or none if one is invalid."""
     with _errors_of_one("goals", new.goals):
         return listed(
@@ -205,7 +205,7 @@ async def set_goals(
 @router.delete("/goals/{goal_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_goal(
     _: Service, runtime: AtWork, agent_id: Id, goal_id: Id, user_id: Person = None
-) -> Answer:
+) -> ApiResponse:
     """Delete a goal."""
     await runtime.minds.drop_goal(agent_id, goal_id, user_id=user_id)
     return answer({"success": True})
@@ -219,7 +219,7 @@ async def list_memories(
     limit: Limit = PageLimit(1_000),
     offset: Offset = 0,
     user_id: Person = None,
-) -> Answer:
+) -> ApiResponse:
     """List the agent's memories by key."""
     return listed(
         "memories", await runtime.minds.memories(agent_id, limit, offset, user_id=user_id), memory_json
@@ -237,7 +237,7 @@ async def set_memories(
     agent_id: Id,
     new: Annotated[NewMemories, Depends(reads(NewMemories))],
     user_id: Person = None,
-) -> Answer:
+) -> ApiResponse:
     """Store memories of the agent by key: all of them, or none if one is invalid."""
     with _errors_of_one("memories", new.memories):
         return listed(
@@ -250,7 +250,7 @@ async def set_memories(
 @router.delete("/memories/{key:text}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_memory(
     _: Service, runtime: AtWork, agent_id: Id, key: Key, user_id: Person = None
-) -> Answer:
+) -> ApiResponse:
     """Delete a memory."""
     await runtime.minds.drop_memory(agent_id, key, user_id=user_id)
     return answer({"success": True})
@@ -264,7 +264,7 @@ async def list_plans(
     limit: Limit = PageLimit(1_000),
     offset: Offset = 0,
     user_id: Person = None,
-) -> Answer:
+) -> ApiResponse:
     """List the agent's plans, soonest first."""
     return listed("plans", await runtime.minds.plans(agent_id, limit, offset, user_id=user_id), plan_json)
 
@@ -276,7 +276,7 @@ async def list_plans(
 )
 async def set_plans(
     _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewPlans, Depends(reads(NewPlans))]
-) -> Answer:
+) -> ApiResponse:
     """Create and update plans: all of them, or none if one is invalid."""
     with _errors_of_one("plans", new.plans):
         return listed("plans", await runtime.minds.set_plans(agent_id, new.changes()), plan_json)
@@ -285,7 +285,7 @@ async def set_plans(
 @router.delete("/plans/{plan_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
 async def delete_plan(
     _: Service, runtime: AtWork, agent_id: Id, plan_id: Id, user_id: Person = None
-) -> Answer:
+) -> ApiResponse:
     """Delete a plan."""
     await runtime.minds.drop_plan(agent_id, plan_id, user_id=user_id)
     return answer({"success": True})

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from toolwright.core.errors import NotFound, StoreError, install
 from toolwright.core.json_value import JSONObject
-from toolwright.web.answers import Answer, answer, failures, status_of
+from toolwright.web.answers import ApiResponse, answer, failures, status_of
 from toolwright.web.dependencies import Service
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Serving, ServingDep
@@ -30,7 +30,7 @@ _NONE = (
         503: {"model": Health, "description": "The database or the file store is not writable."},
     },
 )
-async def health(serving: ServingDep) -> Answer:
+async def health(serving: ServingDep) -> ApiResponse:
     """Check whether the journal and the file store are writable; open to everyone."""
     return await _answer(serving, serving.runtime.health.check)
 
@@ -45,13 +45,13 @@ async def health(serving: ServingDep) -> Answer:
         },
     },
 )
-async def ready(serving: ServingDep) -> Answer:
+async def ready(serving: ServingDep) -> ApiResponse:
     """Check whether this process can serve requests: like `/health`, and its node has a heartbeat; open to everyone."""
     return await _answer(serving, serving.runtime.health.check_ready)
 
 
 @health_router.get("/live", responses={200: {"model": Health, "description": "This process is alive."}})
-async def live(serving: ServingDep) -> Answer:
+async def live(serving: ServingDep) -> ApiResponse:
     """Check whether this process responds, regardless of its database; open to everyone.
 
     Restart a process that does not respond. A process that lost its database recovers by itself.
@@ -59,7 +59,7 @@ async def live(serving: ServingDep) -> Answer:
     return answer({"status": "ok", "version": serving.options.version})
 
 
-async def _answer(serving: Serving, check: Callable[[], Awaitable[None]]) -> Answer:
+async def _answer(serving: Serving, check: Callable[[], Awaitable[None]]) -> ApiResponse:
     body: JSONObject = {"status": "ok", "version": serving.options.version}
     try:
         await check()

@@ -11,7 +11,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import ALL_ROWS, PageLimit
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import RunStatus
-from toolwright.web.answers import Answer, ListShape, answer, answers, broken_json, listed
+from toolwright.web.answers import ApiResponse, ListShape, answer, answers, broken_json, listed
 from toolwright.web.auth.permits import reads_system_text
 from toolwright.web.dependencies import AnyCaller, Service
 from toolwright.web.requests.query import EventId, Id, Limit, Offset, StorableText
@@ -79,7 +79,7 @@ async def list_runs(
     thread_id: Annotated[StorableText | None, Query(alias="threadId")] = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
-) -> Answer:
+) -> ApiResponse:
     """List runs, newest first, without their steps."""
     runs = await serving.runtime.runs.list(
         status=status, agent=agent_id, thread_id=thread_id, limit=limit, offset=offset
@@ -88,7 +88,7 @@ async def list_runs(
 
 
 @router.get("/{run_id}", responses=answers(FullRunAnswer, "The run.", errors=(404,)))
-async def get_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> Answer:
+async def get_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> ApiResponse:
     """Get a run with its steps and their messages."""
     run, sight = await serving.permits.visible_run(caller, run_id)
     if sight == "status":
@@ -103,7 +103,7 @@ async def get_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> Answer:
 @router.get("/{run_id}/prompts", responses=answers(PromptList, "The prompts that were sent.", errors=(404,)))
 async def list_prompts(
     caller: AnyCaller, serving: ServingDep, run_id: Id, limit: Limit = PageLimit(20), offset: Offset = 0
-) -> Answer:
+) -> ApiResponse:
     """List the requests sent to models at each step of the run, in order, rebuilt from the journal."""
     await serving.permits.run(caller, run_id)
     prompts = await serving.runtime.sent_prompts.of_run(run_id, limit, offset)
@@ -119,7 +119,7 @@ async def list_run_events(
     after: Annotated[EventId, Query(description="Only events after the one with this id.")] = "0",
     limit: Limit = PageLimit(500),
     offset: Offset = 0,
-) -> Answer:
+) -> ApiResponse:
     """List the run's recorded events, in order."""
     await serving.permits.run(caller, run_id)
     run = await serving.runtime.runs.get(run_id)
@@ -132,14 +132,14 @@ async def list_run_events(
 @router.post(
     "/{run_id}/cancel", responses=answers(RunAnswer, "The run, which is being cancelled.", errors=(404, 409))
 )
-async def cancel_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> Answer:
+async def cancel_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> ApiResponse:
     """Cancel the run."""
     await serving.permits.run(caller, run_id)
     return answer({"run": run_json(await serving.runtime.runs.cancel(run_id))})
 
 
 @router.post("/{run_id}/retry", responses=answers(RunAnswer, "The run, queued again.", errors=(404, 409)))
-async def retry_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> Answer:
+async def retry_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> ApiResponse:
     """Continue a failed run from its last step."""
     await serving.permits.run(caller, run_id)
     return answer({"run": run_json(await serving.runtime.runs.retry(run_id))})

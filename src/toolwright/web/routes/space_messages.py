@@ -10,10 +10,10 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import PageLimit
 from toolwright.runtime.spaces.fields import LONGEST_EMOJI, LONGEST_TEXT
 from toolwright.runtime.spaces.history import LONGEST_PAGE, MessageView
-from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
+from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answers, listed
 from toolwright.web.auth.permits import speaker
 from toolwright.web.dependencies import AnyCaller
-from toolwright.web.requests.body import Form, described, reads
+from toolwright.web.requests.body import RequestForm, described, reads
 from toolwright.web.requests.query import Id, Metadata, Reference, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import ServingDep
@@ -54,7 +54,7 @@ Emoji = Annotated[
 ]
 
 
-class NewSpaceMessage(Form):
+class NewSpaceMessage(RequestForm):
     """A message to post."""
 
     content: Content
@@ -67,13 +67,13 @@ class NewSpaceMessage(Form):
     )
 
 
-class NewContent(Form):
+class NewContent(RequestForm):
     """The new text of a message."""
 
     content: Content
 
 
-class NewReaction(Form):
+class NewReaction(RequestForm):
     """An emoji for a message."""
 
     emoji: Emoji
@@ -93,7 +93,7 @@ async def say(
     serving: ServingDep,
     space_id: Id,
     new: Annotated[NewSpaceMessage, Depends(reads(NewSpaceMessage))],
-) -> Answer:
+) -> ApiResponse:
     """Post a message in a space, which starts runs of its other agents. In a public space the author joins it."""
     await serving.permits.space(caller, space_id)
     spaces = serving.runtime.spaces
@@ -120,7 +120,7 @@ async def list_space_messages(
     before: Annotated[
         Place, Query(alias="beforeSeq", description="Only messages before this seq, the last ones.")
     ] = None,
-) -> Answer:
+) -> ApiResponse:
     """List messages in order; by default the newest page."""
     await serving.permits.in_space(caller, space_id)
     messages = await serving.runtime.spaces.messages(space_id, limit, after, before)
@@ -137,14 +137,14 @@ async def edit_message(
     serving: ServingDep,
     message_id: Id,
     change: Annotated[NewContent, Depends(reads(NewContent))],
-) -> Answer:
+) -> ApiResponse:
     """Edit one's own message. A service can edit every message."""
     await serving.permits.own_message(caller, message_id)
     return answer({"message": _json(await serving.runtime.spaces.edit(message_id, change.content))})
 
 
 @router.delete("/messages/{message_id}", responses=answers(Deleted, "Deleted.", errors=(403, 404)))
-async def delete_message(caller: AnyCaller, serving: ServingDep, message_id: Id) -> Answer:
+async def delete_message(caller: AnyCaller, serving: ServingDep, message_id: Id) -> ApiResponse:
     """Delete one's own message. A service can delete every message."""
     await serving.permits.own_message(caller, message_id)
     await serving.runtime.spaces.erase(message_id)
@@ -161,7 +161,7 @@ async def react(
     serving: ServingDep,
     message_id: Id,
     new: Annotated[NewReaction, Depends(reads(NewReaction))],
-) -> Answer:
+) -> ApiResponse:
     """Add a reaction to a message. Repeating a reaction has no effect."""
     await serving.permits.message(caller, message_id)
     entity = await serving.runtime.entities.find(speaker(caller, new.entity_id))
@@ -180,7 +180,7 @@ async def unreact(
     serving: ServingDep,
     message_id: Id,
     old: Annotated[NewReaction, Depends(reads(NewReaction))],
-) -> Answer:
+) -> ApiResponse:
     """Remove a reaction."""
     await serving.permits.message(caller, message_id)
     entity = await serving.runtime.entities.find(speaker(caller, old.entity_id))

@@ -14,9 +14,9 @@ from toolwright.core.spaces.space import Member as MemberRow
 from toolwright.core.spaces.space import Space as SpaceRow
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.fields import LONGEST_ID, OWN_ID
-from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, broken_json, page_json
+from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answers, broken_json, page_json
 from toolwright.web.dependencies import AnyCaller, Service
-from toolwright.web.requests.body import Form, described, reads
+from toolwright.web.requests.body import RequestForm, described, reads
 from toolwright.web.requests.query import (
     Description,
     Id,
@@ -65,7 +65,7 @@ class MemberList(ListShape):
     members: list[Member]
 
 
-class SpaceChange(Form):
+class SpaceChange(RequestForm):
     """Changes of a space; missing fields are unchanged."""
 
     name: Name | None = None
@@ -98,7 +98,7 @@ class NewSpace(SpaceChange):
     id: SpaceId | None = Field(None, description="An id of your choice, of letters, digits or any of _ . ~ -")
 
 
-class MemberRole(Form):
+class MemberRole(RequestForm):
     """A member's role."""
 
     role: Name = "member"
@@ -110,7 +110,7 @@ class NewMember(MemberRole):
     entity_id: Reference
 
 
-class ReadUpTo(Form):
+class ReadUpTo(RequestForm):
     """The seq of the last read message."""
 
     seq: int = Field(ge=0, lt=2**63)
@@ -124,7 +124,7 @@ class ReadUpTo(Form):
 )
 async def create_space(
     _: Service, runtime: AtWork, new: Annotated[NewSpace, Depends(reads(NewSpace))]
-) -> Answer:
+) -> ApiResponse:
     """Create a space without members."""
     return answer(
         _space_fields(
@@ -139,7 +139,7 @@ async def create_space(
 @router.get("", responses=answers(SpaceList, "The spaces."))
 async def list_spaces(
     caller: AnyCaller, runtime: AtWork, limit: Limit = PageLimit(50), offset: Offset = 0
-) -> Answer:
+) -> ApiResponse:
     """List spaces, oldest first. A person sees the spaces they are a member of, and the public ones."""
     spaces = await runtime.spaces.list(limit, offset, seen_by=caller.entity_id)
     entries, ended = page_json(spaces, space_json)
@@ -147,7 +147,7 @@ async def list_spaces(
 
 
 @router.get("/{space_id}", responses=answers(SpaceAnswer, "The space.", errors=(404,)))
-async def get_space(caller: AnyCaller, serving: ServingDep, space_id: Id) -> Answer:
+async def get_space(caller: AnyCaller, serving: ServingDep, space_id: Id) -> ApiResponse:
     """Get a space."""
     return answer(_space_fields(await serving.permits.space(caller, space_id)))
 
@@ -159,13 +159,13 @@ async def get_space(caller: AnyCaller, serving: ServingDep, space_id: Id) -> Ans
 )
 async def change_space(
     _: Service, runtime: AtWork, space_id: Id, change: Annotated[SpaceChange, Depends(reads(SpaceChange))]
-) -> Answer:
+) -> ApiResponse:
     """Change a space."""
     return answer(_space_fields(await runtime.spaces.update(space_id, **change.fields)))
 
 
 @router.delete("/{space_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
-async def delete_space(_: Service, runtime: AtWork, space_id: Id) -> Answer:
+async def delete_space(_: Service, runtime: AtWork, space_id: Id) -> ApiResponse:
     """Delete a space with its messages."""
     await runtime.spaces.delete(space_id)
     return answer({"success": True})
@@ -174,7 +174,7 @@ async def delete_space(_: Service, runtime: AtWork, space_id: Id) -> Answer:
 @router.get("/{space_id}/members", responses=answers(MemberList, "The members.", errors=(404,)))
 async def list_members(
     caller: AnyCaller, serving: ServingDep, space_id: Id, limit: Limit = PageLimit(1_000), offset: Offset = 0
-) -> Answer:
+) -> ApiResponse:
     """List the members of a space, in the order in which they joined."""
     await serving.permits.in_space(caller, space_id)
     members = sliced(await serving.runtime.spaces.members(space_id), limit, offset)
@@ -197,7 +197,7 @@ async def list_members(
 )
 async def add_member(
     _: Service, runtime: AtWork, space_id: Id, new: Annotated[NewMember, Depends(reads(NewMember))]
-) -> Answer:
+) -> ApiResponse:
     """Add an entity to a space, or set the role of a member. A dm has at most two members."""
     member = await runtime.spaces.add_member(space_id, new.entity_id, new.role)
     return answer({"membership": await _member(runtime, member)})
@@ -214,14 +214,14 @@ async def change_member(
     space_id: Id,
     entity_id: Id,
     change: Annotated[MemberRole, Depends(reads(MemberRole))],
-) -> Answer:
+) -> ApiResponse:
     """Set the role of a member."""
     member = await runtime.spaces.change_member(space_id, entity_id, change.role)
     return answer({"membership": await _member(runtime, member)})
 
 
 @router.delete("/{space_id}/members/{entity_id}", responses=answers(Deleted, "Removed.", errors=(404,)))
-async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id) -> Answer:
+async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id) -> ApiResponse:
     """Remove a member from a space."""
     await runtime.spaces.remove_member(space_id, entity_id)
     return answer({"success": True})
@@ -234,7 +234,7 @@ async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id
 )
 async def mark_read(
     caller: AnyCaller, serving: ServingDep, space_id: Id, mark: Annotated[ReadUpTo, Depends(reads(ReadUpTo))]
-) -> Answer:
+) -> ApiResponse:
     """Mark messages as read up to a seq. Only people have unread counts: use a person's token."""
     await serving.permits.space(caller, space_id)
     member = await serving.runtime.spaces.mark_read(space_id, serving.permits.reader(caller), mark.seq)

@@ -8,7 +8,7 @@ from fastapi.responses import StreamingResponse
 from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
-from toolwright.web.answers import Answer, Names, Responses, answer, answers, failures
+from toolwright.web.answers import ApiResponse, Names, Responses, answer, answers, failures
 from toolwright.web.dependencies import AnyCaller, StreamingService, StreamReader
 from toolwright.web.requests.query import EventId, Id, StorableText
 from toolwright.web.routes.router import noun
@@ -109,7 +109,7 @@ tokens_router = noun("/api/stream-tokens", "streams")
 
 
 @tokens_router.post("", responses=answers(StreamToken, "The token."))
-async def create_stream_token(caller: AnyCaller, serving: ServingDep) -> Answer:
+async def create_stream_token(caller: AnyCaller, serving: ServingDep) -> ApiResponse:
     """Create a token that opens one stream within a minute, as `?token=`, with the caller's rights."""
     token, expires_at = serving.tokens.issue(caller)
     return answer({"token": token, "expiresAt": expires_at.isoformat()})

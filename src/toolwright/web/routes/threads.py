@@ -10,7 +10,7 @@ from toolwright.core.env.env import EnvInput, read_env, stored_only
 from toolwright.core.limits import MAX_SUMMARY, PageLimit
 from toolwright.core.results.content import unchecked
 from toolwright.web.answers import (
-    Answer,
+    ApiResponse,
     EnvNames,
     ErrorShape,
     ListShape,
@@ -21,7 +21,7 @@ from toolwright.web.answers import (
 )
 from toolwright.web.auth.permits import owner_of_new
 from toolwright.web.dependencies import AnyCaller
-from toolwright.web.requests.body import Form, NewEnv, Values, described, env_names, reads
+from toolwright.web.requests.body import NewEnv, RequestForm, Values, described, env_names, reads
 from toolwright.web.requests.query import Id, Limit, Name, Offset, Reference, StorableText
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import ServingDep
@@ -98,14 +98,14 @@ class CompactionAnswer(Shape):
     compaction: Compaction
 
 
-class NewSummary(Form):
+class NewSummary(RequestForm):
     """A summary that replaces the one written by a model. `side` selects the side of an agent with two sides."""
 
     text: Annotated[StorableText, Field(max_length=MAX_SUMMARY)]
     side: Literal["side_a", "side_b"] | None = None
 
 
-class NewThread(Form):
+class NewThread(RequestForm):
     """A thread to create."""
 
     agent_id: Reference = Field(description="Name or id of the agent.")
@@ -118,13 +118,13 @@ class NewThread(Form):
     arguments: dict[str, JsonValue] | None = None
 
 
-class NewName(Form):
+class NewName(RequestForm):
     """The new name of a thread; null removes the name."""
 
     name: Name | None
 
 
-class NewFile(Form):
+class NewFile(RequestForm):
     """A file of a message; `data` is base64."""
 
     name: Reference
@@ -134,7 +134,7 @@ class NewFile(Form):
     height: int | None = Field(None, ge=0, lt=2**31)
 
 
-class NewMessage(Form):
+class NewMessage(RequestForm):
     """A message to send."""
 
     content: StorableText
@@ -155,7 +155,7 @@ class NewMessage(Form):
 )
 async def create_thread(
     caller: AnyCaller, serving: ServingDep, new: Annotated[NewThread, Depends(reads(NewThread))]
-) -> Answer:
+) -> ApiResponse:
     """Create a thread of an agent. A person owns the threads they create."""
     owner = owner_of_new(caller, new.user_id)
     await serving.permits.agent(caller, new.agent_id)
@@ -180,14 +180,14 @@ async def list_threads(
     user_id: Annotated[StorableText | None, Query(alias="userId")] = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
-) -> Answer:
+) -> ApiResponse:
     """List threads, oldest first. A person sees their own."""
     threads = await serving.runtime.threads.list(user_id, limit, offset, among=caller.users)
     return listed("threads", threads, thread_json)
 
 
 @router.get("/{thread_id}", responses=answers(ThreadAnswer, "The thread.", errors=(404,)))
-async def get_thread(caller: AnyCaller, serving: ServingDep, thread_id: Id) -> Answer:
+async def get_thread(caller: AnyCaller, serving: ServingDep, thread_id: Id) -> ApiResponse:
     """Get a thread."""
     await serving.permits.thread(caller, thread_id)
     return answer({"thread": thread_json(await serving.runtime.threads.get(thread_id))})
@@ -200,7 +200,7 @@ async def get_thread(caller: AnyCaller, serving: ServingDep, thread_id: Id) -> A
 )
 async def rename_thread(
     caller: AnyCaller, serving: ServingDep, thread_id: Id, new: Annotated[NewName, Depends(reads(NewName))]
-) -> Answer:
+) -> ApiResponse:
     """Set the name of a thread; null removes the name. The name of a child cannot be changed."""
     await serving.permits.thread(caller, thread_id)
     return answer({"thread": thread_json(await serving.runtime.threads.rename(thread_id, new.name))})
@@ -227,7 +227,7 @@ async def delete_thread(
 @router.get("/{thread_id}/children", responses=answers(ChildList, "The children.", errors=(404,)))
 async def list_children(
     caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
-) -> Answer:
+) -> ApiResponse:
     """List the children of the thread with their status, oldest first."""
     await serving.permits.thread(caller, thread_id)
     children = await serving.runtime.threads.children(thread_id, limit, offset)
@@ -245,7 +245,7 @@ async def send_message(
     serving: ServingDep,
     thread_id: Id,
     new: Annotated[NewMessage, Depends(reads(NewMessage))],
-) -> Answer:
+) -> ApiResponse:
     """Send a message, which joins the current run or starts one."""
     await serving.permits.thread(caller, thread_id)
     files = [
@@ -268,7 +268,7 @@ async def list_messages(
     ] = None,
     limit: Limit = PageLimit(100),
     offset: Offset = 0,
-) -> Answer:
+) -> ApiResponse:
     """List the thread's messages, oldest first. A message that no run has read yet is not included."""
     await serving.permits.thread(caller, thread_id)
     messages = await serving.runtime.threads.messages(thread_id, limit, offset, run_id=run_id)
@@ -279,7 +279,7 @@ async def list_messages(
     "/{thread_id}/messages/{message_id}/pin",
     responses=answers(MessageAnswer, "The pinned message.", errors=(404,)),
 )
-async def pin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> Answer:
+async def pin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> ApiResponse:
     """Pin a message, so that it is never left out of a request. Calls and their results cannot be pinned."""
     await serving.permits.thread(caller, thread_id)
     message = await serving.runtime.threads.pin(thread_id, message_id)
@@ -290,7 +290,7 @@ async def pin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, mes
     "/{thread_id}/messages/{message_id}/pin",
     responses=answers(MessageAnswer, "The unpinned message.", errors=(404,)),
 )
-async def unpin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> Answer:
+async def unpin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> ApiResponse:
     """Unpin a message, so that it can be left out of requests."""
     await serving.permits.thread(caller, thread_id)
     message = await serving.runtime.threads.pin(thread_id, message_id, False)
@@ -300,7 +300,7 @@ async def unpin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, m
 @router.get("/{thread_id}/compactions", responses=answers(CompactionList, "The compactions.", errors=(404,)))
 async def list_compactions(
     caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
-) -> Answer:
+) -> ApiResponse:
     """List the compactions of the thread's conversations with their summaries, oldest first."""
     await serving.permits.thread(caller, thread_id)
     rows = await serving.runtime.threads.compactions(thread_id, limit, offset)
@@ -317,7 +317,7 @@ async def edit_summary(
     serving: ServingDep,
     thread_id: Id,
     new: Annotated[NewSummary, Depends(reads(NewSummary))],
-) -> Answer:
+) -> ApiResponse:
     """Replace the summary of the omitted messages. The next steps use it."""
     await serving.permits.thread(caller, thread_id)
     row = await serving.runtime.threads.edit_summary(thread_id, new.text, new.side, by=caller.label)
@@ -336,7 +336,7 @@ async def remove_summary(
         Literal["side_a", "side_b"] | None,
         Query(description="The side whose summary it is, for an agent with two sides."),
     ] = None,
-) -> Answer:
+) -> ApiResponse:
     """Delete the compaction. The next steps include all messages, until the conversation is too long again."""
     await serving.permits.thread(caller, thread_id)
     row = await serving.runtime.threads.remove_summary(thread_id, side, by=caller.label)
@@ -350,7 +350,7 @@ async def remove_summary(
 )
 async def set_env(
     caller: AnyCaller, serving: ServingDep, thread_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
-) -> Answer:
+) -> ApiResponse:
     """Set variables of the thread, or delete them with null. Plain text gets the declared type, or is a secret.
 
     A person may set only the names in the agent's `user_env` and the names requested by a run in the thread.

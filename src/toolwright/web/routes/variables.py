@@ -9,7 +9,7 @@ from fastapi import Depends
 
 from toolwright.core.env.env import EnvInput
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.web.answers import Answer, ErrorShape, answer, answers
+from toolwright.web.answers import ApiResponse, ErrorShape, answer, answers
 from toolwright.web.dependencies import AnyCaller
 from toolwright.web.requests.body import NewEnv, described, reads
 from toolwright.web.requests.query import Id
@@ -30,7 +30,7 @@ class VariablesMissing(ErrorShape):
     "/{thread_id}/variables/{request_id}",
     responses=answers(VariablesRequest, "The requested variables.", errors=(404,)),
 )
-async def get_variables(caller: AnyCaller, serving: ServingDep, thread_id: Id, request_id: Id) -> Answer:
+async def get_variables(caller: AnyCaller, serving: ServingDep, thread_id: Id, request_id: Id) -> ApiResponse:
     """Get the requested variables, and those that are still missing."""
     await serving.permits.request(caller, thread_id, request_id)
     request = await serving.runtime.requests.get(thread_id, request_id)
@@ -64,7 +64,7 @@ async def give_variables(
     thread_id: Id,
     request_id: Id,
     new: Annotated[NewEnv, Depends(reads(NewEnv))],
-) -> Answer:
+) -> ApiResponse:
     """Set requested variables; other names are rejected. Plain text gets the requested type."""
     await serving.permits.request(caller, thread_id, request_id)
     env = cast("EnvInput", new.env)  # read by the route

@@ -85,7 +85,7 @@ class Reader(Generic[T]):
         )
 
 
-class Writing(Protocol[V]):
+class RowWriter(Protocol[V]):
     """Converts a value to its row's parameters; `given` are the parameters that the value does not provide."""
 
     def __call__(self, value: V, /, **given: Param) -> Params: ...
@@ -117,13 +117,13 @@ class Mapping(Reader[T]):
         super().__init__(table, self._read_first, id, columns)
 
     @cached_property
-    def params(self) -> Writing[T]:
+    def params(self) -> RowWriter[T]:
         """Function that converts a value to its row's parameters, by column name."""
         space: dict[str, object] = {"EPOCH": EPOCH, "MICROSECOND": MICROSECOND}
         written = [(str(column.key), self._written(column, space)) for column in self._columns]
         lines = [f"  {name!r}: {code}," for name, code in written if code]
         text = ["def params(value, /, **given):", " return {", *lines, "  **given", " }"]
-        return cast("Writing[T]", _compiled(text, space))  # as defined by the generated code
+        return cast("RowWriter[T]", _compiled(text, space))  # as defined by the generated code
 
     def values(self, statement: Statement, *given: str) -> "Callable[..., Values]":
         """Return a function that converts a value, and further parameters, to the statement's parameters in order.

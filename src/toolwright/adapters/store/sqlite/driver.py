@@ -23,7 +23,7 @@ from toolwright.adapters.store.sqlite.file import (
     set_patience,
 )
 from toolwright.adapters.store.sqlite.readers import SqliteReaders
-from toolwright.adapters.store.sqlite.writing import Writing
+from toolwright.adapters.store.sqlite.writing import ProgramRunner
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.text import sentence
@@ -58,7 +58,7 @@ class SqliteDriver:
         set_patience(self._connection, NOTICE_SECONDS)  # only its transactions wait longer
         self.synchronous = int(self._connection.execute("PRAGMA synchronous").fetchone()[0])
         self._readers = SqliteReaders(path)
-        self._writing = Writing(self._connection, statements(Statements, "sqlite"))
+        self._writing = ProgramRunner(self._connection, statements(Statements, "sqlite"))
         self._writer = threading.Thread(target=self._write_all, name="toolwright-writer", daemon=True)
         self._writer.start()
 

@@ -17,7 +17,7 @@ SIZES = (64, 16, 8, 4, 3, 2, 1)
 """Numbers of rows for one INSERT. There are few sizes, so that the connection keeps each statement prepared."""
 
 
-class Writing:
+class ProgramRunner:
     """Runs programs. Rows appended to logs are buffered until the flush, or until a statement uses those tables."""
 
     def __init__(self, connection: sqlite3.Connection, sql: Statements) -> None:

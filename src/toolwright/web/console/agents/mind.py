@@ -320,7 +320,7 @@ _READER: JSONObject = {
 }
 
 
-class Blocks:
+class BlockList:
     """The blocks that an agent reads. Its own can be edited."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
@@ -415,7 +415,7 @@ _PASSAGE: JSONObject = {
 }
 
 
-class Passages:
+class PassageList:
     """An agent's archive, newest first, or the results of a search."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:

@@ -25,7 +25,7 @@ from toolwright.web.console.agents.configuration import (
     check_allowed,
     model_name,
 )
-from toolwright.web.console.agents.mind import Blocks, Goals, Memories, Passages, Plans
+from toolwright.web.console.agents.mind import BlockList, Goals, Memories, PassageList, Plans
 from toolwright.web.console.browsing import Listing, check_service, folded, tabs
 from toolwright.web.console.dialogs import confirm, fill_in
 from toolwright.web.console.live import follow
@@ -144,8 +144,8 @@ async def _draw_tab(visit: Visit, view: AgentView, tab: str) -> None:
         case "prompt":
             await PromptPreview(visit, agent, user_id).draw()
         case "memory":
-            await Blocks(visit, agent, user_id).draw()
-            await Passages(visit, agent, user_id).draw()
+            await BlockList(visit, agent, user_id).draw()
+            await PassageList(visit, agent, user_id).draw()
         case "mind":
             await Goals(visit, agent, user_id).draw()
             await Memories(visit, agent, user_id).draw()

@@ -41,7 +41,7 @@ from toolwright.web.console.runs.facts import (
 )
 from toolwright.web.console.runs.head import RunHead
 from toolwright.web.console.runs.timeline import RunDetail, Timeline
-from toolwright.web.console.runs.writing import Writing
+from toolwright.web.console.runs.writing import StreamedAnswer
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import (
     badge,
@@ -178,7 +178,7 @@ class RunView:
         plain_text("Timeline", "h2", "section")
         self._course = RunDetail(visit, run)
         self._timeline = Timeline(visit, self._course)
-        self._writing = Writing(visit)
+        self._writing = StreamedAnswer(visit)
         self._empty = box("div")
 
     async def draw(self) -> None:

@@ -29,7 +29,7 @@ from toolwright.web.console.runs.facts import (
     thread_path,
 )
 from toolwright.web.console.runs.head import retry
-from toolwright.web.console.runs.writing import Writing
+from toolwright.web.console.runs.writing import StreamedAnswer
 from toolwright.web.console.threads.conversation import Composer, Conversation, Names, draw_prompt
 from toolwright.web.console.threads.files import ThreadValues, draw_files_of
 from toolwright.web.console.threads.head import (
@@ -90,7 +90,7 @@ class ThreadView:
         with self._place:
             self._summary = ThreadSummary(self._visit, self._thread.id)
             self._conversation = Conversation(self._visit, self._thread.id, names)
-            self._writing = Writing(self._visit)
+            self._writing = StreamedAnswer(self._visit)
             self._failure = box("div")
             self._empty = box("div")
             self._requests = box("div")

@@ -19,7 +19,7 @@ Progress: TypeAlias = Callable[[str, JSONObject], Awaitable[object]]
 """Handler of a call's progress. Receives the call's id and the payload of its `tool.progress`."""
 
 
-class Writing:
+class StreamedAnswer:
     """An answer on the page while it is generated. A restarted attempt replaces the previous one."""
 
     def __init__(self, visit: Visit) -> None:

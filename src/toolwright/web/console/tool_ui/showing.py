@@ -299,7 +299,7 @@ _TEXT: Final = ("text", "message", "label", "title", "status")
 
 
 @value
-class Progress:
+class CallProgress:
     """Progress of a call: `share` is from 0 to 1, or None if unknown."""
 
     share: float | None
@@ -318,7 +318,7 @@ async def draw_progress(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     await outcome(call)
 
 
-def draw_bar(progress: Progress) -> None:
+def draw_bar(progress: CallProgress) -> None:
     """Render a progress bar with its text."""
     with box("div", "stack"):
         if progress.text:
@@ -333,7 +333,7 @@ def draw_bar(progress: Progress) -> None:
         plain_text(progress.label, "div", "quiet small")
 
 
-def read_progress(call: ShownCall) -> Progress | None:
+def read_progress(call: ShownCall) -> CallProgress | None:
     """Return the call's progress, or None if it reports none."""
     if call.progress is not None:
         done, total, text = call.progress
@@ -348,14 +348,14 @@ def read_progress(call: ShownCall) -> Progress | None:
     return _progress(done, total, text_of(call.args, *_TEXT) or "")
 
 
-def _progress(done: float, total: float | None, text: str) -> Progress:
+def _progress(done: float, total: float | None, text: str) -> CallProgress:
     if total is None and 0 <= done <= 1:
         total = 1.0
     if total is None or total <= 0:
-        return Progress(share=None, label=f"{done:g}", text=text)
+        return CallProgress(share=None, label=f"{done:g}", text=text)
     share = min(max(done / total, 0.0), 1.0)
     amount = f"{share:.0%}" if total in (1.0, 100.0) else f"{done:g} of {total:g}"
-    return Progress(share=share, label=amount, text=text)
+    return CallProgress(share=share, label=amount, text=text)
 
 
 def _number(number: JSON) -> float | None:
