@@ -10,7 +10,7 @@ import toolwright as tw
 from tests.api.rig import JSON, calling, serving
 from tests.api.town import ADA, BOB, SERVICE, Town, town
 from toolwright.client import Client
-from toolwright.core.journal.store import CallView, Store
+from toolwright.core.journal.store import Store
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.threads.event import Topic
 from toolwright.core.tools.approval import Requirement
@@ -159,12 +159,12 @@ class Meanwhile:
         self._inner = inner
         self.happens: Callable[[Call], Awaitable[object]] | None = None
 
-    async def call_view(self, call_id: str) -> CallView | None:
-        view = await self._inner.call_view(call_id)
+    async def call(self, call_id: str) -> Call | None:
+        call = await self._inner.call(call_id)
         happens, self.happens = self.happens, None
-        if view is not None and happens is not None:
-            await happens(view.call)
-        return view
+        if call is not None and happens is not None:
+            await happens(call)
+        return call
 
     def __getattr__(self, name: str) -> object:  # all other attributes
         return getattr(self._inner, name)

@@ -13,6 +13,7 @@ from pydantic_ai.models import Model as NativeModel
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.instrumented import InstrumentedModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -22,9 +23,9 @@ import toolwright as tw
 from tests.models.asking import answer_of, ask, only
 from tests.models.conftest import Pauses
 from tests.models.wire_server import WireCall, WireServer
-from toolwright.adapters.models.providers.model import FallbackModels
+from toolwright.adapters.models.providers.model import FallbackModels, PydanticAIModel
 from toolwright.adapters.models.resolve import ProviderGuard
-from toolwright.core.errors import ModelRefused, ModelUnavailable
+from toolwright.core.errors import ContextTooLong, ModelRefused, ModelUnavailable
 from toolwright.core.model import AttemptStarted
 
 pytestmark = pytest.mark.anyio
@@ -174,3 +175,38 @@ async def test_a_fallback_model_within_another_model_is_refused(nest: type[Nativ
     nested: Any = nest(FallbackModel(FunctionModel(stream_function=answers)))  # type: ignore[call-arg]
     with pytest.raises(tw.errors.RunFailed, match="A FallbackModel cannot"):
         await tw.run(tw.Agent("helper", model=nested), "Hi")
+
+
+async def test_a_request_that_is_too_long_for_one_model_counts_more_than_the_failure_of_another(
+    server: WireServer,
+) -> None:
+    async with fallback(server) as model:
+        server.fail(
+            400, "This model's maximum context length is 8192 tokens.", code="context_length_exceeded"
+        )
+        server.fail(529, "Overloaded")
+        with pytest.raises(ContextTooLong):
+            await ask(model)
+    assert len(server.requests) == 2
+
+
+async def test_a_defect_is_raised_as_it_is_although_fallback_on_takes_every_error(server: WireServer) -> None:
+    async def defective(messages: object, info: object) -> AsyncGenerator[str]:
+        raise ValueError("a bug")
+        yield ""
+
+    models = [FunctionModel(stream_function=defective)] * 2
+    with pytest.raises(ValueError, match="a bug"):
+        await ask(FallbackModels(FallbackModel(*models, fallback_on=Exception)))
+
+
+@pytest.mark.parametrize("wrapper", [WrapperModel, InstrumentedModel])
+async def test_models_of_providers_can_be_wrapped(server: WireServer, wrapper: type[WrapperModel]) -> None:
+    async with providers(server) as (first, second):
+        model = FallbackModels(FallbackModel(wrapper(first), wrapper(second)))
+        server.fail(503, "Overloaded")
+        server.answer(text=("Hi",))
+        assert (await answer_of(model)).text == "Hi"
+        server.answer(text=("Hello",))
+        assert (await answer_of(PydanticAIModel(wrapper(second)))).text == "Hello"
+    assert paths(server) == ["completions", "messages", "messages"]

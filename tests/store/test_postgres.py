@@ -11,9 +11,10 @@ from tests.conformance.test_agents import save as save_agent
 from tests.conformance.test_entities import drop, human, save
 from tests.conformance.test_spaces import act
 from tests.conformance.test_values import of_person, row
-from tests.play import begun, committed, create_thread, draft, dump, post, request_cancel, said, settle
+from tests.play import AT, begun, committed, create_thread, draft, dump, post, request_cancel, said, settle
 from tests.postgres_server import database_url, fresh_database, server_url
 from tests.store.pg_proxy import Proxy
+from tests.store.test_plans import filling
 
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.motor.manual import ManualClock
@@ -26,6 +27,7 @@ from toolwright.core.env.env import EnvChange
 from toolwright.core.errors import StoreError
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.child_effects import HandOff
+from toolwright.core.journal.retention import SweepThreads
 from toolwright.core.journal.units import (
     Answer,
     Committed,
@@ -520,3 +522,26 @@ async def test_a_database_that_cannot_keep_every_letter_is_refused() -> None:
         finally:
             await admin.execute("DROP DATABASE latin WITH (FORCE)")
             await admin.close()
+
+
+async def test_a_row_that_is_written_while_it_is_swept_goes_with_a_later_unit() -> None:
+    """The sweep skips it, with the run by which the call is found, and the thread's note stays until both are gone."""
+    async with fresh_database() as url:
+        watcher = await connect(url)
+        for table in ("calls", "runs"):
+            await watcher.execute(await filling(watcher, table))
+        await watcher.execute("DELETE FROM runs WHERE id <> 'x1'")
+        await watcher.execute("INSERT INTO dropped_threads VALUES ('x', 1)")
+        sweep = SweepThreads(token="first", at=AT, limit=10_000)
+        async with racing(url, sweep, "UPDATE calls SET worker = 'w' WHERE id = 'x1'") as commit:
+            assert isinstance(await commit, Committed)
+        assert await watcher.fetchval("SELECT count(*) FROM calls") == 1
+        store = await open_postgres(url, lambda _: None)
+        assert await store.retention.has_rows_left()
+        await committed(store, SweepThreads(token="second", at=AT, limit=10_000))
+        assert not await store.retention.has_rows_left()
+        assert (
+            await watcher.fetchval("SELECT (SELECT count(*) FROM calls) + (SELECT count(*) FROM runs)") == 0
+        )
+        await store.close()
+        await watcher.close()

@@ -151,16 +151,18 @@ class PendingCalls:
         agent is left to read it; nothing has changed then.
         """
         refuse_object("run", run_id)
-        view = await self._view(call_id)
-        call, run = view.call, view.run
+        call = await self.get(call_id)
         if may is not None:
             await may(call)
         if call.run_id != run_id:
             raise Forbidden("This tool call belongs to another run.")
-        thread = await self._thread(view)
+        view = await self._store.call_view(call_id)
+        if view is None:
+            raise CallCancelled
+        run, thread = view.run, await self._checked_thread(call, view.thread)
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         await in_thread_if_large(outcome.result, plain, outcome.result)
-        redactor = await self._redactor(view, thread)
+        redactor = await self._redactor(call, thread, view)
         if call.awaits_approval:
             await self._answer(call, redactor, run, outcome)
             return "inline"
@@ -236,9 +238,8 @@ class PendingCalls:
         errors of `submit`.
         """
         _claimable(worker, lease)
-        view, now = await self._view(call_id), self._clock.now()
-        call = view.call
-        await self._thread(view)
+        call, now = await self.get(call_id), self._clock.now()
+        await self._checked_thread(call, await self._store.thread(call.thread_id))
         if call.awaits_approval:
             raise CallClaimed("Tool call waits for an approval: it cannot be executed yet")
         if call.status in OPEN and call.free_for(worker, now):  # otherwise it is rejected without a commit
@@ -261,25 +262,17 @@ class PendingCalls:
         if self._telemetry is not None and answer.route == "inbox":
             self._telemetry.settled(call, outcome)
 
-    async def _view(self, call_id: str) -> CallView:
-        refuse_object("call", call_id)
-        view = await self._store.call_view(call_id) if can_be_id(call_id) else None
-        if view is None:
-            raise NotFound("Pending tool call not found")
-        return view
-
-    async def _thread(self, view: CallView) -> Thread:
+    async def _checked_thread(self, call: Call, thread: Thread | None) -> Thread:
         """Return the call's thread. Raises if no agent will read a result: its run, thread or agent is gone."""
-        call, thread = view.call, view.thread
         if thread is None or (call.status == "pending" and thread.is_over):
             raise CallCancelled
         if call.status == "pending" and not await self._agents.exists(thread.answering):
             raise AlreadyOver("The agent of this tool call was deleted")
         return thread
 
-    async def _redactor(self, view: CallView, thread: Thread) -> Redactor:
+    async def _redactor(self, call: Call, thread: Thread, view: CallView) -> Redactor:
         """Return a redactor for the thread's secrets, including those known only to the run in progress."""
-        caller, run = view.call.agent or thread.agent, view.run
+        caller, run = call.agent or thread.agent, view.run
         revision = run.revision if run is not None and run.agent == caller else None
         env = await self._lineages.env(thread, await self._agents.usable(caller, revision), view.env)
         return env.redactor.with_secrets(self._redactor_of(thread.id).secrets)

@@ -132,11 +132,20 @@ def check_complete(response: ModelResponse) -> None:
 def translate(model: str, error: Exception) -> ModelError:
     """Convert a provider's error to one of this project. The message names the model and quotes the provider.
 
-    After all models of a `FallbackModel` have failed, the first error that is worth a retry counts, or the first one.
+    After all models of a `FallbackModel` have failed, a request that is too long for one of them counts first, because
+    the next request can be shorter, then an error that is worth a retry, then the first one.
     """
     if isinstance(error, FallbackExceptionGroup):
         errors = [translate(model, each) for each in error.exceptions]
-        return next((each for each in errors if isinstance(each, ModelUnavailable)), errors[0])
+        return next(
+            (
+                each
+                for kind in (ContextTooLong, ModelUnavailable)
+                for each in errors
+                if isinstance(each, kind)
+            ),
+            errors[0],
+        )
     message = _sentence(_provider_message(error))
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
     too_long = _too_long(model, error, status, message)

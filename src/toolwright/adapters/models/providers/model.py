@@ -146,6 +146,10 @@ class RetryingModel(ABC):
                         yield event
                 return
             except (*PROVIDER_ERRORS, FallbackExceptionGroup) as error:
+                if isinstance(error, FallbackExceptionGroup):
+                    for each in error.exceptions:
+                        if not isinstance(each, PROVIDER_ERRORS):  # a defect, or an error of ours
+                            raise each from error
                 if withheld < MOST_REFUSED and await self.withhold(error, request):
                     withheld += 1
                     continue
@@ -229,6 +233,11 @@ class PydanticAIModel(RetryingModel):
         if self._owned:
             async with self._model:
                 pass
+
+    @property
+    def offers(self) -> ToolOffers:
+        """The offers of tools to the model."""
+        return self._offers
 
     @property
     def native(self) -> Model:
@@ -343,7 +352,11 @@ class FallbackModels(RetryingModel):
         """Send the request to the first model, and to the next one if it fails as `fallback_on` says."""
         fallback, candidates = copy(self._fallback), [_Candidate(model, request) for model in self._models]
         fallback.models = [*candidates]
-        async with model_request_stream(fallback, [], model_settings=fallback.settings) as stream:
+        async with model_request_stream(
+            fallback,
+            [],
+            instrument=False,  # the request of each candidate has a span of its own
+        ) as stream:
             candidate = next(each for each in reversed(candidates) if each.prepared is not None)
             assert candidate.prepared is not None, "the one that opened the stream"
             yield stream, candidate.model, candidate.prepared
@@ -397,7 +410,9 @@ class _Candidate(WrapperModel):
                     )
                 )
             except PROVIDER_ERRORS as error:
-                if withheld >= MOST_REFUSED or not await self.model.withhold(error, self._request):
+                if withheld >= MOST_REFUSED or not self.model.offers.withhold(
+                    error, prepared.offer, self._request.tools
+                ):
                     raise
             withheld += 1
 

@@ -18,6 +18,7 @@ from pydantic_ai.exceptions import ModelRequestRejectedError, UserError
 from pydantic_ai.messages import InstructionPart
 from pydantic_ai.messages import ModelResponse as NativeResponse
 from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.profiles import merge_profile
 from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
@@ -212,6 +213,10 @@ _ANY_JSON = (
 
 def leaving_schemas(model: Model) -> Model:
     """Return a model that changes no tool schemas: a copy, or the model itself if its user configured a transformer."""
+    if isinstance(model, WrapperModel):
+        wrapper = copy.copy(model)
+        wrapper.wrapped = leaving_schemas(model.wrapped)
+        return wrapper
     fitted = model.profile.get("json_schema_transformer")
     if (
         model.system not in _ACCEPT_ANY

@@ -66,9 +66,12 @@ def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
         return UnitResult(Committed())
     note, remaining = str(rows[0][0]), unit.limit
     id = note.removeprefix(SPACE).removeprefix(AGENT)
-    sweeps = sql.retention.sweeps_of_space if note.startswith(SPACE) else sql.retention.sweeps_of_agent
-    if id == note:
-        sweeps = sql.retention.sweeps
+    if note.startswith(SPACE):
+        sweeps, forget = sql.retention.sweeps_of_space, sql.retention.forget_space
+    elif id != note:
+        sweeps, forget = sql.retention.sweeps_of_agent, sql.retention.forget_agent
+    else:
+        sweeps, forget = sql.retention.sweeps, sql.retention.forget_thread
         digests = yield Op(sql.retention.sweep_bytes, {"thread_id": id, "limit": remaining})
         at = micros(unit.at)
         yield [Op(sql.retention.drop_bytes, {"digest": digest, "at": at}) for (digest,) in digests]
@@ -78,8 +81,8 @@ def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
             break
         swept = yield Op(sweep, {"thread_id": id, "limit": remaining})
         remaining -= len(swept)
-    if remaining == unit.limit:  # a row that another transaction was writing is found by the next unit
-        yield Op(sql.retention.forget_thread, {"thread_id": note})
+    if remaining:
+        yield Op(forget, {"thread_id": id, "note": note})
     return UnitResult(Committed(count=max(unit.limit - remaining, 1)))
 
 

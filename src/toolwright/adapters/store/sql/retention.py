@@ -8,7 +8,7 @@ the path was replaced. Triggers on `files` insert the rows, so that no writer of
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from sqlalchemy import (
     DDL,
@@ -60,6 +60,8 @@ from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.threads.thread import Thread
 
 SPACE, AGENT = "space:", "agent:"
+_Piece: TypeAlias = tuple[tuple[ColumnElement[Any], ...], ColumnElement[bool]]
+"""The key of a table, and the condition of the rows that go with a deleted thread, space or agent."""
 
 
 def space_note(space_id: str) -> str:
@@ -169,61 +171,56 @@ class RetentionStatements:
         noted = select(dropped_threads.c.thread_id).where(dropped_threads.c.thread_id == thread_id)
         self.find_note = compiled(noted)
         its_messages = select(space_messages.c.id).where(space_messages.c.space_id == thread_id)
-        of_messages = reactions.c.message_id.in_(its_messages)
-        self.sweeps_of_space = [
-            self._piece(
-                reactions, of_messages, reactions.c.message_id, reactions.c.entity_id, reactions.c.emoji
+        has_reactions = exists().where(reactions.c.message_id == space_messages.c.id)
+        of_space: list[_Piece] = [  # reactions are found by their messages
+            (
+                (reactions.c.message_id, reactions.c.entity_id, reactions.c.emoji),
+                reactions.c.message_id.in_(its_messages),
             ),
-            self._piece(space_messages, space_messages.c.space_id == thread_id, space_messages.c.id),
+            ((space_messages.c.id,), and_(space_messages.c.space_id == thread_id, ~has_reactions)),
         ]
-        """In this order: reactions are found by their messages."""
-        keepers = passage_keepers.c.agent_id == thread_id
-        self.sweeps_of_agent = [
-            self._piece(passages, passages.c.agent_id == thread_id, passages.c.place),
-            self._piece(passage_keepers, keepers, passage_keepers.c.number),
+        of_agent: list[_Piece] = [
+            ((passages.c.place,), passages.c.agent_id == thread_id),
+            ((passage_keepers.c.number,), passage_keepers.c.agent_id == thread_id),
         ]
         its_runs = select(runs.c.id).where(runs.c.thread_id == thread_id)
-        self.sweep_bytes = self._piece(
-            kept_bytes, kept_bytes.c.thread_id == thread_id, kept_bytes.c.digest, kept_bytes.c.thread_id
-        )
-        self.sweeps = [
-            self._piece(messages, messages.c.thread_id == thread_id, messages.c.thread_id, messages.c.seq),
-            self._piece(inbox, inbox.c.thread_id == thread_id, inbox.c.thread_id, inbox.c.event_id),
-            self._piece(events, events.c.thread_id == thread_id, events.c.thread_id, events.c.n),
-            self._piece(files, files.c.thread_id == thread_id, files.c.thread_id, files.c.folded),
-            self._piece(env, env.c.owner == thread_id, env.c.owner, env.c.kind, env.c.name),
-            self._piece(
-                thread_values,
-                thread_values.c.thread_id == thread_id,
-                thread_values.c.thread_id,
-                thread_values.c.key,
-            ),
-            self._piece(
-                compactions,
-                compactions.c.thread_id == thread_id,
-                compactions.c.thread_id,
-                compactions.c.number,
-            ),
-            self._piece(
-                message_versions,
-                message_versions.c.thread_id == thread_id,
-                message_versions.c.thread_id,
-                message_versions.c.seq,
-                message_versions.c.until,
-            ),
-            self._piece(
-                sent_texts, sent_texts.c.thread_id == thread_id, sent_texts.c.thread_id, sent_texts.c.digest
-            ),
-            self._piece(calls, calls.c.run_id.in_(its_runs), calls.c.id),
-            self._piece(steps, steps.c.run_id.in_(its_runs), steps.c.run_id, steps.c.number),
-            self._piece(runs, runs.c.thread_id == thread_id, runs.c.id),
+        has_calls = exists().where(calls.c.run_id == runs.c.id)
+        has_steps = exists().where(steps.c.run_id == runs.c.id)
+        bytes_of_thread = ((kept_bytes.c.digest, kept_bytes.c.thread_id), kept_bytes.c.thread_id == thread_id)
+        versions = message_versions.c
+        of_thread: list[_Piece] = [  # calls and steps are found by their runs
+            ((messages.c.thread_id, messages.c.seq), messages.c.thread_id == thread_id),
+            ((inbox.c.thread_id, inbox.c.event_id), inbox.c.thread_id == thread_id),
+            ((events.c.thread_id, events.c.n), events.c.thread_id == thread_id),
+            ((files.c.thread_id, files.c.folded), files.c.thread_id == thread_id),
+            ((env.c.owner, env.c.kind, env.c.name), env.c.owner == thread_id),
+            ((thread_values.c.thread_id, thread_values.c.key), thread_values.c.thread_id == thread_id),
+            ((compactions.c.thread_id, compactions.c.number), compactions.c.thread_id == thread_id),
+            ((versions.thread_id, versions.seq, versions.until), versions.thread_id == thread_id),
+            ((sent_texts.c.thread_id, sent_texts.c.digest), sent_texts.c.thread_id == thread_id),
+            ((calls.c.id,), calls.c.run_id.in_(its_runs)),
+            ((steps.c.run_id, steps.c.number), steps.c.run_id.in_(its_runs)),
+            ((runs.c.id,), and_(runs.c.thread_id == thread_id, ~has_calls, ~has_steps)),
         ]
-        """In this order: calls and steps are found by their runs."""
-        last = delete(dropped_threads).where(dropped_threads.c.thread_id == thread_id)
-        self.forget_thread = compiled(last)
+        self.sweep_bytes = self._piece(*bytes_of_thread)
+        self.sweeps = [self._piece(*each) for each in of_thread]
+        self.sweeps_of_space = [self._piece(*each) for each in of_space]
+        self.sweeps_of_agent = [self._piece(*each) for each in of_agent]
+        self.forget_thread = self._forget([bytes_of_thread, *of_thread])
+        self.forget_space = self._forget(of_space)
+        self.forget_agent = self._forget(of_agent)
 
-    def _piece(self, table: Table, where: ColumnElement[bool], *key: ColumnElement[Any]) -> Statement:
-        return self._compiled.delete_some(table, key, where)
+    def _forget(self, pieces: Sequence[_Piece]) -> Statement:
+        """Compile the deletion of the note, once no row is left.
+
+        A row that another transaction was writing is skipped on Postgres, which a later unit then deletes.
+        """
+        is_empty = [~exists(select(key[0]).where(where).correlate(None)) for key, where in pieces]
+        last = delete(dropped_threads).where(dropped_threads.c.thread_id == string("note"), *is_empty)
+        return self._compiled(last.returning(dropped_threads.c.thread_id))
+
+    def _piece(self, key: tuple[ColumnElement[Any], ...], where: ColumnElement[bool]) -> Statement:
+        return self._compiled.delete_some(cast("Column[Any]", key[0]).table, key, where)
 
 
 _LATEST = micros(datetime.max.replace(tzinfo=UTC))
