@@ -30,6 +30,8 @@ def codes() -> set[str]:
             match node:
                 case ast.keyword(arg="error_code", value=ast.Constant(value=str(code))):
                     found.add(code)
+                case ast.Call(func=ast.Name(id="HttpFailure"), args=[ast.Constant(value=str(code)), *_]):
+                    found.add(code)
                 case ast.Call(func=ast.Name(id="CodeError"), keywords=keywords):
                     found |= {
                         str(each.value.value)
