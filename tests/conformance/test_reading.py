@@ -23,7 +23,7 @@ from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.journal.effects import Compact
 from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.retention import DropThread
-from toolwright.core.journal.store import CallView, CallVisibility, KnownMessages, Store
+from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Store
 from toolwright.core.journal.units import Apply, Claim, Committed, Finish, Result, Submit
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.threads.compaction import Compaction
@@ -54,30 +54,23 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 LATER_TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-01"
 
 
-async def test_the_view_of_a_call_is_what_its_parts_read_one_by_one_say(store: Store) -> None:
+async def test_the_scope_of_a_call_is_what_its_parts_read_one_by_one_say(store: Store) -> None:
     drain = await begun(store)
     row = EnvRow(owner="th_1", kind="env", name="A", type="text", value="1", updated_at=AT)
     call = drain.call("waiting")
     await drain.answer(call)
     await drain.do(drain.unit(Result, env=(EnvChange(owner="th_1", kind="env", name="A", row=row),)))
-    view = await store.call_view(call.id)
-    assert view == CallView(
-        call=(await store.calls())[0],
-        thread=await store.thread("th_1"),
-        run=await store.run(drain.run.id),
-        env=(row,),
-    )
-    assert await store.call_view("call_none") is None
+    thread, run = await store.thread("th_1"), await store.run(drain.run.id)
+    assert await store.call_scope(call) == CallScope(thread=thread, run=run, env=(row,))
 
 
-async def test_the_view_of_a_call_whose_thread_is_deleted_has_none(store: Store) -> None:
+async def test_the_scope_of_a_call_whose_thread_is_deleted_has_no_thread(store: Store) -> None:
     drain = await begun(store)
     call = drain.call("done", completed_at=AT)
     await drain.answer(call)
     await drain.end()
     await committed(store, DropThread(token=token(), at=AT, thread_id="th_1"))
-    view = await store.call_view(call.id)
-    assert view is None or view.thread is None  # rows go later in a database
+    assert (await store.call_scope(call)).thread is None
 
 
 async def test_a_run_keeps_its_trace_context(store: Store):

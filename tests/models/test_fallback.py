@@ -1,5 +1,6 @@
 """`FallbackModel` of pydantic-ai: each model gets the request in its own form, and answers if the previous fails."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,13 +21,14 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 import toolwright as tw
-from tests.models.asking import answer_of, ask, only
+from tests.models.asking import SEARCH, answer_of, ask, only, request
 from tests.models.conftest import Pauses
 from tests.models.wire_server import WireCall, WireServer
 from toolwright.adapters.models.providers.model import FallbackModels, PydanticAIModel
 from toolwright.adapters.models.resolve import ProviderGuard
 from toolwright.core.errors import ContextTooLong, ModelRefused, ModelUnavailable
 from toolwright.core.model import AttemptStarted
+from toolwright.core.value import changed
 
 pytestmark = pytest.mark.anyio
 
@@ -210,3 +212,14 @@ async def test_models_of_providers_can_be_wrapped(server: WireServer, wrapper: t
         server.answer(text=("Hello",))
         assert (await answer_of(PydanticAIModel(wrapper(second)))).text == "Hello"
     assert paths(server) == ["completions", "messages", "messages"]
+
+
+async def test_requests_at_once_whose_tool_is_rejected_withhold_that_tool_alone(server: WireServer) -> None:
+    server.dislikes = {"search"}
+    tools = (SEARCH, changed(SEARCH, name="find"))
+    async with providers(server) as (first, _):
+        model = PydanticAIModel(first)
+        for _ in range(2):
+            server.answer(text=("Hi",))
+        await asyncio.gather(*[ask(model, request(tools=tools)) for _ in range(2)])
+        assert [error.tool for error in model.tool_faults(tools)] == ["search"]

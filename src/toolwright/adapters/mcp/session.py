@@ -212,4 +212,4 @@ def _other_revision(revision: Revision, why: str) -> str:
 
 
 async def _unresolved(created: CreatedTask, context: ClaimContext) -> types.CallToolResult:
-    raise NotImplementedError("a task that was created is read by the caller")
+    raise AssertionError("a created task is read by the caller of the SDK")

@@ -24,7 +24,7 @@ from toolwright.core.broken_rows import Rows
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files.file import File
 from toolwright.core.journal.reads import Depths
-from toolwright.core.journal.store import CallView, CallVisibility, KnownMessages, Order, ThreadView
+from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Order, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.spaces.space import Entity
@@ -158,8 +158,8 @@ class SqlStore:
     async def call(self, call_id: str) -> Call | None:
         return await read_rows(self._driver, CALLS.first, self._sql.call, {"call_id": call_id})
 
-    async def call_view(self, call_id: str) -> CallView | None:
-        return await self._driver.snapshot(lambda: _call_view(call_id, self._sql))
+    async def call_scope(self, call: Call) -> CallScope:
+        return await self._driver.snapshot(lambda: _call_scope(call, self._sql))
 
     async def calls(
         self,
@@ -283,15 +283,12 @@ def _pairs(rows: Sequence[Row]) -> dict[str, str]:
     return {str(key): str(value) for key, value in rows}
 
 
-def _call_view(call_id: str, sql: Queries) -> Reading[CallView | None]:
-    call = CALLS.first((yield Op(sql.call, {"call_id": call_id})))
-    if call is None:
-        return None
+def _call_scope(call: Call, sql: Queries) -> Reading[CallScope]:
     params: Params = {"thread_id": call.thread_id}
     thread = THREADS.first((yield Op(sql.thread, params)))
     run = RUNS.first((yield Op(sql.run, {"run_id": call.run_id})))
     env = ENV.all((yield Op(sql.env, params)))
-    return CallView(call=call, thread=thread, run=run, env=tuple(env))
+    return CallScope(thread=thread, run=run, env=tuple(env))
 
 
 def _view(thread_id: str, known: KnownMessages | None, sql: Queries) -> Reading[ThreadView | None]:

@@ -250,7 +250,7 @@ class Source:
     agent: str | None = None
 
 
-NOBODY = Source()
+NO_SOURCE = Source()
 
 
 @value
@@ -258,7 +258,7 @@ class SpaceEffect:
     """Base of effects on a space: its id, the source, and the events for its followers."""
 
     space_id: str
-    source: Source = NOBODY
+    source: Source = NO_SOURCE
     events: tuple[EventDraft, ...] = ()
 
 

@@ -23,7 +23,7 @@ from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import SetTimer, Source
-from toolwright.core.journal.store import CallView, CallVisibility
+from toolwright.core.journal.store import CallScope, CallVisibility
 from toolwright.core.journal.units import (
     Apply,
     CancelCall,
@@ -156,13 +156,11 @@ class PendingCalls:
             await may(call)
         if call.run_id != run_id:
             raise Forbidden("This tool call belongs to another run.")
-        view = await self._store.call_view(call_id)
-        if view is None:
-            raise CallCancelled
-        run, thread = view.run, await self._checked_thread(call, view.thread)
+        scope = await self._store.call_scope(call)
+        run, thread = scope.run, await self._checked_thread(call, scope.thread)
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         await in_thread_if_large(outcome.result, plain, outcome.result)
-        redactor = await self._redactor(call, thread, view)
+        redactor = await self._redactor(call, thread, scope)
         if call.awaits_approval:
             await self._answer(call, redactor, run, outcome)
             return "inline"
@@ -270,11 +268,11 @@ class PendingCalls:
             raise AlreadyOver("The agent of this tool call was deleted")
         return thread
 
-    async def _redactor(self, call: Call, thread: Thread, view: CallView) -> Redactor:
+    async def _redactor(self, call: Call, thread: Thread, scope: CallScope) -> Redactor:
         """Return a redactor for the thread's secrets, including those known only to the run in progress."""
-        caller, run = call.agent or thread.agent, view.run
+        caller, run = call.agent or thread.agent, scope.run
         revision = run.revision if run is not None and run.agent == caller else None
-        env = await self._lineages.env(thread, await self._agents.usable(caller, revision), view.env)
+        env = await self._lineages.env(thread, await self._agents.usable(caller, revision), scope.env)
         return env.redactor.with_secrets(self._redactor_of(thread.id).secrets)
 
     async def _cleaned(self, redactor: Redactor, outcome: ToolResult) -> ToolResult:

@@ -6,7 +6,7 @@ from toolwright.core.broken_rows import all_rows
 from toolwright.core.checks import invalid_value
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import NotFound
-from toolwright.core.journal.effects import NOBODY, Post, Source
+from toolwright.core.journal.effects import NO_SOURCE, Post, Source
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.space import Entity, Member, Space, SpaceMessage, open_to
@@ -33,7 +33,7 @@ class Speech:
         author: Entity,
         depth: int | None,
         stream_id: str | None = None,
-        source: Source = NOBODY,
+        source: Source = NO_SOURCE,
         audience: Audience = "members",
     ) -> Post:
         """Return the effect that posts the message, redacted for the agents in the space, and wakes its audience.

@@ -167,7 +167,7 @@ class Caller:
 
 
 SERVICE = Caller(kind="service")
-NOBODY = "There is no entity for your token. A service must create one first."
+NO_ENTITY = "There is no entity for your token. A service must create one first."
 
 
 def person(
@@ -175,7 +175,7 @@ def person(
 ) -> Caller:
     """Return a caller for the person. Raises `Forbidden`."""
     if entity is None:
-        raise Forbidden(NOBODY)
+        raise Forbidden(NO_ENTITY)
     return Caller(
         kind="person",
         entity_id=entity.id,

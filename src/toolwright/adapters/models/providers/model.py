@@ -94,7 +94,7 @@ Opened: TypeAlias = tuple[StreamedResponse, "PydanticAIModel", PreparedRequest]
 
 
 class RetryingModel(ABC):
-    """Our `Model` port over pydantic-ai: retries passing errors, and withholds tools that a provider rejects.
+    """Our `Model` port over pydantic-ai: streams answers and retries passing errors.
 
     A passing error (rate limit, overload, network, a stream that breaks off) is retried, up to `max_attempts` in all;
     `AttemptStarted` then announces that the answer begins again. `sleep` and `random` are for tests.
@@ -138,7 +138,7 @@ class RetryingModel(ABC):
         """
         if not self.is_offline:
             check_provider(self._name)
-        number, withheld = 1, 0
+        number = 1
         while True:
             try:
                 async with aclosing(self._attempt(request)) as events:
@@ -150,9 +150,6 @@ class RetryingModel(ABC):
                     for each in error.exceptions:
                         if not isinstance(each, PROVIDER_ERRORS):  # a defect, or an error of ours
                             raise each from error
-                if withheld < MOST_REFUSED and await self.withhold(error, request):
-                    withheld += 1
-                    continue
                 translated = translate(self._name, error)
                 if not self._worth_another(translated, number):
                     raise translated from error
@@ -167,15 +164,11 @@ class RetryingModel(ABC):
     @property
     @abstractmethod
     def is_offline(self) -> bool:
-        """Whether the model sends no requests."""
+        """Return whether the model sends no requests."""
 
     @abstractmethod
     def open_stream(self, request: ModelRequest) -> AbstractAsyncContextManager[Opened]:
         """Send the request. Returns the answer's stream, the model that answers, and the request in its form."""
-
-    @abstractmethod
-    async def withhold(self, error: Exception, request: ModelRequest) -> bool:
-        """Withhold the tool that the provider rejects by this error. Return whether the error names one."""
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         async with self.open_stream(request) as (stream, model, prepared):
@@ -235,18 +228,13 @@ class PydanticAIModel(RetryingModel):
                 pass
 
     @property
-    def offers(self) -> ToolOffers:
-        """The offers of tools to the model."""
-        return self._offers
-
-    @property
     def native(self) -> Model:
         """The model of pydantic-ai."""
         return self._model
 
     @property
     def is_offline(self) -> bool:
-        """Whether this is a test model of pydantic-ai."""
+        """Return whether this is a test model of pydantic-ai."""
         return self._model.system in _OFFLINE
 
     async def prepare(self, request: ModelRequest) -> PreparedRequest:
@@ -273,15 +261,30 @@ class PydanticAIModel(RetryingModel):
 
     @asynccontextmanager
     async def open_stream(self, request: ModelRequest) -> AsyncGenerator[Opened]:
-        """Send the request to the model."""
-        prepared = await self.prepare(request)
-        async with model_request_stream(
-            self._model,
-            prepared.messages,
-            model_settings=prepared.settings,
-            model_request_parameters=prepared.parameters,
-        ) as stream:
+        """Send the request to the model. A tool that the provider rejects is withheld, and the request sent again."""
+        async with AsyncExitStack() as stack:
+            stream, prepared = await self._opened(request, stack)
             yield stream, self, prepared
+
+    async def _opened(
+        self, request: ModelRequest, stack: AsyncExitStack
+    ) -> tuple[StreamedResponse, PreparedRequest]:
+        withheld = 0
+        while True:
+            prepared = await self.prepare(request)
+            opening = model_request_stream(
+                self._model,
+                prepared.messages,
+                model_settings=prepared.settings,
+                model_request_parameters=prepared.parameters,
+            )
+            try:
+                return await stack.enter_async_context(opening), prepared
+            except PROVIDER_ERRORS as error:
+                is_withheld = self._offers.withhold(error, prepared.offer, request.tools)
+                if withheld >= MOST_REFUSED or not is_withheld:
+                    raise
+            withheld += 1
 
     def reader(self, prepared: PreparedRequest) -> Reader:
         """Return a reader of the answer's stream."""
@@ -292,10 +295,6 @@ class PydanticAIModel(RetryingModel):
         """Return the complete answer."""
         response = await read_final(response, prepared.form)
         return await read_answer(read_response(response, self._aliases, prepared.offer.names), prepared.form)
-
-    async def withhold(self, error: Exception, request: ModelRequest) -> bool:
-        """Withhold the tool that the provider rejects by this error. Return whether the error names one."""
-        return self._offers.withhold(error, await self._offers.get(request.tools), request.tools)
 
     def _form(self, request: ModelRequest) -> AnswerForm | None:
         if request.answer is None:
@@ -339,7 +338,7 @@ class FallbackModels(RetryingModel):
 
     @property
     def is_offline(self) -> bool:
-        """Whether all models are test models of pydantic-ai."""
+        """Return whether all models are test models of pydantic-ai."""
         return all(model.is_offline for model in self._models)
 
     def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
@@ -360,10 +359,6 @@ class FallbackModels(RetryingModel):
             candidate = next(each for each in reversed(candidates) if each.prepared is not None)
             assert candidate.prepared is not None, "the one that opened the stream"
             yield stream, candidate.model, candidate.prepared
-
-    async def withhold(self, error: Exception, request: ModelRequest) -> bool:
-        """Return False: each candidate has withheld the tools that its provider rejects."""
-        return False
 
 
 class _Candidate(WrapperModel):
@@ -393,28 +388,9 @@ class _Candidate(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: Any = None,  # as pydantic-ai declares it
     ) -> AsyncGenerator[StreamedResponse]:
-        async with AsyncExitStack() as stack:
-            yield await self._opened(stack)
-
-    async def _opened(self, stack: AsyncExitStack) -> StreamedResponse:
-        withheld = 0
-        while True:
-            self.prepared = prepared = await self.model.prepare(self._request)
-            try:
-                return await stack.enter_async_context(
-                    model_request_stream(
-                        self.wrapped,
-                        prepared.messages,
-                        model_settings=prepared.settings,
-                        model_request_parameters=prepared.parameters,
-                    )
-                )
-            except PROVIDER_ERRORS as error:
-                if withheld >= MOST_REFUSED or not self.model.offers.withhold(
-                    error, prepared.offer, self._request.tools
-                ):
-                    raise
-            withheld += 1
+        async with self.model.open_stream(self._request) as (stream, _, prepared):
+            self.prepared = prepared
+            yield stream
 
 
 def adapt(model: Model) -> RetryingModel:

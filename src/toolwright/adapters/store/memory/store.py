@@ -31,7 +31,7 @@ from toolwright.core.env.env import EnvRow
 from toolwright.core.errors import StoreError
 from toolwright.core.files.file import File
 from toolwright.core.journal.reads import Depths
-from toolwright.core.journal.store import CallView, CallVisibility, KnownMessages, Order, ThreadView
+from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Order, ThreadView
 from toolwright.core.journal.units import Advance, Committed, Conflict, Node, Unit, Wake
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.spaces.space import Entity
@@ -242,12 +242,8 @@ class MemoryStore:
     async def call(self, call_id: str) -> Call | None:
         return self._tables.calls.get(call_id)
 
-    async def call_view(self, call_id: str) -> CallView | None:
-        call = self._tables.calls.get(call_id)
-        if call is None:
-            return None
-        return CallView(
-            call=call,
+    async def call_scope(self, call: Call) -> CallScope:
+        return CallScope(
             thread=await self.thread(call.thread_id),
             run=await self.run(call.run_id),
             env=tuple(await self.env(call.thread_id)),
