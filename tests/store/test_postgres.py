@@ -16,6 +16,7 @@ from tests.postgres_server import database_url, fresh_database, server_url
 from tests.store.pg_proxy import Proxy
 from tests.store.test_plans import filling
 
+import toolwright as tw
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.motor.manual import ManualClock
 from toolwright.adapters.store.opening import open_postgres
@@ -24,7 +25,7 @@ from toolwright.adapters.store.postgres.lock import PostgresLock
 from toolwright.adapters.store.postgres.notifications import PostgresRelay
 from toolwright.adapters.system import new_id
 from toolwright.core.env.env import EnvChange
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import AlreadyExists, StoreError
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.child_effects import HandOff
 from toolwright.core.journal.retention import SweepThreads
@@ -545,3 +546,22 @@ async def test_a_row_that_is_written_while_it_is_swept_goes_with_a_later_unit() 
         )
         await store.close()
         await watcher.close()
+
+
+async def test_the_id_of_a_deleted_space_is_free_once_another_process_has_deleted_its_rows() -> None:
+    """The other process holds the note of the space, so that nothing is left to sweep here, and nothing exists."""
+    async with fresh_database() as url:
+        other = await connect(url)
+        await other.execute("INSERT INTO dropped_threads VALUES ('space:tea', 1)")
+        settings = tw.Settings(database_url=url, work=False)
+        async with tw.App().runtime(settings) as rt:
+            await other.execute("BEGIN")
+            await other.execute("DELETE FROM dropped_threads")
+            creating = asyncio.create_task(rt.spaces.create("Coffee", id="tea"))
+            await asyncio.wait({creating}, timeout=0.5)
+            assert not creating.done()
+            await other.execute("COMMIT")
+            assert (await creating).id == "tea"
+            with pytest.raises(AlreadyExists):
+                await rt.spaces.create("Coffee", id="tea")
+        await other.close()

@@ -1,5 +1,6 @@
 """Spaces: create, join, post, read; used by built-in tools and by routes."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,7 +8,7 @@ from typing import Unpack
 
 from toolwright.core.broken_rows import all_rows, exists
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, ToolwrightError
+from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, StoreError, ToolwrightError
 from toolwright.core.journal.effects import (
     DropMember,
     DropSpace,
@@ -50,6 +51,9 @@ from toolwright.runtime.spaces.history import History, MessageView, Reactions
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.speech import Speech, message_content, own_metadata
 from toolwright.wire.space import edited_event, member_added_event, member_removed_event, space_event
+
+SWEPT_ELSEWHERE = 0.1  # seconds until another attempt while another task or process deletes the rows
+MOST_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,14 +121,21 @@ class Spaces:
         effects: list[Effect] = [SaveSpace(space_id=space.id, space=space)]
         for revision, entity in enumerate(entities.values()):
             effects.append(self._joining(space, entity, "member", revision, after=now + revision * TICK))
+        attempts = 0
         while isinstance(await self._effect_commits.commit(*effects), Conflict):
-            if await exists(self._store.spaces.space(space.id)) or not await self._sweep():
-                raise AlreadyExists(f"The space {space.id!r} already exists.")
+            attempts += 1
+            await self._free_id(space.id, attempts)
         return changed(space, revision=len(effects) - 1)
 
-    async def _sweep(self) -> int:
-        """Delete the remaining rows of deleted spaces, whose ids can then be used again."""
-        return await sweep_rows(self._store, self._clock, self._new_id)
+    async def _free_id(self, space_id: str, attempts: int) -> None:
+        """Delete the remaining rows of a deleted space with the id. Raises `AlreadyExists` if a space has it now."""
+        if await exists(self._store.spaces.space(space_id)):
+            raise AlreadyExists(f"The space {space_id!r} already exists.")
+        if await sweep_rows(self._store, self._clock, self._new_id):
+            return
+        if attempts > MOST_ATTEMPTS:
+            raise StoreError(f"The rows of the deleted space {space_id!r} are still being deleted.")
+        await asyncio.sleep(SWEPT_ELSEWHERE)  # real time, independent of a test's clock
 
     async def get(self, space_id: str, *, seen_by: str | None = None) -> Space:
         """Return the space. Raises `NotFound` also if the entity `seen_by` may not read and write there."""
