@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from bench.row import Row
 
@@ -69,7 +69,7 @@ def _bodies(thread_id: str) -> Mapping[str, tuple[str, bytes]]:
 
 
 async def _measure(pid: int, url: str) -> list[Row]:
-    async with httpx.AsyncClient(base_url=url, timeout=120) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=120) as client:
         thread_id = (await client.post("/api/threads", json={"agentId": "bench"})).json()["threadId"]
         idle = await health_of(url)
         rows: list[Row] = []
@@ -82,8 +82,8 @@ async def _measure(pid: int, url: str) -> list[Row]:
         return rows
 
 
-async def _send(client: httpx.AsyncClient, path: str, body: bytes) -> None:
-    with suppress(httpx.HTTPError):  # the body was rejected during the upload
+async def _send(client: httpx2.AsyncClient, path: str, body: bytes) -> None:
+    with suppress(httpx2.HTTPError):  # the body was rejected during the upload
         await client.post(path, content=body, headers={"content-type": "application/json"})
 
 
@@ -111,7 +111,7 @@ async def _looks(url: str, work: Callable[[], Awaitable[object]]) -> list[float]
     took, over = list[float](), threading.Event()
 
     def look() -> None:
-        with httpx.Client(base_url=url, timeout=120) as other:
+        with httpx2.Client(base_url=url, timeout=120) as other:
             while not over.is_set():
                 start = time.perf_counter()
                 other.get("/health")

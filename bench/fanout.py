@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-import httpx
+import httpx2
 import psutil
 
 import toolwright as tw
@@ -145,7 +145,7 @@ async def _measure(port: int, threads: int, process: psutil.Process) -> tuple[li
 
 async def _talk(port: int) -> None:
     """Post 20 messages a second in one space."""
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
         ann = (await client.post("/api/entities", json={"type": "human", "externalId": "ann"})).json()
         who = ann["entity"]["id"]
         (await client.post("/api/spaces", json={"id": "tea"})).raise_for_status()
@@ -165,7 +165,7 @@ async def _talk(port: int) -> None:
 
 async def _runs(port: int, threads: int) -> list[str]:
     ids: list[str] = []
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
         for _ in range(threads):
             made = await client.post("/api/threads", json={"agentId": "ticker"})
             ids.append(made.json()["threadId"])

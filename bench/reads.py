@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 from bench.bodies import health_meanwhile, health_of, resident, serve_app, settle, url_of
 from bench.row import Row
@@ -29,7 +29,7 @@ def run() -> list[Row]:
 
 
 async def _measure(pid: int, url: str) -> list[Row]:
-    async with httpx.AsyncClient(base_url=url, timeout=300) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=300) as client:
         path = await _filled(client)
         idle = await health_of(url)
         before = settle(pid)
@@ -60,7 +60,7 @@ def _row(name: str, worst: float, idle: float, grown: float) -> Row:
     return Row(f"{name}: /health, worst", worst * 1e3, "ms", idle * 1e3, 200, note=f"+{grown:.0f} MB")
 
 
-async def _filled(client: httpx.AsyncClient) -> str:
+async def _filled(client: httpx2.AsyncClient) -> str:
     """Create a thread with many large messages, and return its path."""
     thread_id = (await client.post("/api/threads", json={"agentId": "bench"})).json()["threadId"]
     path = f"/api/threads/{thread_id}/messages"

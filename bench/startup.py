@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import httpx
+import httpx2
 import psutil
 
 import toolwright as tw
@@ -55,7 +55,7 @@ def _idle_memory(folder: str) -> float:
             for line in server.stdout:
                 if b"http://" in line:
                     url = "http://" + line.decode().split("http://")[1].split()[0].rstrip("/.,")
-                    httpx.get(f"{url}/health").raise_for_status()
+                    httpx2.get(f"{url}/health").raise_for_status()
                     break
             time.sleep(2)
             return psutil.Process(server.pid).memory_info().rss / 1e6

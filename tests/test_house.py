@@ -16,7 +16,7 @@ import toolwright.client
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "toolwright").rglob("*.py"))
-WITHOUT_IO = ("sqlalchemy", "fastapi", "uvicorn", "httpx", "typer", "rich", "yaml", "pydantic_ai")
+WITHOUT_IO = ("sqlalchemy", "fastapi", "uvicorn", "httpx2", "typer", "rich", "yaml", "pydantic_ai")
 PUBLIC = [
     "Agent",
     "AgentStream",
@@ -188,7 +188,7 @@ def test_a_name_of_the_package_is_the_same_each_time_and_shown_before_it_is_aske
 def test_a_gateway_without_people_loads_nothing_that_only_their_tokens_need() -> None:
     script = "import sys, toolwright.wiring.gateway; print(*sorted(m for m in sys.modules if '.' not in m))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert not set(done.stdout.split()) & {"httpx", "jwt", "rich", "cryptography"}
+    assert not set(done.stdout.split()) & {"httpx2", "jwt", "rich", "cryptography"}
 
 
 IN_MEMORY = """
@@ -216,7 +216,7 @@ print(*sorted(module for module in sys.modules if "." not in module))
 def test_a_run_in_memory_loads_no_library_of_a_database_or_a_server() -> None:
     done = subprocess.run([sys.executable, "-c", IN_MEMORY], capture_output=True, text=True, check=True)
     assert not set(done.stdout.split()) & {
-        "sqlalchemy", "alembic", "asyncpg", "fastapi", "starlette", "uvicorn", "cryptography", "httpx", "pydantic_ai",
+        "sqlalchemy", "alembic", "asyncpg", "fastapi", "starlette", "uvicorn", "cryptography", "httpx2", "pydantic_ai",
         "yaml",
     }  # fmt: skip
 
@@ -244,7 +244,7 @@ def test_importing_the_client_loads_no_library_of_the_server() -> None:
     script = "import sys, toolwright.client; print(' '.join(sorted(m for m in sys.modules if '.' not in m)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "httpx" in loaded
+    assert "httpx2" in loaded
     assert not loaded & set(SERVER_ONLY)
 
 

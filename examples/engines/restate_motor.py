@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-import httpx
+import httpx2
 import restate
 
 import toolwright as tw
@@ -54,7 +54,7 @@ class RestateMotor:
 
     def __init__(self, store: WakeStore, clock: tw.ports.Clock, *, ingress: str, sweep: float = 0.25) -> None:
         self._store, self._clock, self._sweep = store, clock, sweep
-        self._ingress = httpx.AsyncClient(base_url=ingress, timeout=30.0, trust_env=False)
+        self._ingress = httpx2.AsyncClient(base_url=ingress, timeout=30.0, trust_env=False)
         self._drain: tw.ports.Drain | None = None
         self._nudge: Callable[[str], None] = lambda _: None
         self._drains: dict[str, asyncio.Task[Any]] = {}
@@ -96,7 +96,7 @@ class RestateMotor:
     async def on_duty(self, name: str, seconds: float) -> bool:
         try:
             answer = await self._ingress.post(f"/{DUTIES}/{name}/take", json=seconds)
-        except httpx.TransportError:
+        except httpx2.TransportError:
             return False
         return answer.is_success and bool(answer.json())
 
@@ -176,7 +176,7 @@ class RestateMotor:
         try:
             answer = await self._ingress.post(path, json=alone, headers=headers, params=params)
             answer.raise_for_status()
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             log.warning("Restate did not accept the wake-up of %s: %s", thread_id, error)
             return  # the sweep sends it again
         if key is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import httpx
+import httpx2
 import jsonschema_rs
 
 from toolwright.adapters.system import SystemClock
@@ -23,8 +23,8 @@ class Document:
         default_factory=dict[tuple[str, str, str], jsonschema_rs.Validator]
     )
 
-    async def check(self, response: httpx.Response) -> None:
-        """Check a JSON answer against the document. A response hook of httpx."""
+    async def check(self, response: httpx2.Response) -> None:
+        """Check a JSON answer against the document. A response hook of httpx2."""
         await response.aread()
         method = response.request.method.lower()
         for path, item in self.whole["paths"].items():

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 from fastapi import FastAPI
 
 import toolwright as tw
@@ -80,12 +80,12 @@ class Ending(Server):
 class Api:
     """A served runtime and its HTTP client."""
 
-    client: httpx.AsyncClient
+    client: httpx2.AsyncClient
     rig: Rig
     server: Ending
     port: int
 
-    async def get(self, path: str, **options: Any) -> JSON:  # httpx's own options
+    async def get(self, path: str, **options: Any) -> JSON:  # httpx2's own options
         return read(await self.client.get(path, **options), 200)
 
     async def post(
@@ -202,7 +202,7 @@ async def serving(
             port = int(listener.getsockname()[1])
             async with at_work(application, chosen, listener) as (server, url):
                 hooks = {"response": [document().check]}
-                async with httpx.AsyncClient(
+                async with httpx2.AsyncClient(
                     base_url=url, event_hooks=hooks, timeout=60, verify=False
                 ) as client:
                     yield Api(client, rig, server, port)
@@ -222,7 +222,7 @@ async def at_work(
         await task
 
 
-def read(response: httpx.Response, status: int) -> JSON:
+def read(response: httpx2.Response, status: int) -> JSON:
     """Return the answer's JSON. Fails if the answer has another status."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/json"

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from starlette.routing import Route
 
@@ -193,7 +193,7 @@ def filled(given: Any, ids: dict[str, str]) -> Any:  # JSON
 
 async def ask(
     made: Town, row: Row, headers: Headers, ids: dict[str, str] | None = None, token: str | None = None
-) -> httpx.Response:
+) -> httpx2.Response:
     ids = row.of(ids or made.ids)
     path = filled(row.path, ids) + ("" if token is None else f"?token={token}")
     return await made.api.client.request(row.method, path, headers=headers, json=filled(row.body, ids))
@@ -205,13 +205,13 @@ async def status(made: Town, row: Row, headers: Headers, token: str | None = Non
         return (await ask(made, row, headers, token=token)).status_code
     path = filled(row.path, row.of(made.ids)) + ("" if token is None else f"?token={token}")
     async with (
-        httpx.AsyncClient(base_url=made.api.client.base_url, verify=False) as client,
+        httpx2.AsyncClient(base_url=made.api.client.base_url, verify=False) as client,
         client.stream("GET", path, headers=headers) as stream,
     ):
         return stream.status_code
 
 
-def bare(answer: httpx.Response, ids: dict[str, str]) -> tuple[int, list[tuple[str, str]], str]:
+def bare(answer: httpx2.Response, ids: dict[str, str]) -> tuple[int, list[tuple[str, str]], str]:
     """Return the parts of an answer that could reveal something, without the ids that the caller has sent."""
     text = answer.text
     for value in ids.values():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import Text
 
@@ -62,7 +62,7 @@ class Journal:
     path: Path
     lists: dict[str, str]
     """The field of a list's items, by path."""
-    direct: httpx.AsyncClient
+    direct: httpx2.AsyncClient
     """A client without a socket. Takes half the time, for tests that read all lists a thousand times."""
 
     def execute(self, sql: str, *values: object) -> list[tuple[Any, ...]]:  # rows of any table
@@ -105,8 +105,8 @@ async def journal(tmp_path: Path, filled: Filled) -> AsyncGenerator[Journal]:
     shutil.copy(filled[0], path)
     async with (
         _served(path) as api,
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(api.application),
+        httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(api.application),
             base_url=api.client.base_url,
             event_hooks={"response": [document().check]},
         ) as direct,

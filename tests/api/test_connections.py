@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -75,7 +75,7 @@ async def opened(stack: AsyncExitStack, port: int, source: str = "127.0.0.1") ->
 
 
 async def health(port: int) -> int:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         return (await client.get("/health")).status_code
 
 

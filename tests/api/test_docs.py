@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI, Request
 
@@ -111,8 +111,8 @@ async def test_a_setting_takes_the_document_and_its_page_away() -> None:
     settings = Settings(
         database_url="memory://", docs=False, secret_keys=("sk_0123456789abcdef",), public_keys=()
     )
-    transport = httpx.ASGITransport(application_of(App(), settings))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    transport = httpx2.ASGITransport(application_of(App(), settings))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         for path in PATHS[1:]:
             answer = await client.get(path)
             assert (answer.status_code, answer.json()["error"]) == (404, "Not found")
@@ -131,8 +131,8 @@ def test_the_setting_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatc
 
 async def test_behind_a_proxy_the_document_says_below_which_path_the_routes_are() -> None:
     async with serving() as api:
-        transport = httpx.ASGITransport(api.application, root_path="/tools")
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        transport = httpx2.ASGITransport(api.application, root_path="/tools")
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             assert (await client.get("/tools/openapi.json")).json()["servers"] == [{"url": "/tools"}]
         assert "servers" not in await api.get("/openapi.json")
 

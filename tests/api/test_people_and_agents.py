@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI
 
@@ -39,7 +39,7 @@ class Crowd:
     """A served app and its people, by name."""
 
     rt: Runtime
-    client: httpx.AsyncClient
+    client: httpx2.AsyncClient
     application: FastAPI
     ids: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -74,7 +74,7 @@ async def crowd(
         with socket.create_server(("127.0.0.1", 0)) as listener:
             async with at_work(application, options, listener) as (_, url):
                 hooks = {"response": [document().check]}
-                async with httpx.AsyncClient(
+                async with httpx2.AsyncClient(
                     base_url=url, event_hooks=hooks, timeout=60, verify=False
                 ) as client:
                     try:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.api.rig import read
@@ -75,7 +75,7 @@ async def test_the_parameters_that_a_route_knows_are_taken(path: str, known: lis
 )
 async def test_streams_take_their_parameters_and_a_token_and_no_others(path: str, known: str) -> None:
     who = SERVICE if "tools" in path else ADA
-    async with town() as made, httpx.AsyncClient(base_url=made.api.client.base_url, timeout=60) as client:
+    async with town() as made, httpx2.AsyncClient(base_url=made.api.client.base_url, timeout=60) as client:
         for query, expected in ((known, 200), (f"{known}&Last-Event-ID=3", 400)):
             token = await made.stream_token(who)
             url = f"{path}?token={token}&{query}".format(**made.ids)

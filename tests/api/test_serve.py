@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 import toolwright as tw
@@ -31,7 +31,7 @@ settings = Settings.model_validate({"database_url": "memory://", "secret_keys": 
 async def test_a_signal_stops_a_server_with_an_open_stream_soon(number: signal.Signals) -> None:
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(app, settings, port=0, ready=ready.set_result))
-    async with httpx.AsyncClient(base_url=await ready, timeout=10) as client:
+    async with httpx2.AsyncClient(base_url=await ready, timeout=10) as client:
         made = (await client.post("/api/threads", json={"agentId": "tester"})).json()
         async with client.stream("GET", f"/api/threads/{made['threadId']}/stream") as stream:
             chunks = stream.aiter_raw()
@@ -40,7 +40,7 @@ async def test_a_signal_stops_a_server_with_an_open_stream_soon(number: signal.S
             async with asyncio.timeout(3):
                 assert [chunk async for chunk in chunks] == []
                 await serving
-        with pytest.raises(httpx.ConnectError):
+        with pytest.raises(httpx2.ConnectError):
             await client.get("/health")
 
 
@@ -57,7 +57,7 @@ async def test_with_keys_a_server_may_listen_anywhere() -> None:
     keyed = settings.model_copy(update={"secret_keys": ("k",)})
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(app, keyed, host="0.0.0.0", port=0, ready=ready.set_result))
-    async with httpx.AsyncClient(base_url=await ready, headers={"x-secret-key": "k"}, timeout=60) as client:
+    async with httpx2.AsyncClient(base_url=await ready, headers={"x-secret-key": "k"}, timeout=60) as client:
         headers = {"Host": "service.example"}
         assert (await client.get("/api/agents", headers=headers)).status_code == 200
     os.kill(os.getpid(), signal.SIGTERM)
@@ -73,7 +73,7 @@ async def test_an_accepted_connection_sends_each_answer_at_once(host: str, own: 
     serving = asyncio.create_task(
         serve(app, settings, host=host, port=0, listener=listener, ready=ready.set_result)
     )
-    async with httpx.AsyncClient(base_url=await ready, timeout=60) as client:
+    async with httpx2.AsyncClient(base_url=await ready, timeout=60) as client:
         answer = await client.get("/health")
         caller = answer.extensions["network_stream"].get_extra_info("client_addr")
         with _accepted_from(caller[:2]) as accepted:
@@ -85,7 +85,7 @@ async def test_an_accepted_connection_sends_each_answer_at_once(host: str, own: 
 async def test_an_idle_connection_stays_open_longer_than_clients_keep_theirs() -> None:
     with socket.socket() as listener:
         server = Server(gateway(app, settings), GatewayOptions(clock=SystemClock()), listener)
-    usual = [httpx.Limits().keepalive_expiry, 60.0]  # the timeouts of httpx and of common proxies
+    usual = [httpx2.Limits().keepalive_expiry, 60.0]  # the timeouts of httpx2 and of common proxies
     assert server.config.timeout_keep_alive > max(each for each in usual if each is not None)
 
 
@@ -96,8 +96,8 @@ async def test_a_server_on_a_unix_socket_answers(tmp_path: Path) -> None:
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(app, keyed, listener=listener, ready=ready.set_result))
     await ready
-    transport = httpx.AsyncHTTPTransport(uds=str(tmp_path / "server"))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    transport = httpx2.AsyncHTTPTransport(uds=str(tmp_path / "server"))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert (await client.get("/health")).status_code == 200
     os.kill(os.getpid(), signal.SIGTERM)
     await serving
@@ -128,8 +128,8 @@ async def test_a_port_that_is_taken_is_one_clear_error() -> None:
 
 async def test_the_application_for_other_servers_runs_its_app() -> None:
     application = tw.gateway(app, settings)
-    transport = httpx.ASGITransport(application)
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    transport = httpx2.ASGITransport(application)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert (await client.get("/health")).status_code == 503
         async with application.router.lifespan_context(application):
             assert (await client.get("/health")).json()["status"] == "ok"
@@ -149,7 +149,7 @@ async def test_a_server_runs_within_the_lifespan_of_its_app() -> None:
     living = tw.App(agents=[tw.Agent("tester", prompt)], lifespan=lifespan)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(living, settings, port=0, ready=ready.set_result))
-    async with httpx.AsyncClient(base_url=await ready, timeout=60) as client:
+    async with httpx2.AsyncClient(base_url=await ready, timeout=60) as client:
         assert (await client.get("/health")).status_code == 200
     assert said == ["begin"]
     os.kill(os.getpid(), signal.SIGTERM)
@@ -191,7 +191,7 @@ async def test_a_gateway_in_a_foreign_server_stops_with_an_open_stream(number: s
         assert process.stdout is not None
         while b"running on" not in await process.stderr.readline():
             pass
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             made = (await client.post("/api/threads", json={"agentId": "tester"})).json()
             async with client.stream("GET", f"/api/threads/{made['threadId']}/stream") as stream:
                 chunks = stream.aiter_raw()

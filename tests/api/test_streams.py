@@ -6,7 +6,7 @@ import socket
 from datetime import timedelta
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 import toolwright as tw
@@ -225,7 +225,7 @@ async def test_a_stream_token_opens_one_stream_at_any_process() -> None:
             options = GatewayOptions(secret_keys=("k",), clock=SystemClock())
             async with (
                 at_work(create_gateway(api.rig.rt, options), options, listener) as (_, url),
-                httpx.AsyncClient(base_url=url) as other,
+                httpx2.AsyncClient(base_url=url) as other,
                 other.stream("GET", path) as stream,
             ):
                 assert stream.status_code == 200

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 import toolwright as tw
@@ -36,10 +36,10 @@ async def test_health_is_unavailable_when_the_files_cannot_be_written(tmp_path: 
     files = tmp_path / "files"
     settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db", files_url=str(files))
     application = gateway(tw.App(), settings)
-    transport = httpx.ASGITransport(application)
+    transport = httpx2.ASGITransport(application)
     async with (
         application.router.lifespan_context(application),
-        httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client,
     ):
         files.write_text("a file where the folder should be")
         response = await client.get("/health")

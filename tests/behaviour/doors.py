@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 
 import toolwright as tw
 from tests import journals
@@ -90,9 +90,9 @@ def error_of(message: Message) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def over_http(rt: Runtime) -> AsyncGenerator[httpx.AsyncClient]:
+async def over_http(rt: Runtime) -> AsyncGenerator[httpx2.AsyncClient]:
     """Yield a client of the gateway over a runtime on this machine."""
     served = create_gateway(rt, GatewayOptions(clock=SystemClock()))
-    transport = httpx.ASGITransport(served, client=("127.0.0.1", 1))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    transport = httpx2.ASGITransport(served, client=("127.0.0.1", 1))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client

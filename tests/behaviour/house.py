@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 
 import toolwright as tw
 from tests import journals
@@ -46,7 +46,7 @@ class House:
 
     rt: Runtime
     url: str
-    http: httpx.AsyncClient
+    http: httpx2.AsyncClient
     entity_id: str  # Husam's entity id
 
     async def get(self, path: str, headers: Mapping[str, str] = SERVICE, **query: str) -> Any:  # any JSON
@@ -123,8 +123,8 @@ async def opened(rt: Runtime, agents: Sequence[str] = ("host",)) -> AsyncGenerat
     """Run the runtime on a loopback port, with keys, Husam and the space."""
     judge = SharedSecret(SECRET, ExpectedClaims(claim="sub"), SystemClock())
     keys: JSON = {"secret_keys": ("sk",), "public_keys": ("pk",), "verify_token": judge}
-    async with served(rt, **keys) as port, httpx.AsyncClient(timeout=30) as http:
-        http.base_url = httpx.URL(f"http://127.0.0.1:{port}")
+    async with served(rt, **keys) as port, httpx2.AsyncClient(timeout=30) as http:
+        http.base_url = httpx2.URL(f"http://127.0.0.1:{port}")
         husam: JSON = {"type": "human", "externalId": "husam", "displayName": "Husam"}
         house = House(rt, str(http.base_url), http, "")
         house.entity_id = (await house.post("/api/entities", husam, 201))["entity"]["id"]

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
-import httpx
+import httpx2
 import pytest
 from PIL import Image, ImageDraw
 from pydantic import BaseModel, Field
@@ -99,8 +99,8 @@ async def serving() -> AsyncGenerator[Service]:
 
 
 async def unless_aborted(
-    signal: AbortSignal, request: Coroutine[object, object, httpx.Response]
-) -> httpx.Response:
+    signal: AbortSignal, request: Coroutine[object, object, httpx2.Response]
+) -> httpx2.Response:
     """Return the answer as `fetch(url, {signal})` does, or raise an error as soon as the run is cancelled."""
     fetching, aborted = asyncio.ensure_future(request), asyncio.ensure_future(signal.wait())
     try:
@@ -117,7 +117,7 @@ async def unless_aborted(
 @tw.tool(description="Fetch data from external API")
 async def fetch_data(state: tw.ThreadState, endpoint: str) -> tw.ToolResult:
     try:
-        async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
+        async with httpx2.AsyncClient(timeout=None, trust_env=False) as client:
             response = await unless_aborted(state.execution.abort_signal, client.get(endpoint))
         if response.is_error:
             return tw.ToolResult(

@@ -4,7 +4,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urljoin
 
-import httpx
+import httpx2
 
 from tests.cli.shell import Shell
 from tests.cli.test_serve import url_of
@@ -19,7 +19,7 @@ def test_the_console_is_served_signed_in_to_and_loads_nothing_from_elsewhere(she
     shell.env |= {"TOOLWRIGHT_CONSOLE": "true", "TOOLWRIGHT_SECRET_KEYS": "sk-of-the-test-which-is-long"}
     with shell.start_anew("serve", "app:app", "--port", "0") as server:
         url = url_of(server)
-        with httpx.Client(
+        with httpx2.Client(
             base_url=url, trust_env=False, timeout=60, headers=HTML, follow_redirects=True
         ) as client:
             assert "Secret key" in client.get("/console").text
@@ -38,7 +38,7 @@ def test_the_console_is_served_signed_in_to_and_loads_nothing_from_elsewhere(she
 def test_the_console_is_off_unless_it_is_asked_for(shell: Shell) -> None:
     with shell.start("serve", "app:app", "--port", "0") as server:
         url = url_of(server)
-        assert httpx.get(f"{url}/console/", headers=HTML, trust_env=False, timeout=60).status_code == 404
+        assert httpx2.get(f"{url}/console/", headers=HTML, trust_env=False, timeout=60).status_code == 404
         server.ctrl_c()
         assert server.end() == 0
 
@@ -59,7 +59,7 @@ def test_ctrl_c_does_not_wait_for_pages_that_are_open(shell: Shell) -> None:
     with shell.start_anew("serve", "app:app", "--port", "0") as server, ThreadPoolExecutor(1) as pool:
         url = url_of(server)
         polling = f"{url}/console/_nicegui_ws/socket.io/?EIO=4&transport=polling"
-        with httpx.Client(trust_env=False, timeout=20) as client:
+        with httpx2.Client(trust_env=False, timeout=20) as client:
             opened = client.get(polling)
             assert opened.status_code == 200
             sid = re.search(r'"sid":"([^"]+)"', opened.text)

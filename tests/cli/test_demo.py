@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 from xml.etree import ElementTree
 
-import httpx
+import httpx2
 
 from tests.cli.shell import Shell
 from toolwright.cli.doctor import EXTRAS
@@ -61,14 +61,14 @@ def test_keep_leaves_the_server_up_until_ctrl_c(empty: Shell) -> None:
         url, key = re.search(r"http://[\d.:]+", shown), re.search(r"sk_[\w-]+", shown)
         assert url is not None
         assert key is not None
-        runs = httpx.get(
+        runs = httpx2.get(
             f"{url[0]}/api/runs", headers={"x-secret-key": key[0]}, trust_env=False, timeout=60
         ).json()
         assert "completed" in {run["status"] for run in runs["runs"]}
         demo.until("sign-in?link=")
         link = re.search(r"http://\S+/console/sign-in\?link=\S+", demo.until("minutes:\n  http"))
         assert link is not None
-        entered = [httpx.get(link[0], trust_env=False, timeout=60) for _ in range(2)]
+        entered = [httpx2.get(link[0], trust_env=False, timeout=60) for _ in range(2)]
         assert [each.status_code for each in entered] == [303, 401]
         demo.ctrl_c()
         assert demo.end() == 0

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from socket import gethostname
 
-import httpx
+import httpx2
 import pytest
 from cryptography.fernet import Fernet
 
@@ -113,7 +113,7 @@ async def test_one_process_serves_and_another_works(shell: Shell, database: str)
         findings = await asyncio.to_thread(found_by_doctor, shell)
         [said] = [each[2] for each in findings if each[:2] == ("nodes", "broken")]
         assert said.startswith(f"The node {node} encrypts secrets with a key that this process does not have")
-        async with httpx.AsyncClient(timeout=60) as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             for path in ("/health", "/ready"):
                 body = (await http.get(f"{url}{path}")).json()
                 assert (body["status"], "warning" in body) == ("ok", False)
@@ -169,7 +169,7 @@ async def test_a_process_without_a_cluster_that_keeps_nodes_waiting_is_named(
         assert "Toolwright waits to execute the runs of nodes_app:app. Ctrl-C stops it." in told
     with shell.start("serve", "nodes_app:app", "--port", "0") as server:
         url = await asyncio.to_thread(url_of, server)
-        async with httpx.AsyncClient(timeout=60) as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             answer = await http.get(f"{url}/ready")
             assert (answer.status_code, said in answer.json()["error"]) == (503, True)
             assert (await http.get(f"{url}/health")).status_code == 200

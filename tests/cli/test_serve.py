@@ -5,7 +5,7 @@ import json
 import re
 import signal
 
-import httpx
+import httpx2
 import pytest
 
 from tests.cli.shell import Running, Shell
@@ -25,8 +25,8 @@ def url_of(server: Running) -> str:
 def test_an_app_is_served_until_ctrl_c(shell: Shell) -> None:
     with shell.start_anew("serve", "app:app", "--port", "0") as server:
         url = url_of(server)
-        assert httpx.get(f"{url}/health", trust_env=False, timeout=60).json()["status"] == "ok"
-        agents = httpx.get(f"{url}/api/agents", trust_env=False, timeout=60).json()["agents"]
+        assert httpx2.get(f"{url}/health", trust_env=False, timeout=60).json()["status"] == "ok"
+        agents = httpx2.get(f"{url}/api/agents", trust_env=False, timeout=60).json()["agents"]
         assert [agent["name"] for agent in agents] == ["helper"]
         server.ctrl_c()
         assert server.end() == 0
@@ -36,7 +36,7 @@ def test_an_agent_is_served_as_it_is(shell: Shell) -> None:
     shell.write("alone.py", "import toolwright as tw\n\nagent = tw.Agent('helper', instructions='Help.')\n")
     with shell.start("serve", "alone:agent", "--port", "0") as server:
         url = url_of(server)
-        agents = httpx.get(f"{url}/api/agents", trust_env=False, timeout=60).json()["agents"]
+        agents = httpx2.get(f"{url}/api/agents", trust_env=False, timeout=60).json()["agents"]
         assert [agent["name"] for agent in agents] == ["helper"]
         server.ctrl_c()
         assert server.end() == 0
@@ -45,7 +45,7 @@ def test_an_agent_is_served_as_it_is(shell: Shell) -> None:
 def test_without_a_target_the_app_is_empty(shell: Shell) -> None:
     with shell.start("serve", "--port", "0") as server:
         url = url_of(server)
-        assert httpx.get(f"{url}/api/agents", trust_env=False, timeout=60).json()["agents"] == []
+        assert httpx2.get(f"{url}/api/agents", trust_env=False, timeout=60).json()["agents"] == []
         server.process.send_signal(signal.SIGTERM)
         assert server.end() == 0
 
@@ -67,7 +67,7 @@ def test_with_dev_the_server_starts_again_when_a_file_changes(shell: Shell) -> N
         server.shown = ""
         shell.write("app.py", "import toolwright as tw\n\napp = tw.App()\n")
         url = url_of(server)
-        assert httpx.get(f"{url}/api/agents", trust_env=False, timeout=60).json()["agents"] == []
+        assert httpx2.get(f"{url}/api/agents", trust_env=False, timeout=60).json()["agents"] == []
         server.ctrl_c()
         assert server.end() == 0
 
@@ -77,7 +77,7 @@ def test_a_journal_on_postgres_is_named_by_its_url(shell: Shell) -> None:
     assert "was created at revision" in shell.run("db", "upgrade").stdout
     with shell.start("serve", "app:app", "--port", "0") as server:
         url = url_of(server)
-        assert httpx.get(f"{url}/health", trust_env=False, timeout=60).json()["status"] == "ok"
+        assert httpx2.get(f"{url}/health", trust_env=False, timeout=60).json()["status"] == "ok"
         doctor = shell.run("doctor", "--app", "app:app", "--port", "0")
         assert "another process executes the runs" in " ".join(doctor.stdout.split())
         server.ctrl_c()
@@ -105,7 +105,7 @@ def test_agents_without_a_usable_model_are_named_and_the_server_starts_all_the_s
     with shell.start("serve", "config.json", "--port", "0") as server:
         url = url_of(server)
         server.until("The model 'openai:gpt-5' has no key")
-        assert httpx.get(f"{url}/health", trust_env=False, timeout=60).json()["status"] == "ok"
+        assert httpx2.get(f"{url}/health", trust_env=False, timeout=60).json()["status"] == "ok"
         server.ctrl_c()
         assert server.end() == 0
     warned = [
@@ -133,7 +133,7 @@ def test_a_configuration_file_is_served_and_an_invalid_one_refused_in_one_line(s
     )
     with shell.start("serve", "config.json", "--port", "0") as server:
         url = url_of(server)
-        [agent] = httpx.get(f"{url}/api/agents", trust_env=False, timeout=60).json()["agents"]
+        [agent] = httpx2.get(f"{url}/api/agents", trust_env=False, timeout=60).json()["agents"]
         assert (agent["name"], agent["config"]) == ("scout", {"agent": {"system": "You scout."}})
         server.ctrl_c()
         assert server.end() == 0

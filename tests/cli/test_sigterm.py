@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import ExitStack, aclosing
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.cli.shell import Running, Shell
@@ -129,7 +129,7 @@ def _folder(shell: Shell, case: str) -> Shell:
 
 def _occupy(case: str, server: Running) -> None:
     """Have that code in progress in its server."""
-    with httpx.Client(base_url=url_of(server), timeout=20, trust_env=False) as client:
+    with httpx2.Client(base_url=url_of(server), timeout=20, trust_env=False) as client:
         thread_id = client.post("/api/threads", json={"agentId": case}).json()["threadId"]
         sent = client.post(f"/api/threads/{thread_id}/messages", json={"content": "Go"})
         run_id = sent.json()["runId"]
@@ -161,7 +161,7 @@ async def _load(url: str, server: Running) -> set[str]:
     told: set[str] = set()
     ready, streaming = asyncio.Event(), asyncio.Event()
     async with (
-        httpx.AsyncClient(base_url=url, timeout=20, trust_env=False) as client,
+        httpx2.AsyncClient(base_url=url, timeout=20, trust_env=False) as client,
         asyncio.TaskGroup() as tasks,
     ):
 
@@ -181,7 +181,7 @@ async def _load(url: str, server: Running) -> set[str]:
                 while True:
                     await one(n)
                     n += 8
-            except (httpx.HTTPError, KeyError, json.JSONDecodeError):
+            except (httpx2.HTTPError, KeyError, json.JSONDecodeError):
                 return  # the server stops
 
         async def follow() -> None:
@@ -191,7 +191,7 @@ async def _load(url: str, server: Running) -> set[str]:
                 async with client.stream("GET", path) as stream:
                     async for _ in stream.aiter_bytes():
                         streaming.set()
-            except httpx.HTTPError:
+            except httpx2.HTTPError:
                 return
 
         for _ in range(5):

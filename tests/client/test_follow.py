@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 import toolwright as tw
@@ -225,13 +225,13 @@ async def test_waiting_reads_a_run_twice_and_no_more() -> None:
     asked: list[str] = []
     read = asyncio.Event()
 
-    async def note(response: httpx.Response) -> None:
+    async def note(response: httpx2.Response) -> None:
         asked.append(response.request.url.path.rpartition("/")[2])
         if asked[-1] != "stream":
             read.set()
 
     hooks = {"response": [note]}
-    async with serving(asking()) as api, httpx.AsyncClient(event_hooks=hooks) as http:
+    async with serving(asking()) as api, httpx2.AsyncClient(event_hooks=hooks) as http:
         run_id, call_id = await api.waiting()
         async with client_of(api.port, http=http) as client:
             waiting = asyncio.create_task(client.runs.wait(run_id, 10))
@@ -329,7 +329,7 @@ async def test_what_happens_between_the_first_connection_and_the_second_is_not_m
         rig = await stack.enter_async_context(running(ScriptedModel([{"text": "Hi."}])))
         first = await stack.enter_async_context(AsyncExitStack())
         port = await first.enter_async_context(served(rig.rt))
-        http = await stack.enter_async_context(httpx.AsyncClient())
+        http = await stack.enter_async_context(httpx2.AsyncClient())
         thread = await rig.rt.threads.create("tester")
         before = await rig.rt.threads.send(thread.id, "One")
         await rig.rt.runs.wait(before.id, 10)

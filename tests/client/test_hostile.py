@@ -2,9 +2,11 @@
 
 import asyncio
 import tracemalloc
-from contextlib import suppress
+from contextlib import aclosing, suppress
+from typing import Any
 
 import httpx
+import httpx2
 import pytest
 
 from tests.client.rig import Pauses, Stub, answer, client_of, no_pause, stream
@@ -107,7 +109,7 @@ async def test_an_endless_line_is_given_up_in_bounded_memory() -> None:
 
 
 async def test_an_answer_larger_than_the_limit_is_given_up() -> None:
-    async with Stub(answer(200, b"{" + b" " * 5_000)) as stub, httpx.AsyncClient() as http:
+    async with Stub(answer(200, b"{" + b" " * 5_000)) as stub, httpx2.AsyncClient() as http:
         identity = Identity(None, None, None)
         url = f"http://127.0.0.1:{stub.port}"
         narrow = Http(url, identity, http, timeout=5, silence=5, pause=no_pause, largest=1_000)
@@ -143,8 +145,31 @@ async def test_a_password_in_the_url_is_not_repeated_in_words() -> None:
     async with Stub(None) as stub:
         port = stub.port
     url = f"http://user:hunter2secret@127.0.0.1:{port}"
-    async with httpx.AsyncClient() as http:
+    async with httpx2.AsyncClient() as http:
         attempt = Http(url, Identity(None, None, None), http, timeout=5, silence=5, pause=no_pause)
         with pytest.raises(Unreachable) as caught:
             await attempt.get("/api/threads")
     assert "hunter2secret" not in caught.value.message
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+async def test_the_errors_of_a_users_own_client_are_converted(library: Any) -> None:
+    async with library.AsyncClient() as http:
+        async with Stub(b"no HTTP") as stub, client_of(stub.port, http=http) as client:
+            with pytest.raises(AnswerLost):
+                await client.threads.list()
+        junk = answer(200, b"junk", content_encoding="gzip")
+        async with Stub(junk) as stub, client_of(stub.port, http=http) as client:
+            with pytest.raises(BadAnswer, match="cannot be read"):
+                await client.threads.list()
+        async with (
+            Stub(stream(HEAD + event(1))) as stub,
+            client_of(stub.port, http=http) as client,
+            aclosing(client.threads.follow("t")) as events,
+        ):
+            assert (await anext(events)).type == "x"
+        pauses = Pauses()
+        async with client_of(stub.port, http=http, pause=pauses) as client:  # nothing listens there any more
+            with pytest.raises(Unreachable):
+                await client.threads.create("shop")
+        assert pauses.asked == [1.0, 2.0, 4.0]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-import httpx
+import httpx2
 import pytest
 from pydantic import BaseModel
 
@@ -247,25 +247,25 @@ async def test_a_key_is_needed_where_the_server_has_one() -> None:
             thread = await client.threads.create("tester")
             made = await client.stream_token()
             assert made.expires_at.tzinfo is not None
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{api.port}") as browser:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{api.port}") as browser:
             path = f"/api/threads/{thread.id}/stream?token={made.token}"
             async with browser.stream("GET", path) as opened:
                 assert opened.status_code == 200
 
 
 async def test_a_person_gives_a_public_key_and_a_fresh_token_for_each_request() -> None:
-    asked: list[httpx.Request] = []
+    asked: list[httpx2.Request] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         asked.append(request)
-        return httpx.Response(200, json={"threads": []})
+        return httpx2.Response(200, json={"threads": []})
 
     tokens = iter("abcd")
 
     async def fresh() -> str:
         return next(tokens)
 
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
         for token in ("fixed", lambda: next(tokens), fresh):
             client = Client("https://example.org/base/", public_key="pk", token=token, http=http)
             await client.threads.list()

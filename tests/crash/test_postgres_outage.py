@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 import toolwright as tw
@@ -43,14 +43,14 @@ async def mortal() -> AsyncGenerator[MortalServer]:
 
 
 @asynccontextmanager
-async def served(server: MortalServer) -> AsyncGenerator[tuple[Runtime, httpx.AsyncClient]]:
+async def served(server: MortalServer) -> AsyncGenerator[tuple[Runtime, httpx2.AsyncClient]]:
     async with app.runtime(tw.Settings(database_url=server.url), grace=1.0) as runtime:
         options = GatewayOptions(clock=SystemClock())
         with socket.create_server(("127.0.0.1", 0)) as listener:
             gateway = create_gateway(runtime, options)
             async with (
                 at_work(gateway, options, listener) as (_, url),
-                httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as client,
+                httpx2.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as client,
             ):
                 yield runtime, client
 
@@ -59,7 +59,7 @@ async def served(server: MortalServer) -> AsyncGenerator[tuple[Runtime, httpx.As
 class Load:
     """The requests of callers, and the answers that they received."""
 
-    client: httpx.AsyncClient
+    client: httpx2.AsyncClient
     threads: list[str] = field(default_factory=list[str])
     sent: list[str] = field(default_factory=list[str])
     messages: dict[str, str] = field(default_factory=dict[str, str])  # the acknowledged run, by content

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.forks import Forks
@@ -129,7 +129,7 @@ async def test_the_first_tool_is_served_and_asked_as_the_tutorial_says(tmp_path:
         )
         assert server.stdout is not None
         try:
-            async with asyncio.timeout(60), httpx.AsyncClient(timeout=60) as http:
+            async with asyncio.timeout(60), httpx2.AsyncClient(timeout=60) as http:
                 url = re.findall(rb"http://[^/, ]+", await server.stdout.readline())[0].decode()
                 asked = await run(sys.executable, "ask.py", url, "Where is Emma?", folder=tmp_path)
                 assert asked == "find_shelf {'title': 'Emma'}\nEmma is on shelf A1.\n"

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpcore
+import httpcore2
 
 import toolwright as tw
 from toolwright.adapters.executors.http import HttpExecutor
@@ -98,16 +98,16 @@ class Names:
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
-class Wires(httpcore.AsyncNetworkBackend):
+class Wires(httpcore2.AsyncNetworkBackend):
     """A network that records the dialled addresses, and connects all of them to this machine."""
 
     def __init__(self) -> None:
         self.dialled: list[str] = []
-        self._inner: Any = httpcore.AnyIOBackend()  # typed as if anyio were not installed
+        self._inner: Any = httpcore2.AnyIOBackend()  # typed as if anyio were not installed
 
     async def connect_tcp(
         self, host: str, port: int, timeout: Any = None, local_address: Any = None, socket_options: Any = None
-    ) -> httpcore.AsyncNetworkStream:
+    ) -> httpcore2.AsyncNetworkStream:
         self.dialled.append(host)
         return await self._inner.connect_tcp("127.0.0.1", port, timeout, local_address, socket_options)
 

@@ -337,7 +337,7 @@ async def main():
     async with tw.testing.runtime(app) as rt:
         thread = await rt.threads.create("a")
         run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)
-        print(run.output, sorted({"httpx", "httpcore", "anyio"} & set(sys.modules)))
+        print(run.output, sorted({"httpx2", "httpcore2", "anyio"} & set(sys.modules)))
 
 asyncio.run(main())
 """

@@ -61,9 +61,11 @@ def _bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Files:
         "AWS_ALLOW_HTTP": "true",
     }.items():
         monkeypatch.setenv(name, value)
-    import httpx  # noqa: PLC0415 - used once
+    import httpx2  # noqa: PLC0415 - used once
 
-    httpx.put(f"{endpoint}/bucket", headers={"Authorization": "AWS test:test"}, timeout=60).raise_for_status()
+    httpx2.put(
+        f"{endpoint}/bucket", headers={"Authorization": "AWS test:test"}, timeout=60
+    ).raise_for_status()
     return open_bucket("s3://bucket/a/prefix")
 
 

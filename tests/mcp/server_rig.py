@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-import httpx
 import httpx2
 from fastapi import FastAPI
 from mcp.client.streamable_http import streamable_http_client
@@ -49,7 +48,7 @@ class Host:
     @asynccontextmanager
     async def wire(self, revision: str, headers: dict[str, str] | None = None) -> AsyncGenerator["Wire"]:
         """Connect a host that writes its own requests, with an open session of 2025-11-25."""
-        async with httpx.AsyncClient(base_url=self.url, headers=headers or {}, timeout=30) as http:
+        async with httpx2.AsyncClient(base_url=self.url, headers=headers or {}, timeout=30) as http:
             wire = Wire(http, revision)
             if revision == "legacy":
                 await wire.initialize()
@@ -59,7 +58,7 @@ class Host:
 class Wire:
     """A host that writes its own requests, of 2025-11-25 or of 2026-07-28."""
 
-    def __init__(self, http: httpx.AsyncClient, revision: str) -> None:
+    def __init__(self, http: httpx2.AsyncClient, revision: str) -> None:
         self.http = http
         self.revision = revision
         self.session: dict[str, str] = {}
@@ -77,7 +76,7 @@ class Wire:
         }
         await self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
-    async def post(self, body: Any, headers: dict[str, str] | None = None) -> httpx.Response:
+    async def post(self, body: Any, headers: dict[str, str] | None = None) -> httpx2.Response:
         """Send that body; a string is sent unchanged."""
         content = body if isinstance(body, bytes | str) else json.dumps(body)
         common = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -109,7 +108,7 @@ class Wire:
         return answer_of(await self.post(body, headers))
 
 
-def answer_of(response: httpx.Response) -> dict[str, Any]:
+def answer_of(response: httpx2.Response) -> dict[str, Any]:
     """Return the last message of an answer, whether it is JSON or a stream."""
     if response.headers.get("content-type", "").startswith("text/event-stream"):
         lines = [line for line in response.text.splitlines() if line.startswith("data: {")]

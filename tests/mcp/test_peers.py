@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import httpx
+import httpx2
 import mcp_types as types
 import pytest
 from mcp.client.session import ClientRequestContext, ClientSession
@@ -78,7 +78,7 @@ async def posted(url: str, method: str, **params: Any) -> dict[str, Any]:  # par
         "mcp-method": method,
         "mcp-name": params.get("name", params.get("taskId", "")),
     }
-    async with httpx.AsyncClient(headers={**ACCEPT, **headers}) as client:
+    async with httpx2.AsyncClient(headers={**ACCEPT, **headers}) as client:
         return await sent(client, url, method, {**params, "_meta": meta})
 
 
@@ -86,12 +86,12 @@ async def posted(url: str, method: str, **params: Any) -> dict[str, Any]:  # par
 async def posted_of_2025(url: str, method: str, **params: Any) -> dict[str, Any]:
     """Return the raw result of a request of 2025-11-25 after the handshake."""
     greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
-    async with httpx.AsyncClient(headers=ACCEPT) as client:
+    async with httpx2.AsyncClient(headers=ACCEPT) as client:
         await sent(client, url, "initialize", greeting)
         return await sent(client, url, method, params)
 
 
-async def sent(client: httpx.AsyncClient, url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+async def sent(client: httpx2.AsyncClient, url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Return the result of one request, or the whole message for an error."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     answered = await client.post(url, json=body)
@@ -361,7 +361,7 @@ CALL: dict[str, Any] = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "para
 )
 async def test_a_peer_is_wrong_on_the_wire(name: str, method: str, expected: int | bytes) -> None:
     with served(name) as peer:
-        async with httpx.AsyncClient() as client:
+        async with httpx2.AsyncClient() as client:
             answered = await client.post(peer.url, json={**CALL, "method": method})
     if isinstance(expected, int):
         assert answered.status_code == expected
@@ -372,12 +372,12 @@ async def test_a_peer_is_wrong_on_the_wire(name: str, method: str, expected: int
 @pytest.mark.parametrize("name", ["dies_in_call", "dies_in_answer"])
 async def test_a_peer_dies_in_the_middle_of_a_call_and_is_there_again(name: str) -> None:
     with served(name) as peer:
-        async with httpx.AsyncClient() as client:
-            with pytest.raises(httpx.TransportError):
+        async with httpx2.AsyncClient() as client:
+            with pytest.raises(httpx2.TransportError):
                 await client.post(peer.url, json=CALL)
             assert (await client.post(peer.url, json={**CALL, "method": "ping"})).status_code == 200
             peer.stop()
-            with pytest.raises(httpx.ConnectError):
+            with pytest.raises(httpx2.ConnectError):
                 await client.post(peer.url, json=CALL)
             peer.start()
             assert (await client.post(peer.url, json={**CALL, "method": "ping"})).status_code == 200
@@ -394,7 +394,7 @@ async def test_a_peer_dies_in_the_middle_of_a_call_and_is_there_again(name: str)
 )
 async def test_a_peer_never_comes_to_an_end(name: str, method: str) -> None:
     with served(name) as peer:
-        async with httpx.AsyncClient() as client:
+        async with httpx2.AsyncClient() as client:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(SOON):
                     async with client.stream("POST", peer.url, json={**CALL, "method": method}) as answered:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.mcp.server_rig import Wire
@@ -50,7 +50,7 @@ async def served(folder: Path) -> AsyncGenerator[Wire]:
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode()
         url = next(word.rstrip(",") for word in line.split() if word.startswith("http://"))
-        async with httpx.AsyncClient(base_url=url, timeout=30) as http:
+        async with httpx2.AsyncClient(base_url=url, timeout=30) as http:
             yield Wire(http, "2026-07-28")
     finally:
         process.kill()

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 import toolwright as tw
@@ -115,8 +115,8 @@ async def test_the_setting_opens_it_and_the_end_of_the_gateway_ends_its_sessions
     settings = Settings(database_url="memory://", mcp_server=True)
     application = gateway(APP, settings)
     async with application.router.lifespan_context(application):
-        transport = httpx.ASGITransport(application, client=("127.0.0.1", 1))
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        transport = httpx2.ASGITransport(application, client=("127.0.0.1", 1))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
             wire = Wire(http, "legacy")
             await wire.initialize()
             assert (await wire.request("tools/list"))["result"]["tools"][0]["name"] == "add"
@@ -240,8 +240,11 @@ async def test_a_server_that_stops_waits_for_no_call(revision: Revision) -> None
 
 async def test_many_calls_at_once_are_all_answered() -> None:
     many = 120
-    limits = httpx.Limits(max_connections=50)
-    async with hosting(APP) as host, httpx.AsyncClient(base_url=host.url, limits=limits, timeout=100) as http:
+    limits = httpx2.Limits(max_connections=50)
+    async with (
+        hosting(APP) as host,
+        httpx2.AsyncClient(base_url=host.url, limits=limits, timeout=100) as http,
+    ):
         wires = [Wire(http, "2026-07-28") for _ in range(many)]
         answers = await asyncio.gather(*[wire.call("add", {"a": n, "b": 1}) for n, wire in enumerate(wires)])
     assert [answer["result"]["content"][0]["text"] for answer in answers] == [str(n + 1) for n in range(many)]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 import mcp
@@ -128,8 +128,8 @@ async def test_a_gateway_and_the_command_permit_what_the_app_does(tmp_path: Path
     app = tw.App(tools=TOOLS, mcp_server={"services": ["put"]})
     application = gateway(app, Settings(database_url="memory://", mcp_server=True))
     async with application.router.lifespan_context(application):
-        transport = httpx.ASGITransport(application, client=("127.0.0.1", 1))
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        transport = httpx2.ASGITransport(application, client=("127.0.0.1", 1))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
             wire = Wire(http, "legacy")
             await wire.initialize()
             assert await _listed(wire) == ["put"]

@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
+import httpx2
 import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
@@ -200,6 +202,16 @@ async def test_a_defect_is_raised_as_it_is_although_fallback_on_takes_every_erro
     models = [FunctionModel(stream_function=defective)] * 2
     with pytest.raises(ValueError, match="a bug"):
         await ask(FallbackModels(FallbackModel(*models, fallback_on=Exception)))
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+async def test_a_lost_connection_is_an_outage_whichever_http_library_a_provider_uses(library: Any) -> None:
+    async def lost(messages: object, info: object) -> AsyncGenerator[str]:
+        raise library.ReadError("the connection was closed")
+        yield ""
+
+    with pytest.raises(ModelUnavailable):
+        await ask(PydanticAIModel(FunctionModel(stream_function=lost), sleep=Pauses().sleep))
 
 
 @pytest.mark.parametrize("wrapper", [WrapperModel, InstrumentedModel])

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 import toolwright as tw
@@ -92,7 +92,9 @@ async def test_services_see_which_tools_a_model_is_not_offered(
     application = gateway(agent_with(model, tmp_path), tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db"))
     async with (
         application.router.lifespan_context(application),
-        httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://localhost") as client,
+        httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(application), base_url="http://localhost"
+        ) as client,
     ):
         answer: Any = (await client.get("/api/agents/a/mcp")).json()
         while answer["servers"][0]["status"] != "ready":

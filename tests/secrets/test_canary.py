@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-import httpx
+import httpx2
 import pytest
 from pydantic import BaseModel
 
@@ -83,8 +83,8 @@ async def watched(
 async def everything(seen: Watched, thread_id: str) -> str:
     """Return everything that a caller could read over HTTP."""
     options = GatewayOptions(clock=SystemClock())
-    transport = httpx.ASGITransport(create_gateway(seen.rig.rt, options), client=("127.0.0.1", 1))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    transport = httpx2.ASGITransport(create_gateway(seen.rig.rt, options), client=("127.0.0.1", 1))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         paths = [f"/api/threads/{thread_id}{end}" for end in ("", "/messages", "/files")]
         paths += ["/api/threads", "/api/runs", "/api/calls?status=done,error&limit=100", "/api/agents"]
         for run in await seen.rig.rt.runs.list():

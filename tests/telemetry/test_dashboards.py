@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import yaml
 
@@ -39,7 +39,7 @@ async def scraped() -> str:
     """Return the metrics of a server after a run, with every gauge."""
     watching, depths = counting(), Depths(pending_calls=1, inbox_events=1, connections=(1, 2))
     app = tw.App(agents=[agent_of("boss", TURNS, add, fail, own_code, later)])
-    async with at_work(app, watching) as rt, served(rt) as port, httpx.AsyncClient(timeout=60) as http:
+    async with at_work(app, watching) as rt, served(rt) as port, httpx2.AsyncClient(timeout=60) as http:
         await led(rt, "boss")
         await Gauges(Counted(depths), watching.telemetry, ManualClock()).measure()  # type: ignore[arg-type]  # the only method that it reads
         async with http.stream("GET", f"http://127.0.0.1:{port}/api/tools/stream") as stream:

@@ -171,15 +171,15 @@ def test_closing_a_runtime_waits_for_no_exporter() -> None:
 
 REQUESTS = """
 import asyncio
-import httpx
+import httpx2
 import toolwright as tw
 
 async def main() -> None:
     settings = tw.Settings(database_url="memory://", console=True)
     application = tw.gateway(tw.App(agents=[tw.Agent("boss")]), settings)
     async with application.router.lifespan_context(application):
-        transport = httpx.ASGITransport(application)
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        transport = httpx2.ASGITransport(application)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             thread = (await client.post("/api/threads", json={"agentId": "boss"})).json()["threadId"]
             for path in ("/health", f"/api/threads/{thread}/events?token=secret-word", "/console/?q=secret-word",
                          "/console/static/console.js", "/nowhere?q=secret-word", "/metrics"):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-import httpx
+import httpx2
 import pytest
 
 import toolwright as tw
@@ -74,7 +74,7 @@ TURNS = [
 async def test_prometheus_reads_what_calls_runs_and_models_have_come_to() -> None:
     watching = counting()
     app = tw.App(agents=[agent_of("boss", TURNS, add, fail, own_code, later)])
-    async with at_work(app, watching) as rt, served(rt) as port, httpx.AsyncClient(timeout=60) as http:
+    async with at_work(app, watching) as rt, served(rt) as port, httpx2.AsyncClient(timeout=60) as http:
         run = await led(rt, "boss")
         answer = await http.get(f"http://127.0.0.1:{port}/metrics")
         [pending] = await rt.calls.list(run_id=run.id)
@@ -121,7 +121,7 @@ async def test_a_run_that_is_opened_again_for_calls_is_counted_once() -> None:
         for _ in range(3):
             await toolkit.handlers["add"]({"a": 1, "b": 2})
             await rt.runs.wait(toolkit.run_id or "", 10)
-        async with httpx.AsyncClient(timeout=60) as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             text = (await http.get(f"http://127.0.0.1:{port}/metrics")).text
     assert figure(text, "toolwright_calls_total", tool="add") == 3
     assert figure(text, "toolwright_run_duration_seconds_count", status="completed") == 1
@@ -130,7 +130,7 @@ async def test_a_run_that_is_opened_again_for_calls_is_counted_once() -> None:
 async def test_what_waits_and_who_reads_streams_is_a_gauge() -> None:
     watching = counting()
     app = tw.App(agents=[agent_of("boss", [calling("later"), DONE], later)])
-    async with at_work(app, watching) as rt, served(rt) as port, httpx.AsyncClient(timeout=60) as http:
+    async with at_work(app, watching) as rt, served(rt) as port, httpx2.AsyncClient(timeout=60) as http:
         run = await led(rt, "boss")
         url = f"http://127.0.0.1:{port}"
         async with http.stream("GET", f"{url}/api/runs/{run.id}/stream") as stream:
@@ -214,7 +214,7 @@ async def test_figures_are_for_services_where_there_are_keys() -> None:
     async with (
         at_work(tw.App(), watching) as rt,
         served(rt, secret_keys=("s",)) as port,
-        httpx.AsyncClient(timeout=60) as http,
+        httpx2.AsyncClient(timeout=60) as http,
     ):
         url = f"http://127.0.0.1:{port}/metrics"
         assert (await http.get(url)).status_code == 401
@@ -224,7 +224,7 @@ async def test_figures_are_for_services_where_there_are_keys() -> None:
 async def test_conversations_that_are_made_shorter_are_counted_and_marked_at_their_requests() -> None:
     watching, model = counting(), Narrow(echo, limit=2_000, window=2_000)
     app = tw.App(agents=[tw.Agent("talker", tw.Prompt("talker", "Talk.", model=model))])
-    async with at_work(app, watching) as rt, served(rt) as port, httpx.AsyncClient(timeout=60) as http:
+    async with at_work(app, watching) as rt, served(rt) as port, httpx2.AsyncClient(timeout=60) as http:
         thread = await rt.threads.create("talker")
         for number in range(20):
             run = await rt.threads.send(thread.id, f"{number}: " + "word " * 100)

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
@@ -143,7 +143,7 @@ async def test_a_call_that_another_process_has_begun_is_offered_with_the_trace_o
 async def test_a_run_is_below_the_trace_of_the_request_that_began_it() -> None:
     watching = Watching()
     app = tw.App(agents=[agent_of("boss", [DONE])])
-    async with at_work(app, watching) as rt, served(rt) as port, httpx.AsyncClient(timeout=60) as http:
+    async with at_work(app, watching) as rt, served(rt) as port, httpx2.AsyncClient(timeout=60) as http:
         url = f"http://127.0.0.1:{port}/api/threads"
         thread_id = (await http.post(url, json={"agentId": "boss"})).json()["threadId"]
         headers = {"traceparent": TRACEPARENT, "tracestate": "vendor=1"}
@@ -166,7 +166,7 @@ async def test_a_run_is_below_the_trace_of_the_request_that_began_it() -> None:
 async def test_a_run_that_a_service_triggers_is_below_the_trace_of_its_request() -> None:
     watching = Watching()
     app = tw.App(agents=[agent_of("boss", [DONE])])
-    async with at_work(app, watching) as rt, served(rt) as port, httpx.AsyncClient(timeout=60) as http:
+    async with at_work(app, watching) as rt, served(rt) as port, httpx2.AsyncClient(timeout=60) as http:
         url = f"http://127.0.0.1:{port}/api/agents/{(await rt.agents.get('boss')).id}/trigger"
         sent = await http.post(url, json={"serviceName": "mail"}, headers={"traceparent": TRACEPARENT})
         assert sent.json()["success"] is True

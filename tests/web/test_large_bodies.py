@@ -5,7 +5,7 @@ import json
 import threading
 from typing import Annotated
 
-import httpx
+import httpx2
 import pytest
 from fastapi import Depends, FastAPI
 from pydantic import AfterValidator, JsonValue
@@ -163,7 +163,7 @@ async def test_small_bodies_are_validated_at_once_and_large_ones_in_a_thread() -
         return judged.by
 
     app.post("/")(told)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://app") as client:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://app") as client:
         here = threading.current_thread().name
         assert (await client.post("/", json={"by": "", "rest": [1] * 1_000})).json() == here
         assert (await client.post("/", json={"by": "", "rest": [1] * 50_000})).json() != here
@@ -218,7 +218,7 @@ async def test_a_large_answer_is_written_in_a_thread_and_a_small_one_at_once(
         return answer({"text": text * times})
 
     app.get("/")(told)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://app") as client:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://app") as client:
         for times in (1, 500_000):
             response = await client.get("/", params={"text": "é", "times": times})
             assert response.json() == {"text": "é" * times}

@@ -3,14 +3,14 @@
 import asyncio
 from types import TracebackType
 
-import httpx
+import httpx2
 
 from toolwright.client.agents import Agents, Blocks, Inboxes, Passages
 from toolwright.client.calls import Calls, Requests
 from toolwright.client.runs import Runs
 from toolwright.client.spaces import Entities, FrontEnds, Spaces
 from toolwright.client.threads import Files, Threads
-from toolwright.client.transport.http import Http, Identity, Pause, Token, error_from, json_object
+from toolwright.client.transport.http import Http, HttpClient, Identity, Pause, Token, error_from, json_object
 from toolwright.wire.server import Health, StreamToken
 from toolwright.wire.shape import read
 
@@ -21,9 +21,9 @@ class Client:
     A service passes its `secret_key`. A person's program passes the `public_key` and a `token`: a JWT, or a function
     that returns a fresh one for each request. `timeout` is the number of seconds for each part of a request (default
     30). `silence` is the number of seconds without data after which a stream reconnects (default 40); a server sends
-    a comment every 15 seconds. `http` is your own httpx client (for proxies, certificates, tests), which you close
-    yourself; without it no proxy or certificate is read from the environment. `pause` is awaited with the seconds
-    between two attempts (default `asyncio.sleep`).
+    a comment every 15 seconds. `http` is your own client of httpx2 or httpx (for proxies, certificates, tests), which
+    you close yourself; without it no proxy or certificate is read from the environment. `pause` is awaited with the
+    seconds between two attempts (default `asyncio.sleep`).
 
     An error of the server is raised as the same error class. Requests that read or are idempotent are tried four times
     if the server is unreachable or answers 503. All other requests are only retried if nothing was sent, or if the
@@ -39,11 +39,11 @@ class Client:
         token: Token | None = None,
         timeout: float = 30.0,
         silence: float = 40.0,
-        http: httpx.AsyncClient | None = None,
+        http: HttpClient | None = None,
         pause: Pause = asyncio.sleep,
     ) -> None:
         identity = Identity(secret_key, public_key, token)
-        self._owned = httpx.AsyncClient(trust_env=False, limits=_UNLIMITED) if http is None else None
+        self._owned = httpx2.AsyncClient(trust_env=False, limits=_UNLIMITED) if http is None else None
         used = http or self._owned
         assert used is not None, "a client was passed or created"
         self._http = Http(base_url, identity, used, timeout=timeout, silence=silence, pause=pause)
@@ -97,7 +97,7 @@ class Client:
         return read(StreamToken, (await self._http.call("POST", "/api/stream-tokens", repeat="lost")).json)
 
 
-_UNLIMITED = httpx.Limits(
+_UNLIMITED = httpx2.Limits(
     max_connections=None,  # each followed stream holds a connection, and must not block other requests
     keepalive_expiry=4.0,  # less than the 5 s after which many servers and proxies close an idle connection
 )

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from playwright.async_api import BrowserContext, expect
 
@@ -114,18 +114,18 @@ async def test_who_has_signed_out_sees_nothing_more_in_a_window_that_stays_open(
 
 
 @asynccontextmanager
-async def second_server(made: House) -> AsyncGenerator[httpx.AsyncClient]:
+async def second_server(made: House) -> AsyncGenerator[httpx2.AsyncClient]:
     """Run another server of the same journal, without the sessions of the first one in its memory."""
     people = SharedSecret(SECRET, ExpectedClaims(claim="sub"), made.clock)
     options: dict[str, Any] = {"secret_keys": (KEY,), "public_keys": ("pk",), "verify_token": people}
     async with (
         served(made.rt, clock=made.clock, console=partial(Console, tool_uis=()), **options) as port,
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=20) as client,
+        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=20) as client,
     ):
         yield client
 
 
-async def signed_in(made: House, client: httpx.AsyncClient, name: str | None = "ada") -> str:
+async def signed_in(made: House, client: httpx2.AsyncClient, name: str | None = "ada") -> str:
     """Return the cookie of a new session of that person, or of a service."""
     form = {"secret_key": KEY} if name is None else {"public_key": "pk", "token": made.token(name)}
     answered = await client.post("/console/sign-in", data=form)
@@ -199,9 +199,9 @@ async def test_a_link_signs_in_once(context: BrowserContext) -> None:
 HTML = {"accept": "text/html"}
 
 
-def web(made: House) -> httpx.AsyncClient:
+def web(made: House) -> httpx2.AsyncClient:
     """An HTTP client that is not a browser."""
-    return httpx.AsyncClient(base_url=made.origin, trust_env=False, timeout=20)
+    return httpx2.AsyncClient(base_url=made.origin, trust_env=False, timeout=20)
 
 
 async def test_a_link_for_a_person_signs_in_as_them_and_only_a_service_makes_one(

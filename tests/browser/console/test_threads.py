@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from playwright.async_api import BrowserContext, Locator, Page, expect
 
@@ -180,7 +180,7 @@ async def test_a_file_may_be_as_large_as_one_sent_over_http_and_one_that_is_larg
 ) -> None:
     async with (
         house(tw.App(), keyed=False) as made,
-        httpx.AsyncClient(base_url=made.origin, trust_env=False, timeout=20) as client,
+        httpx2.AsyncClient(base_url=made.origin, trust_env=False, timeout=20) as client,
     ):
         path = "/console/_nicegui/client/nobody/upload/1"
         for size, status in (

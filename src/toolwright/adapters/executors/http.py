@@ -11,8 +11,8 @@ from email.message import Message
 from functools import partial
 from http import HTTPStatus
 
-import httpcore
-import httpx
+import httpcore2
+import httpx2
 
 from toolwright.adapters.executors.request import (
     Ask,
@@ -195,7 +195,7 @@ class HttpExecutor:
         max_answer: int = MAX_HTTP_ANSWER,
         max_values: int = MAX_JSON_VALUES,
         resolve: Resolve = resolve,
-        network: httpcore.AsyncNetworkBackend | None = None,
+        network: httpcore2.AsyncNetworkBackend | None = None,
         tls: ssl.SSLContext | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
@@ -245,12 +245,12 @@ def open_exchange(
     allow: Iterable[str],
     most: int,
     resolve: Resolve = resolve,
-    network: httpcore.AsyncNetworkBackend | None = None,
+    network: httpcore2.AsyncNetworkBackend | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Exchange:
     """Open connection pools for requests with answers of limited size. `aclose` closes them."""
-    inner: httpcore.AsyncNetworkBackend = network or httpcore.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
-    context = tls or httpx.create_ssl_context()
+    inner: httpcore2.AsyncNetworkBackend = network or httpcore2.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
+    context = tls or httpx2.create_ssl_context()
     return Exchange(
         pool(Dialer(resolve, anywhere, inner), context),
         pool(Dialer(resolve, public_or(Allowed.read(allow)), inner), context),

@@ -15,8 +15,8 @@ from itertools import count
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-import httpcore
-import httpx
+import httpcore2
+import httpx2
 
 from toolwright.core.text import error_text, sentence
 from toolwright.core.tools.http.addresses import AddressRefused, AllowsAddress, Resolve, connect_allowed
@@ -47,7 +47,7 @@ class Ask:
     """A request. `headers` are the tool's own headers, `ours` are the defaults of every request."""
 
     method: str
-    url: httpx.URL
+    url: httpx2.URL
     headers: tuple[tuple[str, str], ...]
     ours: tuple[tuple[str, str], ...]
     content: bytes | None
@@ -83,8 +83,8 @@ def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) ->
     The boundary of a multipart form is derived from `key`, so that the same request is sent as the same bytes.
     """
     try:
-        parsed = httpx.URL(request.url)
-    except (httpx.InvalidURL, UnicodeError) as error:
+        parsed = httpx2.URL(request.url)
+    except (httpx2.InvalidURL, UnicodeError) as error:
         raise HttpFailure(
             "http_bad_url", "With these arguments the tool's URL has an invalid host or is too long."
         ) from error
@@ -115,10 +115,10 @@ def _encoded(body: Body | None, key: str) -> tuple[bytes | None, str]:
         return body.content, body.content_type
     boundary = _boundary(key, body.parts)
     content_type = f"{MULTIPART}; boundary={boundary}"
-    if not body.parts:  # httpx would not encode this as a form
+    if not body.parts:  # httpx2 would not encode this as a form
         return f"--{boundary}--\r\n".encode(), content_type
     files: Any = [(part.name, (part.file_name, part.content, part.content_type)) for part in body.parts]
-    form = httpx.Request("POST", "http://form", files=files, headers={"Content-Type": content_type})
+    form = httpx2.Request("POST", "http://form", files=files, headers={"Content-Type": content_type})
     return form.read(), content_type
 
 
@@ -138,7 +138,7 @@ class Exchange:
     """
 
     def __init__(
-        self, direct: httpcore.AsyncConnectionPool, guarded: httpcore.AsyncConnectionPool, most: int
+        self, direct: httpcore2.AsyncConnectionPool, guarded: httpcore2.AsyncConnectionPool, most: int
     ) -> None:
         self._open = direct
         self._guarded = guarded
@@ -162,10 +162,10 @@ class Exchange:
         await self._open.aclose()
         await self._guarded.aclose()
 
-    async def _hop(self, pool: httpcore.AsyncConnectionPool, ask: Ask, who: str) -> ToolResponse:
-        request = httpcore.Request(
+    async def _hop(self, pool: httpcore2.AsyncConnectionPool, ask: Ask, who: str) -> ToolResponse:
+        request = httpcore2.Request(
             ask.method,
-            httpcore.URL(
+            httpcore2.URL(
                 scheme=ask.url.raw_scheme, host=ask.url.raw_host, port=ask.url.port, target=ask.url.raw_path
             ),
             headers=ask.encoded(),
@@ -182,21 +182,21 @@ class Exchange:
             raise HttpFailure(
                 "address_refused", f"{who} has an address that is not public; {_ALLOW}."
             ) from None
-        except (httpcore.ConnectTimeout, httpcore.PoolTimeout) as error:
+        except (httpcore2.ConnectTimeout, httpcore2.PoolTimeout) as error:
             raise HttpFailure("http_unreachable", f"{who} could not be reached in time.") from error
-        except httpcore.ConnectError as error:
+        except httpcore2.ConnectError as error:
             raise HttpFailure(
                 "http_unreachable", sentence(f"{who} cannot be reached: {_reason(error)}")
             ) from error
-        except (httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.TimeoutException) as error:
+        except (httpcore2.NetworkError, httpcore2.RemoteProtocolError, httpcore2.TimeoutException) as error:
             raise HttpFailure(
                 "http_broken_off",
                 f"{who} closed the connection before the answer was complete; the effect of the call is unknown.",
             ) from error
-        except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol) as error:
+        except (httpcore2.LocalProtocolError, httpcore2.UnsupportedProtocol) as error:
             raise HttpFailure("http_bad_request", "The request is not valid HTTP.") from error
 
-    async def _read(self, response: httpcore.Response, method: str) -> ToolResponse:
+    async def _read(self, response: httpcore2.Response, method: str) -> ToolResponse:
         headers = {name.decode("latin-1").lower(): text.decode("latin-1") for name, text in response.headers}
         if response.status in _REDIRECTS and "location" in headers:
             return ToolResponse(
@@ -217,7 +217,7 @@ class Exchange:
         )
 
 
-def _reason(error: httpcore.ConnectError) -> str:
+def _reason(error: httpcore2.ConnectError) -> str:
     """Describe the error without a host name, because a redirect can contain any host name."""
     cause: BaseException | None = error
     while cause is not None:
@@ -236,7 +236,7 @@ def redirected(ask: Ask, status: int, location: str) -> Ask:
         url = ask.url.join(location)
         is_http = url.scheme in ("http", "https") and bool(url.host)
         url = url.copy_with(userinfo=b"", fragment=None)
-    except (httpx.InvalidURL, UnicodeError, ValueError) as error:
+    except (httpx2.InvalidURL, UnicodeError, ValueError) as error:
         raise HttpFailure("http_redirects", "The service redirects to an invalid URL.") from error
     if not is_http:
         raise HttpFailure(
@@ -253,7 +253,7 @@ def redirected(ask: Ask, status: int, location: str) -> Ask:
     return changed(ask, url=url, headers=headers, ours=ours)
 
 
-def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
 
 
@@ -267,10 +267,10 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in addresses))
 
 
-class Dialer(httpcore.AsyncNetworkBackend):
+class Dialer(httpcore2.AsyncNetworkBackend):
     """Connects to validated addresses only. Raises `AddressRefused` if one of a name's addresses is refused."""
 
-    def __init__(self, resolve: Resolve, allows: AllowsAddress, inner: httpcore.AsyncNetworkBackend) -> None:
+    def __init__(self, resolve: Resolve, allows: AllowsAddress, inner: httpcore2.AsyncNetworkBackend) -> None:
         self._resolve = resolve
         self._allows = allows
         self._inner = inner
@@ -282,13 +282,13 @@ class Dialer(httpcore.AsyncNetworkBackend):
         timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,  # the library's type
-    ) -> httpcore.AsyncNetworkStream:
+    ) -> httpcore2.AsyncNetworkStream:
         """Connect to the first of the name's addresses that accepts a connection."""
 
-        def connect(address: str) -> Awaitable[httpcore.AsyncNetworkStream]:
+        def connect(address: str) -> Awaitable[httpcore2.AsyncNetworkStream]:
             return self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
 
-        errors = (httpcore.ConnectError, httpcore.ConnectTimeout)
+        errors = (httpcore2.ConnectError, httpcore2.ConnectTimeout)
         return await connect_allowed(host, port, self._resolve, self._allows, connect, *errors)
 
     async def connect_unix_socket(
@@ -296,7 +296,7 @@ class Dialer(httpcore.AsyncNetworkBackend):
         path: str,
         timeout: float | None = None,
         socket_options: Iterable[Any] | None = None,  # as above
-    ) -> httpcore.AsyncNetworkStream:
+    ) -> httpcore2.AsyncNetworkStream:
         """Reject the connection, because no URL refers to a Unix socket."""
         raise AddressRefused
 
@@ -305,9 +305,9 @@ class Dialer(httpcore.AsyncNetworkBackend):
         await self._inner.sleep(seconds)
 
 
-def pool(dialer: Dialer, tls: ssl.SSLContext) -> httpcore.AsyncConnectionPool:
+def pool(dialer: Dialer, tls: ssl.SSLContext) -> httpcore2.AsyncConnectionPool:
     """Return a connection pool that ignores proxy environment variables."""
-    return httpcore.AsyncConnectionPool(
+    return httpcore2.AsyncConnectionPool(
         ssl_context=tls,
         max_connections=CONNECTIONS,
         max_keepalive_connections=MOST_IDLE_CONNECTIONS,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
-import httpx
+import httpx2
 
 from toolwright.adapters.models.resolve import check_provider
 from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable
@@ -21,7 +21,7 @@ class OpenAIEmbedder:
     def __init__(self, model: str, *, key: str, base_url: str) -> None:
         self._model = model
         self.name = f"openai:{model}"
-        self._client = httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT)
+        self._client = httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT)
         self._url = f"{base_url.rstrip('/')}/embeddings"
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
@@ -30,7 +30,7 @@ class OpenAIEmbedder:
         body = {"model": self._model, "input": [*texts], "encoding_format": "float"}
         try:
             answer = await self._client.post(self._url, json=body)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             reason = str(error) or type(error).__name__
             raise ModelUnavailable(f"{self.name} is unavailable: {reason}") from error
         if answer.status_code != HTTPStatus.OK:
@@ -44,7 +44,7 @@ class OpenAIEmbedder:
         """Close the connections."""
         await self._client.aclose()
 
-    def _refusal(self, answer: httpx.Response) -> ModelError:
+    def _refusal(self, answer: httpx2.Response) -> ModelError:
         status = answer.status_code
         answer_line = f"{self.name} ({status}): {brief(answer.text.strip(), _LONGEST)}"
         if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _PASSING:

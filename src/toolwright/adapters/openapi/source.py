@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
-import httpcore
+import httpcore2
 import yaml
 
 from toolwright.adapters.executors.http import open_exchange, unpacked
@@ -75,7 +75,7 @@ async def fetch(
     trusted: bool,
     allow: Iterable[str] = (),
     resolve: Resolve = resolve,
-    network: httpcore.AsyncNetworkBackend | None = None,
+    network: httpcore2.AsyncNetworkBackend | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> JSONObject:
     """Fetch the document at a URL. An untrusted URL can reach only public and allowed addresses (D13).

@@ -13,7 +13,7 @@ from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 
-import httpx
+import httpx2
 from rich.console import Console
 
 from toolwright.cli.chat.view import ChatView, call_table
@@ -48,7 +48,7 @@ class GatewayCaller:
     """Calls one gateway with its secret key."""
 
     def __init__(self, url: str, key: str) -> None:
-        self._http = httpx.AsyncClient(
+        self._http = httpx2.AsyncClient(
             base_url=url, headers={"x-secret-key": key}, timeout=TIMEOUT, trust_env=False
         )
 
@@ -89,13 +89,13 @@ class GatewayCaller:
 def _translated_errors() -> Generator[None]:
     try:
         yield
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         raise ToolwrightError(
             sentence(f"The gateway cannot be reached: {str(error) or type(error).__name__}")
         ) from error
 
 
-async def _check(response: httpx.Response) -> None:
+async def _check(response: httpx2.Response) -> None:
     if response.is_error:
         body = (await response.aread()).decode("utf-8", "replace")
         raise ToolwrightError(f"The gateway answered {response.status_code}: {body}")

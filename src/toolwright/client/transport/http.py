@@ -4,13 +4,14 @@ import inspect
 import json
 import logging
 import math
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, Union, cast
 from urllib.parse import quote, urlsplit
 
-import httpx
+import httpx2
 
 from toolwright.core import errors
 from toolwright.core.backoff import nth
@@ -28,7 +29,12 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.text import brief, quantity, sentence
 from toolwright.core.threads.call import ForbiddenMove
 
+if TYPE_CHECKING:
+    import httpx
+
 log = logging.getLogger("toolwright.client")
+
+HttpClient: TypeAlias = Union[httpx2.AsyncClient, "httpx.AsyncClient"]
 
 Token: TypeAlias = str | Callable[[], str | Awaitable[str]]
 """A JWT, or a function that returns a fresh JWT and is called before every request."""
@@ -205,7 +211,7 @@ class Http:
         self,
         base_url: str,
         identity: Identity,
-        http: httpx.AsyncClient,
+        http: HttpClient,
         *,
         timeout: float,
         silence: float,
@@ -219,9 +225,10 @@ class Http:
                     f"{name} must be a number of seconds above 0, not {brief_value(seconds)}."
                 )
         self._identity = identity
-        self._http = http
-        self._timeout = httpx.Timeout(timeout)
-        self._patience = httpx.Timeout(timeout, read=silence)
+        self._http = cast("httpx2.AsyncClient", http)
+        self._library = _library_of(http)
+        self._timeout = self._library.Timeout(timeout)
+        self._patience = self._library.Timeout(timeout, read=silence)
         self._largest = largest
         self.pause = pause
 
@@ -293,8 +300,8 @@ class Http:
         query: Query | None,
         headers: Mapping[str, str],
         content: bytes | None,
-        timeout: httpx.Timeout,
-    ) -> AsyncGenerator[httpx.Response]:
+        timeout: httpx2.Timeout,
+    ) -> AsyncGenerator[httpx2.Response]:
         params = {name: each for name, each in (query or {}).items() if each is not None}
         identity = await self._identity.headers()
         with self._translated():
@@ -312,7 +319,7 @@ class Http:
             finally:
                 await response.aclose()
 
-    async def _body(self, response: httpx.Response) -> bytes:
+    async def _body(self, response: httpx2.Response) -> bytes:
         read = bytearray()
         async for chunk in response.aiter_bytes():
             read += chunk
@@ -322,19 +329,25 @@ class Http:
 
     @contextmanager
     def _translated(self) -> Generator[None]:
-        """Convert errors of httpx to ours. No other code of the client depends on them."""
+        """Convert errors of the HTTP library to ours. No other code of the client depends on them."""
+        library = self._library
         try:
             yield
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
+        except (
+            library.ConnectError,
+            library.ConnectTimeout,
+            library.PoolTimeout,
+            library.ProxyError,
+        ) as error:
             raise Unreachable(
                 sentence(f"The server at {self._display_url} cannot be reached: {_reason(error)}")
             ) from error
-        except httpx.TransportError as error:
+        except library.TransportError as error:
             raise AnswerLost(
                 f"The connection to {self._display_url} was lost before the answer arrived ({_reason(error)}): "
                 "whether the request took effect is unknown. Check it before you repeat the request."
             ) from error
-        except (httpx.DecodingError, httpx.InvalidURL) as error:
+        except (library.DecodingError, library.InvalidURL) as error:
             raise BadAnswer(
                 sentence(f"The answer of {self._display_url} cannot be read: {_reason(error)}")
             ) from error
@@ -363,7 +376,28 @@ def _unsent(error: ToolwrightError) -> bool:
 
     An error with an HTTP answer, also a proxy's, belongs to a request that was sent.
     """
-    return isinstance(error.__cause__, httpx.TransportError) and not isinstance(error, AnswerLost)
+    return (
+        isinstance(error, Unreachable) and error.__cause__ is not None and not isinstance(error, AnswerLost)
+    )
+
+
+class _Library(Protocol):
+    """Names that httpx and httpx2 have in common."""
+
+    Timeout: type[httpx2.Timeout]
+    ConnectError: type[httpx2.ConnectError]
+    ConnectTimeout: type[httpx2.ConnectTimeout]
+    PoolTimeout: type[httpx2.PoolTimeout]
+    ProxyError: type[httpx2.ProxyError]
+    TransportError: type[httpx2.TransportError]
+    DecodingError: type[httpx2.DecodingError]
+    InvalidURL: type[httpx2.InvalidURL]
+
+
+def _library_of(http: HttpClient) -> _Library:
+    """Return the library of a client: httpx2, or httpx for a user's own client."""
+    is_ours = isinstance(http, httpx2.AsyncClient)
+    return cast("_Library", httpx2 if is_ours else sys.modules.get("httpx", httpx2))
 
 
 def _checked_url(base_url: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias, cast
 
-import httpx
+import httpx2
 from cryptography.exceptions import UnsupportedAlgorithm
 from jwt import PyJWS, PyJWTError
 from jwt.algorithms import AllowedPublicKeys
@@ -237,22 +237,22 @@ class ProviderKeys:
 
 def over_http(url: str) -> Fetch:
     """Fetch the key set at the URL, with a timeout and a size limit, without following redirects."""
-    context = httpx.create_ssl_context()  # created once, because it is slow
+    context = httpx2.create_ssl_context()  # created once, because it is slow
 
     async def fetch() -> bytes:
         try:
             async with (
                 asyncio.timeout(PATIENCE),
-                httpx.AsyncClient(verify=context, timeout=PATIENCE) as client,
+                httpx2.AsyncClient(verify=context, timeout=PATIENCE) as client,
             ):
                 return await _read(client, url)
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, OSError) as error:
             raise KeysUnavailable(sentence(f"{url}: {str(error) or type(error).__name__}")) from error
 
     return fetch
 
 
-async def _read(client: httpx.AsyncClient, url: str) -> bytes:
+async def _read(client: httpx2.AsyncClient, url: str) -> bytes:
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     async with client.stream("GET", url, headers=headers) as response:
         if response.status_code != OK:

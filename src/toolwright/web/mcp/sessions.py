@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import get_args
 
-import httpx
+import httpx2
 from fastapi import Request
 from mcp.server.connection import allowed_log_levels
 from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
@@ -251,7 +251,7 @@ class SessionAddresses:
     def __init__(self, bus: Callable[[], Bus], url: str | None, keys: Sequence[str]) -> None:
         self._bus, self._url = bus, url
         self._signature = Signature(keys, "toolwright address of an mcp session")
-        self._client: httpx.AsyncClient | None = None
+        self._client: httpx2.AsyncClient | None = None
 
     def add(self, session_id: str) -> None:
         """Share the address of a session in this process."""
@@ -278,12 +278,12 @@ class SessionAddresses:
     ) -> bool:
         """Forward the request to the process at the URL and send its answer. Returns False if it is unreachable."""
         if self._client is None:
-            timeout = httpx.Timeout(None, connect=CONNECT)
+            timeout = httpx2.Timeout(None, connect=CONNECT)
             # A reused connection that the other process has just closed would look like a dead process.
-            limits = httpx.Limits(max_keepalive_connections=0)
-            self._client = httpx.AsyncClient(timeout=timeout, trust_env=False, limits=limits)
+            limits = httpx2.Limits(max_keepalive_connections=0)
+            self._client = httpx2.AsyncClient(timeout=timeout, trust_env=False, limits=limits)
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _HOP_BY_HOP]
-        place = httpx.URL(f"{url.rstrip('/')}{request.url.path}", query=request.url.query.encode())
+        place = httpx2.URL(f"{url.rstrip('/')}{request.url.path}", query=request.url.query.encode())
         passed_on = self._client.build_request(
             request.method, place, headers=[*headers, (FORWARDED.encode(), b"1")], content=body
         )
@@ -317,7 +317,7 @@ class SessionAddresses:
         assert self._client is not None, "a request is passed on with it"
         try:
             await self._client.get(f"{url.rstrip('/')}/live", timeout=CONNECT)
-        except httpx.TransportError:
+        except httpx2.TransportError:
             return False
         return True
 
@@ -328,11 +328,11 @@ class SessionAddresses:
 
 
 async def _pass_back(
-    client: httpx.AsyncClient, request: httpx.Request, send: Send, started: asyncio.Event
+    client: httpx2.AsyncClient, request: httpx2.Request, send: Send, started: asyncio.Event
 ) -> bool:
     try:
         response = await client.send(request, stream=True)
-    except httpx.TransportError:
+    except httpx2.TransportError:
         return False
     started.set()
     try:
@@ -340,7 +340,7 @@ async def _pass_back(
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
         # the process died during the answer: forward the received part and end it
-        with suppress(httpx.TransportError):
+        with suppress(httpx2.TransportError):
             async for piece in response.aiter_raw():
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,11 +1,11 @@
 """Conversion of a provider's errors: whether, and after which pause, to retry."""
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
-import httpx
 import httpx2
 from pydantic_ai.exceptions import (
     AgentRunError,
@@ -24,13 +24,6 @@ from pydantic_ai.messages import ModelResponse
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable
 from toolwright.core.text import brief
 
-PROVIDER_ERRORS: Final = (
-    AgentRunError,
-    UserError,
-    OSError,
-    httpx.TransportError,
-    httpx2.TransportError,
-)
 _PASSING_STATUS: Final = frozenset({408, 409, 425, 429})
 _LONGEST = 500
 
@@ -120,6 +113,13 @@ _WITHIN: Final = ("error", "Error", "metadata")
 
 class BrokenAnswerError(AgentRunError):
     """The stream ended before the answer did."""
+
+
+def provider_errors() -> tuple[type[Exception], ...]:
+    """Return the classes of a provider's errors, with those of httpx if the provider's library has loaded it."""
+    httpx = sys.modules.get("httpx")
+    lost = () if httpx is None else (httpx.TransportError,)
+    return (AgentRunError, UserError, OSError, httpx2.TransportError, *lost)
 
 
 def check_complete(response: ModelResponse) -> None:
@@ -248,7 +248,7 @@ def _host(error: BaseException) -> str | None:
     """Return the host and port of the request that failed without an answer, or None if they are unknown."""
     cause: BaseException | None = error
     while cause is not None:
-        with suppress(RuntimeError):  # an httpx error without a request
+        with suppress(RuntimeError):  # the error of the HTTP library has no request
             url = getattr(getattr(cause, "request", None), "url", None)
             if url is not None:
                 return f"{url.host}:{url.port}" if url.port else str(url.host)

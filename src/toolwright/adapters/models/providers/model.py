@@ -23,9 +23,9 @@ from typing_extensions import Unpack
 
 from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response
 from toolwright.adapters.models.providers.errors import (
-    PROVIDER_ERRORS,
     check_complete,
     pause_before,
+    provider_errors,
     translate,
 )
 from toolwright.adapters.models.providers.images import Pictures
@@ -145,10 +145,10 @@ class RetryingModel(ABC):
                     async for event in events:
                         yield event
                 return
-            except (*PROVIDER_ERRORS, FallbackExceptionGroup) as error:
+            except (*provider_errors(), FallbackExceptionGroup) as error:
                 if isinstance(error, FallbackExceptionGroup):
                     for each in error.exceptions:
-                        if not isinstance(each, PROVIDER_ERRORS):  # a defect, or an error of ours
+                        if not isinstance(each, provider_errors()):  # a defect, or an error of ours
                             raise each from error
                 translated = translate(self._name, error)
                 if not self._worth_another(translated, number):
@@ -239,7 +239,7 @@ class PydanticAIModel(RetryingModel):
 
     async def prepare(self, request: ModelRequest) -> PreparedRequest:
         """Return the request in the model's form."""
-        with internal_errors("writing a request to the model", *PROVIDER_ERRORS):
+        with internal_errors("writing a request to the model", *provider_errors()):
             offer = await self._offers.get(request.tools)
             form = self._form(request)
             pictures = await self._pictures.load(request) if self._sees else NO_PICTURES
@@ -280,7 +280,7 @@ class PydanticAIModel(RetryingModel):
             )
             try:
                 return await stack.enter_async_context(opening), prepared
-            except PROVIDER_ERRORS as error:
+            except provider_errors() as error:
                 is_withheld = self._offers.withhold(error, prepared.offer, request.tools)
                 if withheld >= MOST_REFUSED or not is_withheld:
                     raise
