@@ -83,7 +83,10 @@ async def with_a_joined_message(rig: Rig, thread_id: str) -> None:
         pytest.param([BAD, DONE], undisturbed, 5, id="three bad calls around a good one"),
         pytest.param([calling("nothing", "nothing"), DONE], undisturbed, 4, id="bad calls alone"),
         pytest.param(
-            [calling("ask_outside", args={}), DONE], with_a_wait, 8, id="a wait, parked, submitted, claimed"
+            [calling("ask_outside", args={}), DONE],
+            with_a_wait,
+            7,
+            id="a wait, parked, submitted, claimed",
         ),
         pytest.param([calling("add"), DONE], with_a_joined_message, 6, id="a message that joins"),
     ],

@@ -81,7 +81,7 @@ async def test_an_answer_of_bad_calls_alone_adds_no_commit() -> None:
         assert rig.store.names == ["CreateThread", "PostMessage", "Claim", "Answer", "Answer"]
 
 
-async def test_a_parked_wait_takes_a_unit_to_park_one_to_submit_and_one_to_claim() -> None:
+async def test_a_parked_wait_takes_a_unit_to_park_one_to_submit_and_one_to_claim_with_the_result() -> None:
     model = ScriptedModel([calling("ask_outside", args={}), {"text": "Thanks."}])
     async with running(model, [outside], inline_wait=0.0) as rig:
         thread = await rig.rt.threads.create("tester")
@@ -90,7 +90,7 @@ async def test_a_parked_wait_takes_a_unit_to_park_one_to_submit_and_one_to_claim
         assert await rig.rt.calls.submit(run.id, call_id, {"answer": 42}) == "inline"
         run = await rig.rt.runs.wait(run.id, 10)
         assert rig.store.names[1:] == [
-            "PostMessage", "Claim", "Answer", "Park", "Submit", "Claim", "Result", "Answer",
+            "PostMessage", "Claim", "Answer", "Park", "Submit", "Claim", "Answer",
         ]  # fmt: skip
         messages = await rig.transcript(thread.id)
         assert_valid(messages)

@@ -20,8 +20,10 @@ from toolwright.core.errors import (
     NotFound,
     ToolwrightError,
 )
+from toolwright.core.json_value import JSON
 from toolwright.core.threads.call import timer_of
-from toolwright.testing import ScriptedModel, by_hand
+from toolwright.core.threads.event import Topic
+from toolwright.testing import MemoryBus, MemoryStore, ScriptedModel, by_hand, by_hand_on
 
 pytestmark = pytest.mark.anyio
 EXPIRED = '{"error":"Tool call expired"}'
@@ -231,3 +233,34 @@ async def test_calls_that_time_out_one_after_another_end_at_their_time_on_a_cloc
             await motor.run_timers()
             await motor.run_until_idle(50)
             assert (await rt.runs.get(run.id)).status == "completed"
+
+
+async def test_a_process_that_stops_before_it_records_a_result_leaves_the_run_suspended_and_due() -> None:
+    """The result and the claim of the run are one unit, and nothing of either is written."""
+    stores: list[MemoryStore] = []
+
+    async def opening(bus: MemoryBus) -> MemoryStore:
+        stores.append(stores[0] if stores else MemoryStore(bus.publish))
+        return stores[0]
+
+    turns: JSON = [{"calls": [{"name": "outside", "args": {}}]}, {"text": "Thanks."}]
+    model = ScriptedModel(turns)
+    app = tw.App(agents=[tw.Agent("tester", tw.Prompt("tester", model=model, tools=[outside]))])
+    async with by_hand_on(opening, app) as (rt, motor):
+        thread = await rt.threads.create("tester")
+        run = await rt.threads.send(thread.id, "Go")
+        await motor.run_until_idle()
+        [call] = await rt.calls.list()
+        await rt.calls.submit(run.id, call.id, 42)
+        before = await rt.runs.get(run.id)
+        worker = rt._drainer  # pyright: ignore[reportPrivateUsage]  # what a runtime does first when it stops
+        worker.stop()
+        assert await worker(thread.id) == "done"
+        assert await rt.runs.get(run.id) == before
+        assert before.status == "waiting"
+    async with by_hand_on(opening, app) as (rt, motor):
+        await motor.run_until_idle()
+        after = await rt.runs.get(run.id)
+        assert (after.status, after.output, after.lives) == ("completed", "Thanks.", 0)
+        events = [each.type for each in await rt.events.list(Topic(kind="run", id=run.id))]
+        assert events.count("run.running") == 2

@@ -328,8 +328,9 @@ class Advance(Unit):
 class Claim(Advance):
     """Claim a queued or suspended run. Increments the thread's epoch.
 
-    With `opens` the run is new, created for waiting inbox events of a thread without an open run. A `run` that has
-    ended never started, because its input could not be read.
+    With `opens` the run is new, created for waiting inbox events of a thread without an open run. A new `run` that has
+    ended never started, because its input could not be read. The claim of a suspended run can also record the result
+    that it has waited for.
     """
 
     opens: bool = False

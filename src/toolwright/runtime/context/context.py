@@ -18,7 +18,7 @@ from toolwright.core.journal.effect_traces import traced
 from toolwright.core.journal.effects import Enter
 from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.telemetry import RunTrace
-from toolwright.core.journal.units import Advance, Committed, Conflict, Leaving, Release
+from toolwright.core.journal.units import Advance, Claim, Committed, Conflict, Leaving, Release
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.requests.request import RequestForm, read_request
@@ -112,6 +112,7 @@ class RunContext(RunRecord):
         # not change needs the check only once, before which `selected` is None
         self.selected: bool | None = None
         self.variables_checked = False
+        self._claim: Changes | None = None  # of a claim that the next unit commits
         self.nudged = asyncio.Event()
         self.abort = Cancellation()
         self._turn = asyncio.Lock()
@@ -378,6 +379,10 @@ class RunContext(RunRecord):
         changes.messages.append(message)
         changes.events.append(LazyEventDraft("message", message_payload, message))
 
+    def claim_with_next(self, changes: Changes, run: Run) -> None:
+        """Make the next unit claim the run, with the events of `changes`. Nothing is executed before it."""
+        self.run, self._claim = run, changes
+
     async def commit(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Answered:
         """Commit `changes` and the run's new row as one unit of that kind. Return the failed guard if it is refused.
 
@@ -387,6 +392,8 @@ class RunContext(RunRecord):
         if self.selected:
             self.selected = False  # whatever the answer, the record can have changed
         self.variables_checked = False
+        if self._claim is not None:
+            kind, changes = Claim, changed(changes, events=[*self._claim.events, *changes.events])
         if changes.effects:
             unit = await self._writer.made(lambda: self._settled(kind, changes, run))
         else:
@@ -418,6 +425,7 @@ class RunContext(RunRecord):
 
     def _absorb_commit(self, unit: Advance, answer: Committed) -> None:
         begun = self.absorb(unit, answer)
+        self._claim = None
         if answer.cancel_requested:
             self.abort.set()
         for effect in unit.effects:
@@ -463,12 +471,12 @@ class RunContext(RunRecord):
     async def release(self) -> None:
         """Release the run to the next process: write the unfinished unit, if there is one, then the release.
 
-        Each is tried once. Raises `StoreError` or `ThreadLost`.
+        Each is tried once. A run that no unit has claimed yet is still due. Raises `StoreError` or `ThreadLost`.
         """
         unit = await self._writer.left()
         if unit is not None:
             await self._once(unit)
-        if self.run.status == "running":
+        if self.run.status == "running" and self._claim is None:
             now = self.clock.now()
             changes = Changes(leaving=Leaving(gen=self.gen, due=now))
             await self._once(self.unit(Release, changes, self.run, (), next(self._writer.tokens), now))

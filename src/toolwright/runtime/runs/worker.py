@@ -20,7 +20,7 @@ from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Take
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, RetryInIsolation, Verdict
 from toolwright.core.text import error_text, quantity
-from toolwright.core.threads.call import Call
+from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.inbox import InboxEvent, batch
 from toolwright.core.threads.run import Run, RunStatus
 from toolwright.core.value import changed
@@ -343,6 +343,9 @@ class RunWorker:
             run, status="running", waiting=_outage(run), started_at=run.started_at or self._clock.now()
         )
         if run.started_at is not None:
+            if isinstance(agent, ActiveAgent) and _only_delivers(context):
+                context.claim_with_next(Changes(events=[run_event(taken)]), taken)
+                return
             changes = Changes(events=[] if retries(run) else [run_event(taken)])
             asked = (run.waiting or {}).get("requestId")
             if isinstance(asked, str):
@@ -436,6 +439,13 @@ class RunWorker:
 def _outage(run: Run) -> JSONObject | None:
     """Return the outage that a resumed run has waited for. It is kept until its model answers."""
     return run.waiting if retries(run) else None
+
+
+def _only_delivers(context: RunContext) -> bool:
+    """Return whether the resumed run has waited for a call whose result has arrived, and records it first."""
+    run, call = context.run, next(iter(context.root.open.values()), None)
+    is_answered = call is not None and is_over(call.status)
+    return is_answered and "callIds" in (run.waiting or {}) and run.cancel_requested_at is None
 
 
 def _trace(telemetry: Telemetry, context: RunContext, view: ThreadView) -> RunTrace | None:
