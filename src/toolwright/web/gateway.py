@@ -64,16 +64,19 @@ def create_gateway(runtime: Runtime, options: GatewayOptions) -> FastAPI:
 
 
 def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
-    """Return a gateway application that opens its runtime on startup and closes it on shutdown."""
+    """Return a gateway application that opens its runtime on startup and closes it on shutdown.
+
+    The state of its lifespan has the runtime for other routes of the application: `request.state.runtime`.
+    """
     serving = _serving(options)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+    async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, Runtime]]:
         async with opening() as runtime:
             serving.opened = runtime
             try:
                 with _closing_on_signal(serving.options.closing):
-                    yield
+                    yield {"runtime": runtime}
             finally:
                 await end_parts(serving)
                 serving.opened = None

@@ -104,8 +104,8 @@ def connections() -> Connections:
 def gateway(app: App, settings: Settings) -> FastAPI:
     """Return the HTTP API of `toolwright serve` as an ASGI application, for a server of your choice.
 
-    Its lifespan opens the runtime of the app. Open streams end on SIGINT and SIGTERM, even if the server waits for its
-    connections before stopping.
+    Its lifespan opens the runtime of the app. Routes that you add can use it as `request.state.runtime`. Open streams
+    end on SIGINT and SIGTERM, even if the server waits for its connections before stopping.
     """
     return open_gateway(lambda: app.runtime(settings), _options(app, settings))
 
