@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -41,6 +41,7 @@ DONE = McpTaskState(status="completed", result=ToolResult.ok("All done."))
 ASKS = McpTaskState(status="input_required", poll=0.5, questions={"where": {"message": "Where?"}})
 ACCEPTED: JSONObject = {"action": "accept", "content": {}}
 HOUR = 3600.0
+Seen = TypeVar("Seen")
 
 
 class Servers:
@@ -55,11 +56,14 @@ class Servers:
         self.hook: Callable[[], Awaitable[object]] | None = None
         self.heard: list[str] = []
         self.kept = HOUR
+        self.before: Callable[[ThreadState], Awaitable[object]] | None = None
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
         self.heard.append("call")
+        if self.before is not None:
+            await self.before(state)
         relation = prepared.tool.relation
         assert isinstance(relation, McpCall)
         place = target_of(relation.server, {"KEY": "k"}, {"KEY"}).place
@@ -67,7 +71,12 @@ class Servers:
         return Pending(wait=60.0, expires_in=self.kept, task=task)
 
     async def listing(self, target: McpTarget, seconds: float) -> McpListing:
-        tools, _ = read_listed(target.server, [{"name": "work", "inputSchema": {"type": "object"}}])
+        work: JSON = {
+            "name": "work",
+            "inputSchema": {"type": "object"},
+            "annotations": {"idempotentHint": True},
+        }
+        tools, _ = read_listed(target.server, [work])
         return McpListing(server=target.server, status="ready", number=1, tools=tools)
 
     async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
@@ -102,9 +111,14 @@ class Servers:
 
 
 class Store(testing.MemoryStore):
-    """A journal in memory that fails once, for a unit of that kind."""
+    """A journal in memory that fails once, for a unit of that kind. One that is `kept` outlives its runtime."""
 
     away: type[Unit] | None = None
+    kept = False
+
+    async def close(self) -> None:
+        if not self.kept:
+            await super().close()
 
     async def commit(self, unit: Unit) -> Any:  # the journal's answer
         if self.away is not None and isinstance(unit, self.away):
@@ -134,9 +148,9 @@ class Motor(testing.ManualMotor):
 class Play:
     """A run that waits for a task."""
 
-    def __init__(self, folder: Path, clock: testing.ManualClock) -> None:
+    def __init__(self, folder: Path, clock: testing.ManualClock, store: Store | None = None) -> None:
         bus, self.clock, self.servers = testing.MemoryBus(), clock, Servers()
-        self.store = Store(bus.publish)
+        self.store = store or Store(bus.publish)
         self.motor = Motor(self.store, self.clock)
         turns: list[JSONObject] = [
             {"calls": [{"name": "work", "args": {}}]},
@@ -176,10 +190,27 @@ class Play:
         calls = await self.rt.calls.list(status=None)
         return next(each for each in calls if each.parent_id is None)
 
+    async def question(self) -> Call | None:
+        """Return the question that a person is asked, if there is one."""
+        return next((each for each in await self.rt.calls.list() if each.name == "elicit"), None)
+
+    async def has_called(self) -> bool:
+        """Return whether the server executes the call."""
+        return self.servers.heard == ["call"]
+
     async def is_forgotten(self) -> bool:
         """Return whether neither the task nor a timer is left."""
         call = await self.call()
         return await self.store.mcp.task(call.id) is None and await self.store.wake(f"mcp:{call.id}") is None
+
+
+async def until(look: Callable[[], Awaitable[Seen | None]]) -> Seen:
+    """Look until there is something to see, and return it."""
+    async with asyncio.timeout(10):
+        while True:
+            if seen := await look():
+                return seen
+            await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -210,6 +241,47 @@ async def test_the_timeout_of_a_task_is_reported_as_configured_however_busy_the_
     await it.motor.run_timers()
     [told] = [each for each in await it.rt.threads.messages(it.thread.id) if each.call_id == call.id]
     assert told.content == '{"error":"Tool timed out after 60000ms","error_code":"timeout"}'
+
+
+async def test_the_time_in_which_a_person_was_asked_does_not_count_for_the_task(it: Play) -> None:
+    async def ask(state: ThreadState) -> None:
+        assert (await state.elicit("Where to?", {"type": "object", "properties": {}})).action == "accept"
+
+    it.servers.before = ask
+    begun = asyncio.create_task(it.begin())
+    question = await until(it.question)
+    await asyncio.sleep(0.05)  # at least that long the person thinks
+    await it.rt.calls.submit(question.run_id, question.id, ACCEPTED)
+    await begun
+    call = await it.call()
+    assert call.deadline is not None
+    assert call.started_at is not None
+    assert (call.deadline - call.started_at).total_seconds() >= 60.05
+
+
+async def test_a_call_that_is_repeated_after_its_process_has_stopped_has_its_whole_time(
+    it: Play, tmp_path: Path
+) -> None:
+    async def never(_: ThreadState) -> None:
+        await asyncio.Event().wait()
+
+    it.servers.before = never
+    begun = asyncio.create_task(it.begin())
+    await until(it.has_called)
+    begun.cancel()
+    await asyncio.wait({begun})
+    it.store.kept = True
+    await it.rt.stop(0.0)
+    it.store.kept = False
+    it.clock.advance(HOUR)
+    later = Play(tmp_path, it.clock, it.store)
+    it.rt = later.rt  # which is stopped after the test
+    await later.rt.start()
+    await later.motor.run_until_idle()
+    call = await later.call()
+    assert (call.status, call.attempts) == ("waiting", 2)
+    assert call.deadline is not None
+    assert (call.deadline - later.clock.now()).total_seconds() == 60
 
 
 async def test_a_task_that_ends_as_its_call_expires(it: Play) -> None:

@@ -117,6 +117,7 @@ class Supervision(Generic[T]):
         "_watched",
         "_work",
         "cut_off",
+        "paused_seconds",
     )
 
     def __init__(self, work: Coroutine[Any, Any, T], what: str, seconds: float | None = None) -> None:
@@ -131,6 +132,7 @@ class Supervision(Generic[T]):
         self._waiter: asyncio.Future[None] = loop.create_future()
         self._cancelled: asyncio.CancelledError | None = None
         self.cut_off: CutOff | None = None
+        self.paused_seconds = 0.0  # that the time limit was paused
         self._started = self._watched = False
         self._task = loop.create_task(self._run(), name=what)  # last, since an eager task starts at once
         # a task that is cancelled before it starts never enters `_run`, which wakes the waiter
@@ -153,12 +155,14 @@ class Supervision(Generic[T]):
         if self._deadline is None:
             yield
             return
-        remaining = self._ends_at - self._loop.time()
+        began = self._loop.time()
+        remaining = self._ends_at - began
         self._deadlines.remove(self._deadline)
         self._deadline = None
         try:
             yield
         finally:
+            self.paused_seconds += self._loop.time() - began
             if not self._task.done():
                 self.limit(self._loop.time() + remaining)
 

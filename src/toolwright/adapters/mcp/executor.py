@@ -240,7 +240,8 @@ class _Call:
         """Return a person's answer."""
         if not self._may_ask():
             return nobody()
-        source = self._relation.server.name
+        source, loop = self._relation.server.name, asyncio.get_running_loop()
+        began = loop.time()
         try:
             if isinstance(params, types.ElicitRequestURLParams):
                 answer = await self._state.elicit(params.message, url=params.url, source=source)
@@ -249,6 +250,8 @@ class _Call:
                 answer = await self._state.elicit(params.message, schema, source=source)
         except ToolwrightError as error:
             return types.ErrorData(code=types.INVALID_PARAMS, message=error.message)
+        finally:
+            self._began += loop.time() - began  # the time of the person does not count
         content = cast("dict[str, Any] | None", answer.content)
         return types.ElicitResult(action=answer.action, content=content)
 

@@ -272,8 +272,10 @@ class Calls:
                 text = dumps(s3_pending(call.id))
                 context.add_message(changes, call_message(context, changes, call, text, "success", now))
             return True
-        # A server that answered with a task already has the call: its time counts from the call's start.
-        since = (call.started_at if outcome.task is not None else None) or now
+        # A server that answered with a task already has the call: its time counts from the call's start, except for a
+        # call that is repeated after a crash.
+        has_begun = outcome.task is not None and call.attempts == 1
+        since = (call.started_at if has_begun else None) or now
         endless = math.isinf(outcome.wait)  # a child has no time limit
         deadline = None if endless else since + timedelta(seconds=outcome.wait)
         self._move(changes, call, "waiting", now, deadline=deadline, expires_at=expires_at)

@@ -13,7 +13,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import RunTrace
 from toolwright.core.json_value import JSON
 from toolwright.core.ports import Bus
-from toolwright.core.results.result import Outcome, ToolResult
+from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.results.returned import attached_text
 from toolwright.core.state.sandbox import Sandbox
 from toolwright.core.supervision import Supervision
@@ -113,7 +113,7 @@ class Handlers:
         context.abort.within(work, lambda: self._grace(tool, state))
         try:
             if await work.end():
-                return work.result()
+                return _with_pauses(work.result(), work.paused_seconds)
             return timed_out(seconds) if seconds is not None and work.cut_off == "time" else None
         finally:
             context.abort.left(work)
@@ -198,3 +198,10 @@ async def _clean(context: RunContext, outcome: Outcome) -> Outcome:
         return outcome
     parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
     return await in_thread_if_large(parts, context.redactor.result, outcome)
+
+
+def _with_pauses(outcome: Outcome, seconds: float) -> Outcome:
+    """Return the outcome of a call whose time limit was paused for these seconds: a task does not count them either."""
+    if not seconds or not isinstance(outcome, Pending) or outcome.task is None or outcome.wait is None:
+        return outcome
+    return changed(outcome, wait=outcome.wait + seconds)
