@@ -17,7 +17,6 @@ from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import KnownMessages, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
-from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, RetryInIsolation, Verdict
 from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.call import Call, is_over
@@ -327,44 +326,61 @@ class RunWorker:
 
     async def _claim(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
         """Claim a waiting run, or take over a run whose process crashed."""
-        run = context.run
-        if run.held:
-            lives = run.lives + 1
-            taken = changed(run, status="running", waiting=_outage(run), lives=lives)
-            await context.commit(Takeover, Changes(events=[run_event(taken)]), taken)
-            log.warning("Run %s is taken over: the process that executed it has ended.", run.id)
-            if lives >= LAST_LIVES:
-                await self._commits.fail(
-                    context, f"The process died {quantity(lives, 'time')} while it executed this run."
-                )
+        if context.run.held:
+            await self._take_over(context)
             return
         claim = Claim if view.thread.run_id is not None else _opening_claim
-        taken = changed(
-            run, status="running", waiting=_outage(run), started_at=run.started_at or self._clock.now()
-        )
-        if run.started_at is not None:
-            if isinstance(agent, ActiveAgent) and _only_delivers(context):
-                context.claim_with_next(Changes(events=[run_event(taken)]), taken)
-                return
-            changes = Changes(events=[] if retries(run) else [run_event(taken)])
-            asked = (run.waiting or {}).get("requestId")
-            if isinstance(asked, str):
-                changes.effects += (CloseRequest(thread_id=context.thread.id, id=asked),)
-            renewed = isinstance(asked, str) or retries(run) or run.is_reopened
-            if renewed and isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
-                taken = changed(taken, revision=agent.agent.revision)
-            if run.is_reopened and not run.calls_only:
-                ask_again(context, changes)
-            if run.is_reopened:
-                await context.space.check(changes, context.base)
-                changes.effects += (*presence(context, context.space.space_id, "agent.active"),)
-            await context.commit(claim, changes, taken)
+        if context.run.started_at is None:
+            await self._begin(context, claim, batch(view.inbox, context.run.id), agent)
+        else:
+            await self._resume(context, claim, agent)
+
+    async def _take_over(self, context: RunContext) -> None:
+        """Take over a run whose process has ended. It fails after `LAST_LIVES` such processes."""
+        lives = context.run.lives + 1
+        taken = _running(context.run, lives=lives)
+        await context.commit(Takeover, Changes(events=[run_event(taken)]), taken)
+        log.warning("Run %s is taken over: the process that executed it has ended.", taken.id)
+        if lives >= LAST_LIVES:
+            await self._commits.fail(
+                context, f"The process died {quantity(lives, 'time')} while it executed this run."
+            )
+
+    async def _resume(
+        self, context: RunContext, claim: Callable[..., Claim], agent: ActiveAgent | str
+    ) -> None:
+        """Claim a run that was suspended or reopened."""
+        run = context.run
+        taken = _running(run)
+        if isinstance(agent, ActiveAgent) and _only_delivers(context):
+            context.claim_with_next(Changes(events=[run_event(taken)]), taken)
             return
-        revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
-        waiting = batch(view.inbox, run.id)
+        changes = Changes(events=[] if retries(run) else [run_event(taken)])
+        asked = (run.waiting or {}).get("requestId")
+        if isinstance(asked, str):
+            changes.effects += (CloseRequest(thread_id=context.thread.id, id=asked),)
+        renewed = isinstance(asked, str) or retries(run) or run.is_reopened
+        if renewed and isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
+            taken = changed(taken, revision=agent.agent.revision)
+        if run.is_reopened and not run.calls_only:
+            ask_again(context, changes)
+        if run.is_reopened:
+            await context.space.check(changes, context.base)
+            changes.effects += (*presence(context, context.space.space_id, "agent.active"),)
+        await context.commit(claim, changes, taken)
+
+    async def _begin(
+        self,
+        context: RunContext,
+        claim: Callable[..., Claim],
+        waiting: list[InboxEvent],
+        agent: ActiveAgent | str,
+    ) -> None:
+        """Claim a new run, which reads the waiting inbox events."""
+        taken = _running(context.run, started_at=self._clock.now())
         taken = changed(
             taken,
-            revision=revision,
+            revision=agent.agent.revision if isinstance(agent, ActiveAgent) else None,
             chain_depth=depth_of(waiting, taken),
             calls_only=taken.calls_only and all(event.type == "call" for event in waiting),
         )
@@ -382,7 +398,7 @@ class RunWorker:
         except (ThreadLost, StoreError):
             raise
         except Exception as error:
-            log.exception("Run %s cannot begin.", run.id)
+            log.exception("Run %s cannot begin.", taken.id)
             await self._refuse(
                 context, claim, waiting, context.redactor.text(f"The run cannot begin: {error_text(error)}")
             )
@@ -436,9 +452,9 @@ class RunWorker:
             )
 
 
-def _outage(run: Run) -> JSONObject | None:
-    """Return the outage that a resumed run has waited for. It is kept until its model answers."""
-    return run.waiting if retries(run) else None
+def _running(run: Run, **fields: object) -> Run:
+    """Return the claimed run. The outage that it has waited for is kept until its model answers."""
+    return changed(run, status="running", waiting=run.waiting if retries(run) else None, **fields)
 
 
 def _only_delivers(context: RunContext) -> bool:
