@@ -47,7 +47,8 @@ async def test_a_call_shows_that_it_waits_and_is_answered_over_the_result_route(
         await api.post(place, {"callId": call_id, "error": "No."}, 400)
         args = {"approved": True, "args": {"user_name": 7}}
         faulty = await api.post(place, {"callId": call_id, "result": args}, 400)
-        assert [each["path"] for each in faulty["details"]] == ["result.args"]
+        [detail] = faulty["details"]
+        assert detail == {"path": "result.args.user_name", "message": "must be a string, not a number"}
         answer = {"callId": call_id, "result": {"approved": True, "args": {"user_name": "Bob"}}}
         await api.post(place, answer)
         assert (await api.post(place, answer, 409))["error"] == "Tool call already approved"

@@ -34,7 +34,7 @@ class Form(BaseModel):
     flag: bool = True
     kind: Literal["a", "b"] = "a"
     colour: Colour = Colour.RED
-    mapping: dict[str, int] = {}
+    mapping: Annotated[dict[str, int], Field(max_length=2)] = {}
     inner: "Form | None" = None
     wrong: Annotated[object, AfterValidator(_never)] = None
     needed: int
@@ -61,6 +61,7 @@ CASES: list[tuple[str, Any, str]] = [
     ("flag", 1, "must be true or false"),
     ("kind", "c", "must be 'a' or 'b'"),
     ("mapping", [], "must be an object"),
+    ("mapping", {"a": 1, "b": 2, "c": 3}, "must have at most 2 properties"),
     ("inner", 5, "must be an object"),
     ("wrong", 1, "is never right"),
     ("needed", None, "must be a whole number"),

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tests.counting import calls_of_ours
 
 from toolwright.core.arguments.errors import InvalidArguments
-from toolwright.core.arguments.numbers import Numbers, compile_number_check
+from toolwright.core.arguments.numbers import compile_number_check
+from toolwright.core.arguments.schema import Subschemas
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.tools.decorator import tool
@@ -38,7 +39,7 @@ PRICES: JSONObject = {
 
 
 def passes(schema: JSONObject, value: JSON) -> bool:
-    return compile_number_check(schema, Numbers(schema))(value)
+    return compile_number_check(Subschemas(schema))(value)
 
 
 @pytest.mark.parametrize(

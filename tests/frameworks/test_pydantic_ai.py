@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 from pydantic_ai import Agent, BinaryContent, ModelRetry, RunContext, Tool, ToolReturn
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import (
@@ -92,6 +92,13 @@ class Visit(BaseModel):
 
     day: date
 
+    @field_validator("day")
+    @classmethod
+    def look_up(cls, day: date) -> date:
+        if day.isoweekday() == 7:
+            raise ValueError("we are closed on Sundays")
+        return day
+
 
 async def weather(ctx: RunContext[Deps], visit: Visit, hours: int = 1) -> dict[str, Any]:
     """The weather on a day."""
@@ -117,16 +124,19 @@ async def test_its_tools_are_ours_with_their_dependencies_and_types() -> None:
         [
             {"calls": [{"name": "weather", "args": {"visit": {"day": "2026-11-23"}}}]},
             {"calls": [{"name": "weather", "args": {"visit": {"day": "tomorrow"}}}]},
+            {"calls": [{"name": "weather", "args": {"visit": {"day": "2026-11-22"}}}]},
             {"calls": [{"name": "weather", "args": {"hours": 2}}]},
             {"text": "done"},
         ]
     )
     result = await tw.run(tw.Agent("guide", model=model, tools=[theirs]), "How is it?")
-    good, no_day, missing = [call.result for call in result.calls]
+    good, no_day, sunday, missing = [call.result for call in result.calls]
     assert good == tw.ToolResult.ok({"town": "Ulm", "day": "2026-11-23", "hours": 1, "call": True})
     assert no_day is not None
     assert (no_day.status, no_day.error_code) == ("error", "invalid_arguments")
-    assert "day" in str(no_day.error)
+    assert no_day.error == "Invalid arguments: visit.day: must be text in the format date."
+    assert sunday is not None
+    assert sunday.error == "Invalid arguments: visit.day: we are closed on Sundays."
     assert missing is not None
     assert "visit" in str(missing.error)
 

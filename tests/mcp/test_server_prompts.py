@@ -55,13 +55,21 @@ async def test_prompts_that_are_offered_are_listed_and_fetched(revision: Revisio
 @each_revision
 async def test_unknown_prompts_and_invalid_arguments_are_errors_of_the_protocol(revision: Revision) -> None:
     async with hosting(app(prompts=["review"])) as host, host.client(revision) as client:
-        wrong: list[tuple[str, dict[str, str]]] = [
-            ("secret", {}), ("nope", {}), ("review", {}), ("review", {"diff": "+1", "most": "many"}),
-        ]  # fmt: skip
-        for name, arguments in wrong:
+        wrong: list[tuple[str, dict[str, str], str]] = [
+            ("secret", {}, ""),
+            ("nope", {}, ""),
+            ("review", {}, "Invalid arguments: diff: is missing."),
+            (
+                "review",
+                {"diff": "+1", "most": "many"},
+                "Invalid arguments: most: must be an integer or null, not a string.",
+            ),
+        ]
+        for name, arguments, said in wrong:
             with pytest.raises(MCPError) as refused:
                 await client.get_prompt(name, arguments)
             assert refused.value.code == mcp_types.INVALID_PARAMS
+            assert said in ("", str(refused.value))
 
 
 @each_revision

@@ -68,19 +68,22 @@ async def test_it_may_be_declined(action: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "words", "path"),
     [
-        ("yes", "The answer to a question must be an object with an action"),
-        ({"action": "maybe"}, "'accept', 'decline' or 'cancel'"),
-        ({"action": "accept"}, "city"),
-        ({"action": "accept", "content": {"city": 7}}, "city"),
+        ("yes", "The answer to a question must be an object with an action", "result.action"),
+        ({"action": "maybe"}, "'accept', 'decline' or 'cancel'", "result.action"),
+        ({"action": "accept"}, "for: city: is missing.", "result.content.city"),
+        ({"action": "accept", "content": {"city": 7}}, "city: must be a string", "result.content.city"),
     ],
 )
-async def test_what_does_not_answer_it_is_refused_and_changes_nothing(answer: Any, words: str) -> None:
+async def test_what_does_not_answer_it_is_refused_and_changes_nothing(
+    answer: Any, words: str, path: str
+) -> None:
     async with journals.runtime(trip()) as rt:
         call, run_id = await opened(rt)
-        with pytest.raises(InvalidRequest, match=words):
+        with pytest.raises(InvalidRequest, match=words) as refused:
             await rt.calls.submit(run_id, call.id, answer)
+        assert [each["path"] for each in refused.value.details] == [path]
         assert (await rt.calls.get(call.id)).status == "waiting"
         await rt.calls.submit(run_id, call.id, {"action": "cancel"})
         assert '"cancel"' in await result(rt, run_id)

@@ -1,6 +1,7 @@
-"""Forms: JSON validated strictly by pydantic models, with the path of each error."""
+"""Forms: JSON validated strictly by pydantic models; the texts of errors in forms, arguments and answers."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, TypeAlias, cast
 
 from pydantic import (
@@ -17,39 +18,99 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.env.env import MOST_NAMES
 from toolwright.core.limits import MOST_ERRORS
+from toolwright.core.text import quantity
 
-_WORDS: Mapping[str, str] = {
-    "missing": "is required",
-    "extra_forbidden": "is not a known field",
-    "string_type": "must be text",
-    "string_pattern_mismatch": "must match the pattern {pattern}",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_parsing_size": "must be a smaller number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "finite_number": "must be a finite number",
-    "none_required": "must be null",
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """The texts about missing and unknown names, and the names of JSON's types by their names in JSON Schema."""
+
+    missing: str
+    unknown: str
+    types: Mapping[str, str]
+
+
+FIELDS = Vocabulary(
+    missing="is required",
+    unknown="is not a known field",
+    types={
+        "string": "text",
+        "integer": "a whole number",
+        "number": "a number",
+        "boolean": "true or false",
+        "array": "a list",
+        "object": "an object",
+        "null": "null",
+    },
+)
+"""The words for those who write configurations and requests."""
+ARGUMENTS = Vocabulary(
+    missing="is missing",
+    unknown="is not a known argument",
+    types={
+        "string": "a string",
+        "integer": "an integer",
+        "number": "a number",
+        "boolean": "a boolean",
+        "array": "an array",
+        "object": "an object",
+        "null": "null",
+    },
+)
+"""The words for models, which read JSON Schemas: of arguments, results and answers."""
+LIMITS: Mapping[str, tuple[str, str]] = {
+    "minimum": ("must be at least {}", ""),
+    "maximum": ("must be at most {}", ""),
+    "exclusiveMinimum": ("must be more than {}", ""),
+    "exclusiveMaximum": ("must be less than {}", ""),
+    "multipleOf": ("must be a multiple of {}", ""),
+    "pattern": ("must match the pattern {}", ""),
+    "format": ("must be text in the format {}", ""),
+    "minLength": ("must have at least {}", "character"),
+    "maxLength": ("must have at most {}", "character"),
+    "minItems": ("must have at least {}", "item"),
+    "maxItems": ("must have at most {}", "item"),
+    "additionalItems": ("must have at most {}", "item"),
+    "minProperties": ("must have at least {}", "property"),
+    "maxProperties": ("must have at most {}", "property"),
+}
+"""The texts about limits, by the keyword of JSON Schema; those about sizes with the noun of their number."""
+# Pydantic's names of errors, with the type, the keyword and the name of the limit that JSON Schema has for each.
+_TYPES: Mapping[str, str] = {
+    "string_type": "string",
+    "int_type": "integer",
+    "int_parsing": "integer",
+    "int_from_float": "integer",
+    "float_type": "number",
+    "float_parsing": "number",
+    "bool_type": "boolean",
+    "bool_parsing": "boolean",
+    "list_type": "array",
+    "tuple_type": "array",
+    "dict_type": "object",
+    "model_type": "object",
+    "dataclass_type": "object",
+    "none_required": "null",
+}
+_KEYWORDS: Mapping[str, tuple[str, str]] = {
+    "greater_than": ("exclusiveMinimum", "gt"),
+    "greater_than_equal": ("minimum", "ge"),
+    "less_than": ("exclusiveMaximum", "lt"),
+    "less_than_equal": ("maximum", "le"),
+    "multiple_of": ("multipleOf", "multiple_of"),
+    "string_pattern_mismatch": ("pattern", "pattern"),
+    "string_too_short": ("minLength", "min_length"),
+    "string_too_long": ("maxLength", "max_length"),
+    "too_short": ("minItems", "min_length"),
+    "too_long": ("maxItems", "max_length"),
+}
+_OTHERS: Mapping[str, str] = {
     "literal_error": "must be {expected}",
     "enum": "must be {expected}",
-    "greater_than": "must be more than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than": "must be less than {lt}",
-    "less_than_equal": "must be at most {le}",
+    "int_parsing_size": "must be a smaller number",
+    "finite_number": "must be a finite number",
 }
-_LENGTHS: Mapping[str, tuple[str, str]] = {
-    "too_short": ("least", "min_length"),
-    "string_too_short": ("least", "min_length"),
-    "too_long": ("most", "max_length"),
-    "string_too_long": ("most", "max_length"),
-}
+_FORMS = frozenset({*_TYPES, "missing", "extra_forbidden", "literal_error", "enum"})
 
 
 def limit_unknown_fields(value: object, form: type[BaseModel]) -> object:
@@ -64,7 +125,15 @@ def limit_unknown_fields(value: object, form: type[BaseModel]) -> object:
     }
 
 
-def form_error(error: Mapping[str, Any]) -> str:
+def limit_error(keyword: str, limit: Any) -> str:  # JSON, mostly a number
+    """Return the end of an error message about one of the `LIMITS`."""
+    text, noun = LIMITS[keyword]
+    if limit == 1 and noun and keyword.startswith("min"):
+        return "must not be empty"
+    return text.format(quantity(limit, noun) if noun else limit)
+
+
+def form_error(error: Mapping[str, Any], words: Vocabulary = FIELDS) -> str:
     """Return the end of an error message that begins with the field's path.
 
     `error` is pydantic's error. The message contains no values.
@@ -72,20 +141,29 @@ def form_error(error: Mapping[str, Any]) -> str:
     kind, more = str(error["type"]), error.get("ctx", {})
     if kind in ("value_error", "assertion_error"):  # from a validator of ours, or of a user's model
         return str(more["error"]) or "is not accepted"
-    if kind in _LENGTHS:
-        return _length(kind, more, error.get("input"))
-    if kind in _WORDS:
-        return _WORDS[kind].format_map(more)
+    if kind in _TYPES:
+        return f"must be {words.types[_TYPES[kind]]}"
+    if kind in _KEYWORDS:
+        keyword, name = _KEYWORDS[kind]
+        return limit_error(_sized(keyword, error.get("input")), more[name])
+    if kind in _OTHERS:
+        return _OTHERS[kind].format_map(more)
+    if kind == "missing":
+        return words.missing
+    if kind == "extra_forbidden":
+        return words.unknown
     return str(error["msg"]).replace("Input should be", "must be", 1)
 
 
-def _length(kind: str, more: Mapping[str, Any], value: object) -> str:
-    comparison, name = _LENGTHS[kind]
-    limit = more[name]
-    if limit == 1 and comparison == "least":
-        return "must not be empty"
-    unit = "character" if isinstance(value, str) or kind.startswith("string") else "item"
-    return f"must have at {comparison} {limit} {unit}{'' if limit == 1 else 's'}"
+def _sized(keyword: str, value: object) -> str:
+    """Return the keyword for a value of this type: pydantic calls everything with a length a list."""
+    unit = "Length" if isinstance(value, str) else "Properties" if isinstance(value, dict) else "Items"
+    return keyword.replace("Items", unit)
+
+
+def is_of_another_form(error: Mapping[str, Any]) -> bool:
+    """Return whether pydantic's error is about the form of a value: its type, its names or its constants."""
+    return error["type"] in _FORMS
 
 
 NonEmptyText: TypeAlias = Annotated[str, Field(min_length=1)]

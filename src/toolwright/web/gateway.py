@@ -142,14 +142,35 @@ async def _to_console(_: Request) -> RedirectResponse:
     return RedirectResponse("/console/")
 
 
+_ROUTERS = (  # most frequently called first: routes are tried in this order
+    threads.router,
+    runs.router,
+    streams.router,
+    calls.router,
+    operations.health_router,
+    operations.metrics_router,
+    space_messages.router,
+    spaces.router,
+    agents.router,
+    agents.inboxes_router,
+    entities.router,
+    minds.router,
+    memory.router,
+    variables.router,
+    files.router,
+    entities.clients_router,
+    streams.tokens_router,
+    docs.router,
+)
+
+
 def _application(
     serving: Serving, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None
 ) -> FastAPI:
-    options = serving.options
     _warm_up()
     gateway = FastAPI(
         title="Toolwright",
-        version=options.version,
+        version=serving.options.version,
         description=DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
@@ -157,37 +178,31 @@ def _application(
         telemetry=NO_TELEMETRY,
     )
     gateway.state.serving = serving
-    for router in (  # most frequently called first: routes are tried in this order
-        threads.router,
-        runs.router,
-        streams.router,
-        calls.router,
-        operations.health_router,
-        operations.metrics_router,
-        space_messages.router,
-        spaces.router,
-        agents.router,
-        agents.inboxes_router,
-        entities.router,
-        minds.router,
-        memory.router,
-        variables.router,
-        files.router,
-        entities.clients_router,
-        streams.tokens_router,
-        docs.router,
-    ):
-        # Added directly: `include_router` would create each route again at the first request.
-        gateway.router.routes.extend(router.routes)
-    if options.mcp is not None:
-        serving.mcp = options.mcp(serving)
-        gateway.router.routes.append(Route("/mcp", serving.mcp, include_in_schema=False))
-    if options.console is not None:
-        serving.console = options.console(serving)
-        gateway.router.routes.append(Route("/console", _to_console, include_in_schema=False))
-        gateway.router.routes.append(Mount("/console", serving.console))
+    _add_routes(gateway, serving)
     correct_document(gateway)
     add_error_handlers(gateway)
+    _add_middleware(gateway, serving)
+    return gateway
+
+
+def _add_routes(gateway: FastAPI, serving: Serving) -> None:
+    """Add the routes of the API, of the MCP server and of the console."""
+    options, routes = serving.options, gateway.router.routes
+    for router in _ROUTERS:
+        # Added directly: `include_router` would create each route again at the first request.
+        routes.extend(router.routes)
+    if options.mcp is not None:
+        serving.mcp = options.mcp(serving)
+        routes.append(Route("/mcp", serving.mcp, include_in_schema=False))
+    if options.console is not None:
+        serving.console = options.console(serving)
+        routes.append(Route("/console", _to_console, include_in_schema=False))
+        routes.append(Mount("/console", serving.console))
+
+
+def _add_middleware(gateway: FastAPI, serving: Serving) -> None:
+    """Add the middleware, the innermost first."""
+    options = serving.options
     gateway.add_middleware(BodyLimit, options=options)
     gateway.add_middleware(Guard)
     gateway.add_middleware(
@@ -204,4 +219,3 @@ def _application(
             expose_headers=more[:1],
         )
     gateway.add_middleware(AccessLog)  # outermost: also logs requests that other middleware rejects
-    return gateway

@@ -148,15 +148,7 @@ def assemble(
         timers=Timers(
             store, drainer, {CALL: pending.expire, PLAN: plans.fire, TASK: mcp_tasks.poll}, clock, ids
         ),
-        mcp=AgentServers(
-            services,
-            agents,
-            equipment.with_builtins,
-            shared.lineages,
-            shared.mcp_offers,
-            parts.models,
-            settings.model,
-        ),
+        mcp=_agent_servers(shared, equipment),
         threads=threads,
         runs=runs,
         composed=ComposedRequests(services, catalog, shared.request_agents, threads, runs),
@@ -178,16 +170,7 @@ def assemble(
         spaces=spaces,
         clients=FrontEnds(services, entities),
         events=events,
-        health=Health(
-            store,
-            parts.files,
-            clock,
-            ids,
-            unready=lambda: _unready(settings, motor),
-            look_for_worker=partial(worker_warning, settings, store, parts.cipher.keys, parts.files, clock)
-            if needs_worker(settings)
-            else None,
-        ),
+        health=_health(parts, settings),
         keys=keys,
         housekeeper=Housekeeper(
             store,
@@ -205,6 +188,35 @@ def assemble(
         gauges=None if parts.telemetry is None else Gauges(store, parts.telemetry, clock),
         telemetry=parts.telemetry,
         close=(shared.model_answers.windows.summaries.close, *parts.close, parts.sandbox.close),
+    )
+
+
+def _agent_servers(shared: _Shared, equipment: BuiltinTools) -> AgentServers:
+    """Return the service for the MCP servers of agents."""
+    return AgentServers(
+        shared.services,
+        shared.agents,
+        equipment.with_builtins,
+        shared.lineages,
+        shared.mcp_offers,
+        shared.parts.models,
+        shared.settings.model,
+    )
+
+
+def _health(parts: Parts, settings: Settings) -> Health:
+    """Return the health check, which also looks for a worker if this process executes no runs."""
+    store, files, clock = parts.store, parts.files, parts.clock
+    look_for_worker = None
+    if needs_worker(settings):
+        look_for_worker = partial(worker_warning, settings, store, parts.cipher.keys, files, clock)
+    return Health(
+        store,
+        files,
+        clock,
+        parts.new_id,
+        unready=lambda: _unready(settings, parts.motor),
+        look_for_worker=look_for_worker,
     )
 
 

@@ -119,27 +119,15 @@ async def open_parts(
         memory = None
     bus = _bus(settings) if memory is None else memory.bus
     clock = clock_of(settings)
-    files = file_store(settings) if memory is None or settings.files_url is not None else memory.files
-    if settings.cluster is not None and isinstance(files, MemoryFiles):
-        raise DefinitionError(
-            "A cluster needs files that all its processes share: set TOOLWRIGHT_FILES_URL to s3://… or to a folder "
-            "that they share."
-        )
-    if settings.files_url is not None and settings.files_folder is not None:
-        await files.probe()  # a configured folder must be usable; buckets are checked later
+    files = await _open_files(settings, memory)
     store, lock = await open_journal(settings, bus.publish, memory)
     await _check_key(settings, store)
     cipher = cipher_of(settings) if memory is None or settings.encryption_keys else memory.cipher
-    marker, follows = "", None
-    if isinstance(clock, ClusterClock):
-        try:
-            await clock.compare(store.now)
-            marker = await _check_nodes(settings, store, cipher.keys, files, clock)
-        except ToolwrightError:
-            await store.close()
-            raise
-        if not settings.work or make_motor is not None:  # a node compares clocks at each heartbeat
-            follows = asyncio.create_task(clock.follow(store.now), name="toolwright-cluster-clock")
+    marker = await _check_cluster(settings, store, cipher, files, clock)
+    follows = None
+    if isinstance(clock, ClusterClock) and (not settings.work or make_motor is not None):
+        # a node compares clocks at each heartbeat
+        follows = asyncio.create_task(clock.follow(store.now), name="toolwright-cluster-clock")
     outage = Outage(clock)
     cluster = bus if isinstance(bus, ClusterBus) else None
     if make_motor is not None:
@@ -182,6 +170,34 @@ async def open_parts(
             *(() if opened is None else (opened.aclose,)),
         ),
     )
+
+
+async def _open_files(settings: Settings, memory: MemoryJournal | None) -> Files:
+    """Return the file store. Raises an error if it cannot be used, or not by all processes of a cluster."""
+    files = file_store(settings) if memory is None or settings.files_url is not None else memory.files
+    if settings.cluster is not None and isinstance(files, MemoryFiles):
+        raise DefinitionError(
+            "A cluster needs files that all its processes share: set TOOLWRIGHT_FILES_URL to s3://… or to a folder "
+            "that they share."
+        )
+    if settings.files_url is not None and settings.files_folder is not None:
+        await files.probe()  # a configured folder must be usable; buckets are checked later
+    return files
+
+
+async def _check_cluster(settings: Settings, store: Store, cipher: Cipher, files: Files, clock: Clock) -> str:
+    """Compare clocks and settings with the cluster. Returns the digest of `_check_nodes`, empty without a cluster.
+
+    If this process cannot join, closes the store and raises the error.
+    """
+    if not isinstance(clock, ClusterClock):
+        return ""
+    try:
+        await clock.compare(store.now)
+        return await _check_nodes(settings, store, cipher.keys, files, clock)
+    except ToolwrightError:
+        await store.close()
+        raise
 
 
 def _bus(settings: Settings) -> MemoryBus:

@@ -10,6 +10,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RunUsage
 from pydantic_core import to_jsonable_python
 
+from toolwright.core.arguments.errors import built_errors, invalid_text
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
@@ -76,10 +77,8 @@ def tool_of(native: object, deps: object = None) -> OurTool:
                 await checked if checked is not None else None
             return _returned(await schema.call(values, context))
         except ValidationError as error:
-            errors = "; ".join(
-                f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in error.errors()
-            )
-            return ToolResult.fail(f"Invalid arguments: {errors}", error_code="invalid_arguments")
+            invalid = invalid_text(built_errors(error, arguments))
+            return ToolResult.fail(invalid, error_code="invalid_arguments")
         except (ModelRetry, ToolFailed) as error:
             return ToolResult.fail(error.message)
 

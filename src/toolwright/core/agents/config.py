@@ -1,6 +1,7 @@
 """Configuration of an agent as JSON (API §3): validated, with the path of every error; and the stored agent."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Generator, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated, TypeAlias, cast
 
@@ -25,7 +26,7 @@ from toolwright.core.agents.prompt import (
     Context,
     Prompt,
 )
-from toolwright.core.env.env import MOST_NAMES
+from toolwright.core.env.env import MOST_NAMES, Variable
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.forms import (
     MOST_TOOLS,
@@ -47,6 +48,7 @@ from toolwright.core.schemas.output import Output
 from toolwright.core.text import sentence
 from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, read_variables, too_long
 from toolwright.core.tools.http.url_template import LONGEST
+from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import CONFIGURED, configured, reserved, toolkits_error
 from toolwright.core.value import changed, value
@@ -183,17 +185,12 @@ def read_agent(config: JSON, identity: Identity, tools: Mapping[str, Tool], *, t
     `trusted` is true if the operator wrote the configuration: its HTTP tools can then reach private addresses (D13).
     Raises `InvalidConfiguration` with every invalid path.
     """
-    try:
-        form = AgentForm.model_validate(config)
-    except ValidationError as error:
-        raise invalid_value(
-            [_error_detail(each["loc"], form_error(each)) for each in error.errors()]
-        ) from None
-    errors: list[ErrorDetail] = []
+    form = _form(config)
     toolkits = configured(form.toolkits)
     if toolkits is None:
         mixed = "must be 'spaces' and 'mind', or 'channels' and 'memory'"
         raise invalid_value([{"path": "toolkits", "message": toolkits_error(form.toolkits) or mixed}])
+    errors: list[ErrorDetail] = []
     chosen, tool_env = _tools(form, tools, reserved(toolkits), errors, trusted=trusted)
     variables = read_variables(
         form.variables, lambda path, message: errors.append({"path": path, "message": message})
@@ -201,28 +198,10 @@ def read_agent(config: JSON, identity: Identity, tools: Mapping[str, Tool], *, t
     output = _output(form.output, errors)
     if errors:
         raise invalid_value(errors)
-    model, settings = form.model, form.model_settings
-    try:
-        prompt = Prompt(
-            identity.name,
-            prompt=form.agent.system,
-            model=f"{model.provider}:{model.name}" if isinstance(model, ModelForm) else model,
-            tools=chosen,
-            tool_choice=form.tool_choice,
-            reasoning=cast("Reasoning", form.reasoning),
-            output=output,
-            variables=variables,
-            model_settings=None if settings is None else settings.model_dump(exclude_none=True),
-            context=None if form.context is None else Context(**form.context.model_dump()),
-            parallel=form.loop.parallel,
-        )
-    except DefinitionError as error:
-        raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
-    try:
-        servers = read_servers(form.mcp.servers, "mcp.servers", trusted=trusted)
-    except InvalidConfiguration as error:
-        raise invalid_value([*error.details]) from None
-    try:
+    with _as_configuration():
+        prompt = _prompt(identity.name, form, chosen, variables, output)
+    servers = _servers(form.mcp, trusted)
+    with _as_configuration():
         return Agent(
             identity.name,
             Side(prompt, max_steps=form.loop.max_steps, max_seconds=form.loop.max_seconds),
@@ -240,8 +219,50 @@ def read_agent(config: JSON, identity: Identity, tools: Mapping[str, Tool], *, t
             home_tools=form.home_tools,
             shared_memory=form.shared_memory,
         )
+
+
+def _form(config: JSON) -> AgentForm:
+    try:
+        return AgentForm.model_validate(config)
+    except ValidationError as error:
+        raise invalid_value(
+            [_error_detail(each["loc"], form_error(each)) for each in error.errors()]
+        ) from None
+
+
+@contextmanager
+def _as_configuration() -> Generator[None]:
+    """Raise errors of definitions as errors of the configuration, without a path."""
+    try:
+        yield
     except DefinitionError as error:
         raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
+
+
+def _prompt(
+    name: str, form: AgentForm, tools: Sequence[Tool], variables: Sequence[Variable], output: Output | None
+) -> Prompt:
+    model, settings = form.model, form.model_settings
+    return Prompt(
+        name,
+        prompt=form.agent.system,
+        model=f"{model.provider}:{model.name}" if isinstance(model, ModelForm) else model,
+        tools=tools,
+        tool_choice=form.tool_choice,
+        reasoning=cast("Reasoning", form.reasoning),
+        output=output,
+        variables=variables,
+        model_settings=None if settings is None else settings.model_dump(exclude_none=True),
+        context=None if form.context is None else Context(**form.context.model_dump()),
+        parallel=form.loop.parallel,
+    )
+
+
+def _servers(form: McpForm, trusted: bool) -> list[McpServer | str]:
+    try:
+        return read_servers(form.servers, "mcp.servers", trusted=trusted)
+    except InvalidConfiguration as error:
+        raise invalid_value([*error.details]) from None
 
 
 def _output(schema: JSONObject | None, errors: list[ErrorDetail]) -> Output | None:

@@ -8,9 +8,9 @@ from enum import Enum
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails, to_json, to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
-from toolwright.core.arguments.errors import FieldError, InvalidArguments
+from toolwright.core.arguments.errors import FieldError, InvalidArguments, built_errors, place_in, within
 from toolwright.core.checks import brief_value
 from toolwright.core.dependencies.depends import Dependency
 from toolwright.core.forms import form_error
@@ -95,26 +95,11 @@ def _from_python(adapter: TypeAdapter[object], value: object) -> object:
 def misfit_default(value: object, error: ValidationError) -> str:
     """Return the end of an error message, after the parameter, about a default that its type rejects."""
     first = error.errors(include_url=False)[0]
-    within = spell(place_in(plain(value), first["loc"]))
-    if within:
-        return f"has a default whose part {within} {form_error(first)}"
+    place = spell(place_in(plain(value), first["loc"]).path)
+    if place:
+        return f"has a default whose part {place} {form_error(first)}"
     mended = "; if it may be None, annotate it so (`int | None`)" if value is None else ""
     return f"has the default {brief_value(value)}, but it {form_error(first)}{mended}"
-
-
-def place_in(value: JSON, location: tuple[int | str, ...]) -> Path:
-    """Return the steps of a pydantic location that exist in the value, without the names of union branches."""
-    steps: list[str | int] = []
-    for step in location:
-        match value, step:
-            case dict(), str() if step in value:
-                value = value[step]
-            case list(), int() if 0 <= step < len(value):
-                value = value[step]
-            case _:
-                continue
-        steps.append(step)
-    return tuple(steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +182,7 @@ def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
     try:
         return builder.build(value)
     except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False)
-        raise InvalidArguments([_value_error(detail, value, path) for detail in details]) from error
+        raise InvalidArguments(within(built_errors(error, value), *path)) from error
     except (Exception, SystemExit) as error:  # a validator of the user's model can raise anything
         raise InvalidArguments([FieldError(path, error_text(error))]) from error
 
@@ -212,7 +196,3 @@ def complete(builder: Builder, fields: Mapping[str, str], arguments: JSONObject)
     values = {key: getattr(built, name) for key, name in fields.items()}
     completed = {key: each for key, each in values.items() if key in arguments or each is not None}
     return {**arguments, **to_jsonable_python(completed, by_alias=True)}
-
-
-def _value_error(detail: ErrorDetails, value: JSON, path: Path) -> FieldError:
-    return FieldError((*path, *place_in(value, detail["loc"])), form_error(detail))

@@ -2,28 +2,23 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
 
 import jsonschema_rs
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
+from toolwright.core.forms import ARGUMENTS, LIMITS, form_error, is_of_another_form, limit_error
 from toolwright.core.json_value import JSON, dumps_unescaped
+from toolwright.core.limits import MOST_ERRORS
 from toolwright.core.plain import Path, spell
-from toolwright.core.text import brief, quantity
+from toolwright.core.text import brief
 
 Kind = jsonschema_rs.ValidationErrorKind
 Branch: TypeAlias = list[jsonschema_rs.ValidationError]
-MAX_FAULTS = 100
-MAX_EXAMINED = 10_000  # maximum number of errors that are examined
+OUT_OF_RANGE = "is out of the range of numbers"
 _MAX_SHOWN = 300
-_TYPES = {
-    "string": "a string",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "a boolean",
-    "array": "an array",
-    "object": "an object",
-    "null": "null",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +45,73 @@ def invalid_text(errors: Sequence[FieldError]) -> str:
     return f"Invalid arguments: {join_errors(errors)}."
 
 
-def join_errors(errors: Sequence[FieldError]) -> str:
+def join_errors(errors: Iterable[FieldError]) -> str:
     """Return the errors on one line, without duplicates, and the number of omitted errors."""
-    texts = list(dict.fromkeys(brief(str(error)) for error in errors[:MAX_EXAMINED]))
-    more = f"; and {len(texts) - MAX_FAULTS} more" if len(texts) > MAX_FAULTS else ""
-    return f"{'; '.join(texts[:MAX_FAULTS])}{more}"
+    unique = [*dict.fromkeys(errors)]
+    more = f"; and {len(unique) - MOST_ERRORS} more" if len(unique) > MOST_ERRORS else ""
+    return f"{'; '.join(brief(str(error)) for error in unique[:MOST_ERRORS])}{more}"
+
+
+def details_of(errors: Iterable[FieldError]) -> list[dict[str, str]]:
+    """Return the errors as details of a rejected request."""
+    return [{"path": spell(each.path), "message": each.text} for each in islice(errors, MOST_ERRORS)]
+
+
+def within(errors: Iterable[FieldError], *steps: str | int) -> list[FieldError]:
+    """Return the errors of a value that is a part of another, with the whole path."""
+    return [FieldError((*steps, *each.path), each.text) for each in errors]
+
+
+class Place(NamedTuple):
+    """A pydantic location in a JSON value: its path, the part of the value there, and the branches of unions on it."""
+
+    path: Path
+    part: JSON
+    branches: tuple[Path, ...]
+
+
+def place_in(value: JSON, location: Path) -> Place:
+    """Follow a pydantic location. Its steps that do not exist in the value are the names of union branches."""
+    path: list[str | int] = []
+    branches: list[Path] = []
+    for end, step in enumerate(location, 1):
+        match value, step:
+            case dict(), str() if step in value:
+                value = value[step]
+            case list(), int() if 0 <= step < len(value):
+                value = value[step]
+            case _:
+                branches.append(location[:end])
+                continue
+        path.append(step)
+    return Place(tuple(path), value, tuple(branches))
+
+
+_Built: TypeAlias = list[tuple[ErrorDetails, Place]]
+
+
+def built_errors(error: ValidationError, value: JSON) -> list[FieldError]:
+    """Convert pydantic's errors of a value that its schema accepts, such as those of a user's validators."""
+    details = error.errors(include_url=False, include_input=False)
+    places = [place_in(value, each["loc"][: -1 if each["type"] == "missing" else None]) for each in details]
+    return [_built_error(each, place) for each, place in _meant([*zip(details, places, strict=True)])]
+
+
+def _meant(built: _Built) -> _Built:
+    """Return the errors without those of union branches whose form the value does not have, if it has another's."""
+    others = {branch for each, place in built if is_of_another_form(each) for branch in place.branches}
+    unions = {branch[:-1] for _, place in built for branch in place.branches if branch not in others}
+    kept = [
+        (each, place)
+        for each, place in built
+        if not any(branch in others and branch[:-1] in unions for branch in place.branches)
+    ]
+    return kept if len(kept) == len(built) else _meant(kept)
+
+
+def _built_error(detail: ErrorDetails, place: Place) -> FieldError:
+    missing = detail["loc"][-1:] if detail["type"] == "missing" else ()
+    return FieldError((*place.path, *missing), form_error({**detail, "input": place.part}, ARGUMENTS))
 
 
 def field_errors(errors: Iterable[jsonschema_rs.ValidationError]) -> list[FieldError]:
@@ -67,9 +124,9 @@ def _field_errors(error: jsonschema_rs.ValidationError) -> Iterator[FieldError]:
     match kind:
         case Kind.AdditionalProperties(names) | Kind.UnevaluatedProperties(names):
             for name in names:
-                yield FieldError((*path, name), "is not a known argument")
+                yield FieldError((*path, name), ARGUMENTS.unknown)
         case Kind.Required(name):
-            yield FieldError((*path, name), "is missing")
+            yield FieldError((*path, name), ARGUMENTS.missing)
         case Kind.AnyOf(branches) | Kind.OneOfNotValid(branches):
             yield from _best_branch(error, branches)
         case Kind.PropertyNames(inner):
@@ -106,9 +163,10 @@ def _best_branch(error: jsonschema_rs.ValidationError, branches: list[Branch]) -
 _MOST_WAYS = 5
 
 
-def _distance(branch: Branch) -> tuple[int, int]:
-    """Return the distance of a value from a branch of a union: differing constants, then errors."""
-    return sum(map(_is_tag, branch)), len(branch)
+def _distance(branch: Branch) -> tuple[int, int, int]:
+    """Return the distance of a value from a branch of a union: differing constants, its form, then limits."""
+    limits = sum(error.kind.name in LIMITS for error in branch)
+    return sum(map(_is_tag, branch)), len(branch) - limits, limits
 
 
 def _shared_errors(branches: list[tuple[FieldError, ...]], depth: int) -> str:
@@ -134,7 +192,9 @@ def _flat(branches: list[Branch], path: Path) -> list[Branch]:
 
 
 def _alternatives(branches: list[Branch], path: Path) -> str:
-    texts = [text for branch in branches for error in branch for text in _type_error(error, path)]
+    texts = [
+        text for branch in branches for error in branch if _misses(error, path) for text in _expected(error)
+    ]
     return " or ".join(dict.fromkeys(texts)) or "of another form"
 
 
@@ -147,12 +207,11 @@ def _is_tag(error: jsonschema_rs.ValidationError) -> bool:
     return error.kind.name in ("const", "enum")
 
 
-def _type_error(error: jsonschema_rs.ValidationError, path: Path) -> list[str]:
-    if not _misses(error, path):
-        return []
+def _expected(error: jsonschema_rs.ValidationError) -> list[str]:
+    """Return the types or constants that the value must have; empty for another kind of error."""
     match error.kind:
         case Kind.Type(types):
-            return [_TYPES.get(each, each) for each in types]
+            return [ARGUMENTS.types.get(each, each) for each in types]
         case Kind.Constant(value):
             return [_brief_constant(value)]
         case Kind.Enum(options):
@@ -163,44 +222,16 @@ def _type_error(error: jsonschema_rs.ValidationError, path: Path) -> list[str]:
 
 def _message(error: jsonschema_rs.ValidationError) -> str:
     kind = error.kind
+    if expected := _expected(error):
+        actual = f", not {type_name(_instance(error))}" if isinstance(kind, Kind.Type) else ""
+        return f"must be {' or '.join(expected)}{actual}"
+    if kind.name in LIMITS:
+        return limit_error(kind.name, kind.value)
     match kind:
-        case Kind.Type(types):
-            expected = " or ".join(_TYPES.get(each, each) for each in types)
-            return f"must be {expected}, not {type_name(_instance(error))}"
-        case Kind.Enum(options):
-            return f"must be {_listed(options)}"
-        case Kind.Constant(value):
-            return f"must be {_brief_constant(value)}"
-        case Kind.Minimum(limit):
-            return f"must be at least {limit}"
-        case Kind.Maximum(limit):
-            return f"must be at most {limit}"
-        case Kind.ExclusiveMinimum(limit):
-            return f"must be more than {limit}"
-        case Kind.ExclusiveMaximum(limit):
-            return f"must be less than {limit}"
-        case Kind.MultipleOf(step):
-            return f"must be a multiple of {step}"
-        case Kind.MinLength(limit):
-            return f"must have at least {quantity(limit, 'character')}"
-        case Kind.MaxLength(limit):
-            return f"must have at most {quantity(limit, 'character')}"
-        case Kind.MinItems(limit):
-            return f"must have at least {quantity(limit, 'item')}"
-        case Kind.MaxItems(limit) | Kind.AdditionalItems(limit):
-            return f"must have at most {quantity(limit, 'item')}"
-        case Kind.MinProperties(limit):
-            return f"must have at least {quantity(limit, 'property')}"
-        case Kind.MaxProperties(limit):
-            return f"must have at most {quantity(limit, 'property')}"
-        case Kind.Pattern(pattern):
-            return f"must match the pattern {pattern}"
-        case Kind.Format(name):
-            return f"must be text in the format {name}"
         case Kind.OneOfMultipleValid(_):
             return "fits several of the forms it may have, and must fit exactly one"
         case Kind.FalseSchema():
-            return "is not a known argument"
+            return ARGUMENTS.unknown
         case _:
             return f"does not keep to the rule {kind.name!r} of the tool's schema"
 

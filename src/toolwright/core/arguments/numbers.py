@@ -3,74 +3,32 @@
 import math
 from collections.abc import Callable
 from typing import TypeAlias
-from urllib.parse import quote, unquote
 
 import jsonschema_rs
 
-from toolwright.core.arguments.errors import FieldError, InvalidArguments
+from toolwright.core.arguments.errors import OUT_OF_RANGE, FieldError, InvalidArguments
+from toolwright.core.arguments.schema import Subschema, Subschemas, item_of, members_of, property_of
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path
 
-_ROOT = "json://toolwright.invalid/schema"
-"""Base URI of the schema's own references. Its host and path allow resolving a relative `$id`."""
 
-Subschema: TypeAlias = tuple[JSON, str]
-"""A subschema, and the pointer to it (`#/properties/a`)."""
-
-
-class Numbers:
-    """Converts the numbers of a validated value into the form that the schema requires.
+def normalize(subschemas: Subschemas, value: JSONObject) -> JSONObject:
+    """Return a validated value with its numbers in the form that the schema requires.
 
     The schema has accepted the value, so a position of type `integer` holds a whole number. If there are several
     alternatives, the first one that accepts the value unchanged applies, or the first that accepts it if none does.
+    Raises `InvalidArguments` for a number that no float can hold.
     """
-
-    def __init__(self, schema: JSONObject) -> None:
-        self._root = schema
-        self._registry: jsonschema_rs.Registry | None = None
-        self._validators: dict[str, jsonschema_rs.Validator] = {}
-
-    def normalize(self, value: JSONObject) -> JSONObject:
-        """Return the value with normalized numbers. Raises `InvalidArguments` for a number that no float can hold."""
-        normal = _Normalization(self).at(value, (self._root, "#"), ())
-        assert isinstance(normal, dict), "an object stays one"
-        return normal
-
-    def resolve(self, reference: JSON) -> Subschema | None:
-        """Return the target of a local reference, or None."""
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            return None
-        place: JSON = self._root
-        for step in filter(None, unquote(reference[1:]).split("/")):
-            name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(place, dict):
-                place = place.get(name)
-            elif isinstance(place, list):
-                place = place[int(name)] if name.isdecimal() and int(name) < len(place) else None
-            else:
-                return None
-        return (place, reference) if isinstance(place, dict) else None
-
-    def accepts(self, pointer: str, value: JSON) -> bool:
-        """Return whether the schema at that position accepts the value."""
-        validator = self._validators.get(pointer)
-        if validator is None:
-            self._registry = self._registry or jsonschema_rs.Registry([(_ROOT, self._root)])
-            schema: JSONObject = {"$ref": _ROOT + pointer}
-            if "$schema" in self._root:
-                schema["$schema"] = self._root["$schema"]
-            validator = jsonschema_rs.validator_for(
-                schema, registry=self._registry, offline=True, validate_formats=True
-            )
-            self._validators[pointer] = validator
-        return validator.is_valid(value)
+    normal = _Normalization(subschemas).at(value, (subschemas.root, "#"), ())
+    assert isinstance(normal, dict), "an object stays one"
+    return normal
 
 
 class _Normalization:
     """Normalization of one value. Each part of the value is visited once for each position of the schema."""
 
-    def __init__(self, numbers: Numbers) -> None:
-        self._numbers = numbers
+    def __init__(self, subschemas: Subschemas) -> None:
+        self._subschemas = subschemas
         self._done: dict[
             tuple[int, str], tuple[JSON, JSON]
         ] = {}  # the parts are kept, so that their ids are not reused
@@ -90,20 +48,20 @@ class _Normalization:
 
     def _elsewhere(self, value: JSON, schema: JSONObject, pointer: str, path: Path) -> JSON:
         """Normalize by the schemas to which this one refers."""
-        target = self._numbers.resolve(schema.get("$ref"))
+        target = self._subschemas.resolve(schema.get("$ref"))
         if target is not None:
             value = self.at(value, target, path)
-        for member in _members(schema, pointer, "allOf"):
+        for member in members_of(schema, pointer, "allOf"):
             value = self.at(value, member, path)
         for alternatives in ("anyOf", "oneOf"):
-            value = self._chosen(value, _members(schema, pointer, alternatives), path)
+            value = self._chosen(value, members_of(schema, pointer, alternatives), path)
         return value
 
     def _chosen(self, value: JSON, members: list[Subschema], path: Path) -> JSON:
         first: list[JSON] = []
         last_error: InvalidArguments | None = None
         for member in members:
-            if not self._numbers.accepts(member[1], value):
+            if not self._subschemas.accepts(member[1], value):
                 continue
             try:
                 normal = self.at(value, member, path)
@@ -126,13 +84,13 @@ class _Normalization:
                 return _number(value, schema, path)
             case dict():
                 items = {
-                    name: self.at(item, _property(schema, pointer, name), (*path, name))
+                    name: self.at(item, property_of(schema, pointer, name), (*path, name))
                     for name, item in value.items()
                 }
                 return items if any(items[name] is not item for name, item in value.items()) else value
             case list():
                 listed = [
-                    self.at(item, _item(schema, pointer, index), (*path, index))
+                    self.at(item, item_of(schema, pointer, index), (*path, index))
                     for index, item in enumerate(value)
                 ]
                 return (
@@ -150,7 +108,7 @@ def _number(value: float, schema: JSONObject, path: Path) -> JSON:
         try:
             float(value)
         except OverflowError:
-            raise InvalidArguments([FieldError(path, "is out of the range of numbers")]) from None
+            raise InvalidArguments([FieldError(path, OUT_OF_RANGE)]) from None
     return value
 
 
@@ -174,28 +132,6 @@ def types_of(schema: JSONObject) -> list[str]:
     if any(type(constant) is int for constant in constants) and "number" not in names:
         names = [*names, "integer"]
     return names
-
-
-def _members(schema: JSONObject, pointer: str, name: str) -> list[Subschema]:
-    members = schema.get(name)
-    if not isinstance(members, list):
-        return []
-    return [(each, f"{pointer}/{name}/{index}") for index, each in enumerate(members)]
-
-
-def _property(schema: JSONObject, pointer: str, name: str) -> Subschema:
-    properties = schema.get("properties")
-    if isinstance(properties, dict) and name in properties:
-        step = quote(name.replace("~", "~0").replace("/", "~1"), safe="~")
-        return properties[name], f"{pointer}/properties/{step}"
-    return schema.get("additionalProperties"), f"{pointer}/additionalProperties"
-
-
-def _item(schema: JSONObject, pointer: str, index: int) -> Subschema:
-    prefix = schema.get("prefixItems")
-    if isinstance(prefix, list) and index < len(prefix):
-        return prefix[index], f"{pointer}/prefixItems/{index}"
-    return schema.get("items"), f"{pointer}/items"
 
 
 NumberCheck: TypeAlias = Callable[[JSON], bool]
@@ -229,15 +165,15 @@ _SCALARS: dict[JSON, JSONObject] = {
 _ANY_FLOAT, _NO_FLOAT = "any-float", "no-float"
 
 
-def compile_number_check(schema: JSONObject, numbers: Numbers) -> NumberCheck:
-    """Return a check of valid values: whether `Numbers` would leave them unchanged.
+def compile_number_check(subschemas: Subschemas) -> NumberCheck:
+    """Return a check of valid values: whether `normalize` would leave them unchanged.
 
     It can return a false negative, never a false positive. It returns false for numbers out of range, for values
     nested too deep, and always for a very large schema.
     """
-    compiler = _Compiler(numbers)
+    compiler = _Compiler(subschemas)
     try:
-        place = compiler.at(schema, 0)
+        place = compiler.at(subschemas.root, 0)
     except _TooLarge:
         return _never
     levels = {**_levels(_ANY_FLOAT, _FINITE), **_levels(_NO_FLOAT, {**_FINITE, **_WHOLE})}
@@ -266,8 +202,8 @@ def _never(_: JSON) -> bool:
 class _Compiler:
     """Compiles the checks of a schema's positions, as schemas of their own."""
 
-    def __init__(self, numbers: Numbers) -> None:
-        self._numbers = numbers
+    def __init__(self, subschemas: Subschemas) -> None:
+        self._subschemas = subschemas
         self._parts = _MOST_PARTS
 
     def at(self, schema: JSON, level: int) -> JSONObject:
@@ -296,7 +232,7 @@ class _Compiler:
         if len(names) > 1 or not _OWN.isdisjoint(schema):
             return self._any(schema)
         if names == ["$ref"]:
-            target = self._numbers.resolve(schema["$ref"])
+            target = self._subschemas.resolve(schema["$ref"])
             return self._any(schema) if target is None else self.at(target[0], level + 1)
         members = schema[names[0]]
         others = [each for each in members if each != {"type": "null"}] if isinstance(members, list) else []
@@ -331,7 +267,7 @@ class _Compiler:
                 if "integer" in types_of(part):
                     return True
                 parts += part.values()
-                target = self._numbers.resolve(part.get("$ref"))
+                target = self._subschemas.resolve(part.get("$ref"))
                 if target is not None:
                     parts.append(target[0])
         return False

@@ -1,6 +1,8 @@
-"""JSON Schema validators: compiled once, without fetching references."""
+"""JSON Schemas: compiled once without fetching references, rewritten, and their parts."""
 
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
+from urllib.parse import quote, unquote
 
 import jsonschema_rs
 
@@ -138,3 +140,72 @@ def _inside(key: str, value: JSON, path: Path, change: Callable[[JSON, Path], JS
     if key in _LISTS and isinstance(value, list):
         return [change(schema, (*path, number)) for number, schema in enumerate(value)]
     return change(value, path) if key in _SINGLE else value
+
+
+_ROOT = "json://toolwright.invalid/schema"
+"""Base URI of the schema's own references. Its host and path allow resolving a relative `$id`."""
+Subschema: TypeAlias = tuple[JSON, str]
+"""A subschema, and the pointer to it (`#/properties/a`)."""
+
+
+class Subschemas:
+    """The parts of a schema: the targets of its references, and validators of its parts, compiled when needed."""
+
+    def __init__(self, root: JSONObject) -> None:
+        self.root = root
+        self._registry: jsonschema_rs.Registry | None = None
+        self._validators: dict[str, jsonschema_rs.Validator] = {}
+
+    def resolve(self, reference: JSON) -> Subschema | None:
+        """Return the target of a local reference, or None."""
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        place: JSON = self.root
+        for step in filter(None, unquote(reference[1:]).split("/")):
+            name = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(place, dict):
+                place = place.get(name)
+            elif isinstance(place, list):
+                place = place[int(name)] if name.isdecimal() and int(name) < len(place) else None
+            else:
+                return None
+        return (place, reference) if isinstance(place, dict) else None
+
+    def accepts(self, pointer: str, value: JSON) -> bool:
+        """Return whether the schema at that position accepts the value."""
+        validator = self._validators.get(pointer)
+        if validator is None:
+            self._registry = self._registry or jsonschema_rs.Registry([(_ROOT, self.root)])
+            schema: JSONObject = {"$ref": _ROOT + pointer}
+            if "$schema" in self.root:
+                schema["$schema"] = self.root["$schema"]
+            validator = jsonschema_rs.validator_for(
+                schema, registry=self._registry, offline=True, validate_formats=True
+            )
+            self._validators[pointer] = validator
+        return validator.is_valid(value)
+
+
+def members_of(schema: JSONObject, pointer: str, keyword: str) -> list[Subschema]:
+    """Return the schemas in the list of a keyword such as `anyOf`."""
+    listed = schema.get(keyword)
+    if not isinstance(listed, list):
+        return []
+    return [(each, f"{pointer}/{keyword}/{index}") for index, each in enumerate(listed)]
+
+
+def property_of(schema: JSONObject, pointer: str, name: str) -> Subschema:
+    """Return the schema of an object's property, by its name or that of all others."""
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and name in properties:
+        step = quote(name.replace("~", "~0").replace("/", "~1"), safe="~")
+        return properties[name], f"{pointer}/properties/{step}"
+    return schema.get("additionalProperties"), f"{pointer}/additionalProperties"
+
+
+def item_of(schema: JSONObject, pointer: str, index: int) -> Subschema:
+    """Return the schema of a list's item."""
+    prefix = schema.get("prefixItems")
+    if isinstance(prefix, list) and index < len(prefix):
+        return prefix[index], f"{pointer}/prefixItems/{index}"
+    return schema.get("items"), f"{pointer}/items"

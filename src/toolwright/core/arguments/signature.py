@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from toolwright.core.arguments.binding import Argument, Binding, Builder, complete, is_plain_scalar
 from toolwright.core.arguments.schema import closed, with_definitions
-from toolwright.core.arguments.types import Annotation, TypeReader, adapter_of, model_fields, noted
+from toolwright.core.arguments.types import Annotation, TypeReader, adapter_of, json_name, model_fields, noted
 from toolwright.core.arguments.validator import Complete
 from toolwright.core.dependencies.depends import (
     Dependency,
@@ -225,7 +225,7 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
             raise parameters.untyped(name)
         hint = parameters.hints[name]
         field, described_by = _field(hint, parameter), described.get(name)
-        key = field.validation_alias if isinstance(field.validation_alias, str) else name
+        key = json_name(field, name)
         if key in schemas:
             raise DefinitionError(f"Tool {tool!r}: two parameters are both called {key!r}.")
         reader = TypeReader(tool)
@@ -351,10 +351,7 @@ def read_required(model: type[BaseModel], name: str) -> tuple[JSONObject, Comple
     That function validates them by the model and adds its defaults.
     """
     schema, builder = read_model(model, name, "required_schema")
-    fields = {
-        field.validation_alias if isinstance(field.validation_alias, str) else python_name: python_name
-        for python_name, field in model_fields(model).items()
-    }
+    fields = {json_name(field, name): name for name, field in model_fields(model).items()}
     return schema, functools.partial(complete, builder, fields)
 
 

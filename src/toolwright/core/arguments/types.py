@@ -243,9 +243,7 @@ class TypeReader:
     def _model(self, annotation: Annotation, path: str) -> Annotation:
         self.extra |= annotation.model_config.get("extra") == "allow"
         for name, field in model_fields(annotation).items():
-            inner = _nested_path(
-                path, field.validation_alias if isinstance(field.validation_alias, str) else name
-            )
+            inner = _nested_path(path, json_name(field, name))
             if not field.is_required() and field.default_factory is None:
                 field_type = (
                     Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
@@ -375,6 +373,11 @@ def model_fields(annotation: Annotation) -> dict[str, FieldInfo]:
     model: type[BaseModel] = annotation
     model.model_rebuild(raise_errors=False)
     return model.model_fields
+
+
+def json_name(field: FieldInfo, name: str) -> str:
+    """Return the name of a field in JSON: its alias, or its own."""
+    return field.validation_alias if isinstance(field.validation_alias, str) else name
 
 
 def name_of(annotation: Annotation) -> str:

@@ -7,9 +7,16 @@ from typing import Any
 import jsonschema_rs
 from pydantic_core import from_json
 
-from toolwright.core.arguments.errors import FieldError, InvalidArguments, Kind, field_errors, type_name
-from toolwright.core.arguments.numbers import NumberCheck, Numbers, compile_number_check
-from toolwright.core.arguments.schema import compile_schema
+from toolwright.core.arguments.errors import (
+    OUT_OF_RANGE,
+    FieldError,
+    InvalidArguments,
+    Kind,
+    field_errors,
+    type_name,
+)
+from toolwright.core.arguments.numbers import NumberCheck, compile_number_check, normalize
+from toolwright.core.arguments.schema import Subschemas, compile_schema
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.json_value import JSON, JSONObject, dumps
@@ -87,7 +94,7 @@ class ArgumentValidator:
         "_complete",
         "_has_usual_numbers",
         "_name",
-        "_numbers",
+        "_subschemas",
         "_takes_nothing",
         "_validator",
         "schema",
@@ -100,7 +107,7 @@ class ArgumentValidator:
         self._complete = complete
         self._name = name
         self._takes_nothing = takes_nothing
-        self._numbers = Numbers(schema)
+        self._subschemas = Subschemas(schema)
         self._validator: jsonschema_rs.Validator | None = None
         self._accepts: Callable[[JSONObject], bool] = self._compile_and_validate
         self._has_usual_numbers: NumberCheck | None = None  # set at the second call
@@ -138,31 +145,17 @@ class ArgumentValidator:
 
     def _read_exactly(self, arguments: JSONObject) -> JSONObject:
         """Validate with the slow parser, which knows the path of every number; for unusual or invalid arguments."""
-        special = _inspect_object(arguments)
+        special = _inspect(arguments, (), 0)
         if self._takes_nothing:
             return {}
         if not self._accepts(arguments):
             raise InvalidArguments(validation_errors(self.compile(), arguments))
         if self._has_usual_numbers is None:
-            self._has_usual_numbers = compile_number_check(self.schema, self._numbers)
-        return self._numbers.normalize(arguments) if special else arguments
+            self._has_usual_numbers = compile_number_check(self._subschemas)
+        return normalize(self._subschemas, arguments) if special else arguments
 
     def _compile_and_validate(self, arguments: JSONObject) -> bool:
         return self.compile().is_valid(arguments)
-
-
-def _inspect_object(arguments: JSONObject) -> bool:
-    """Reject values that are too deep or out of range. Returns whether there are numbers to normalize."""
-    special = False
-    for key, item in arguments.items():
-        kind = type(item)
-        if kind is str or kind is bool:
-            continue
-        if kind is int:
-            special |= not -_LARGEST <= item <= _LARGEST  # type: ignore[operator]  # an int by its type
-        elif item is not None:
-            special |= _inspect(item, (key,), 1)
-    return special
 
 
 def _count(text: str | bytes) -> None:
@@ -176,7 +169,7 @@ def _inspect(value: JSON, path: Path, depth: int) -> bool:
     """Reject values that are too deep or out of range. Returns whether there are numbers to normalize."""
     if isinstance(value, float):
         if value - value != 0.0:
-            raise InvalidArguments([FieldError(path, "is out of the range of numbers")])
+            raise InvalidArguments([FieldError(path, OUT_OF_RANGE)])
         return value.is_integer()
     if isinstance(value, int):
         return not -_LARGEST <= value <= _LARGEST

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
-from toolwright.core.arguments.errors import join_errors
+from toolwright.core.arguments.errors import details_of, join_errors, within
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.arguments.validator import ResultValidator
 from toolwright.core.errors import DefinitionError, InvalidRequest
@@ -90,10 +90,9 @@ def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
     entered = _with_defaults({} if content is None else content, schema)
     errors = ResultValidator(schema, ELICIT).errors(entered)
     if errors:
-        listed = join_errors(errors)
         raise InvalidRequest(
-            sentence(f"The content of the answer is not what was asked for: {listed}"),
-            [{"path": "result.content", "message": listed}],
+            sentence(f"The content of the answer is not what was asked for: {join_errors(errors)}"),
+            details_of(within(errors, "result", "content")),
         )
     return Elicited(action="accept", content=cast("JSONObject", entered))
 

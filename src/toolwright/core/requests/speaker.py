@@ -10,7 +10,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Side
 from toolwright.core.agents.catalog import REQUESTS, Catalog
 from toolwright.core.agents.prompt import Context, Prompt
-from toolwright.core.arguments.errors import FieldError, InvalidArguments
+from toolwright.core.arguments.errors import FieldError, InvalidArguments, within
 from toolwright.core.arguments.validator import ResultValidator
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
@@ -83,16 +83,12 @@ class ComposedForm:
             raise InvalidAnswer(errors)
         output, calls = answer["output"], _objects(answer["calls"])
         if output is not None:
-            output_errors = self._output_validator.errors(output) or self._output.errors(output)
-            errors = [FieldError(("output", *each.path), each.text) for each in output_errors]
+            errors = within(self._output_validator.errors(output) or self._output.errors(output), "output")
         model_calls: list[ModelCall] = []
         for number, call in enumerate(calls):
             tool = self._tools[str(call["_tool"])]
             arguments = _arguments(call, tool)
-            errors += [
-                FieldError(("calls", number, *each.path), each.text)
-                for each in self._call_errors(tool, arguments)
-            ]
+            errors += within(self._call_errors(tool, arguments), "calls", number)
             model_calls.append(ModelCall(id="", name=tool.name, arguments=dumps_unescaped(arguments)))
         if errors:
             raise InvalidAnswer(errors)

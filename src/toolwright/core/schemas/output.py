@@ -6,18 +6,16 @@ from typing import Any, Protocol, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from toolwright.core.arguments.errors import FieldError, join_errors
+from toolwright.core.arguments.errors import FieldError, built_errors, join_errors
 from toolwright.core.arguments.types import adapter_of
 from toolwright.core.arguments.validator import ResultValidator
 from toolwright.core.checks import brief_value
 from toolwright.core.env.logs import internal_errors
 from toolwright.core.errors import DefinitionError, InvalidJSON
-from toolwright.core.forms import form_error
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, dumps
-from toolwright.core.limits import MOST_ERRORS
 from toolwright.core.model import AnswerSchema, ModelResponse
-from toolwright.core.plain import Path, plain
+from toolwright.core.plain import plain
 from toolwright.core.schemas.schema_tool import read_schema
 from toolwright.core.text import error_text
 from toolwright.core.threads.message import Message
@@ -61,10 +59,7 @@ class Output:
         try:
             self.load(output)
         except ValidationError as error:
-            details = error.errors(include_url=False)
-            return [
-                FieldError(_path(each["loc"], output), form_error(each)) for each in details[:MOST_ERRORS]
-            ]
+            return built_errors(error, output)
         except (Exception, SystemExit) as error:  # a user-defined validator can raise anything
             raise ValidatorFailed(error_text(error)) from error
         return []
@@ -75,17 +70,6 @@ class Output:
         Raises pydantic's `ValidationError`.
         """
         return output if self._adapter is None else self._adapter.validate_json(dumps(output))
-
-
-def _path(place: Path, output: JSON) -> Path:
-    """Return the path of an error, without the type names that pydantic adds for the members of a union."""
-    path: Path = ()
-    for step in place:
-        if isinstance(output, dict) and step in output:
-            path, output = (*path, step), output[str(step)]
-        elif isinstance(output, list) and isinstance(step, int) and step < len(output):
-            path, output = (*path, step), output[step]
-    return path
 
 
 OUTPUT_FAULT = "output"

@@ -5,8 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from toolwright.core.arguments.numbers import Numbers
-from toolwright.core.arguments.schema import with_parts
+from toolwright.core.arguments.schema import Subschemas, with_parts
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.schemas.provider_rules import PROPERTY_NAME
@@ -26,7 +25,7 @@ class PropertyNames:
 
     def __init__(self, schema: JSONObject, aliases: Mapping[str, str]) -> None:
         self._schema = schema
-        self._places = Numbers(schema)
+        self._places = Subschemas(schema)
         self._alias = dict(aliases)
         self._real = {alias: name for name, alias in aliases.items()}
 

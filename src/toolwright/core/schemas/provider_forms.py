@@ -8,8 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from toolwright.core.arguments.numbers import Numbers
-from toolwright.core.arguments.schema import with_parts
+from toolwright.core.arguments.schema import Subschemas, with_parts
 from toolwright.core.json_value import (
     JSON,
     JSONObject,
@@ -327,7 +326,7 @@ class _Root:
     """The schemas that together define a schema's root."""
 
     def __init__(self, schema: JSONObject) -> None:
-        self._places = Numbers(schema)
+        self._places = Subschemas(schema)
         self._definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
 
     def as_object(self, schema: JSONObject, notes: list[str]) -> JSONObject:

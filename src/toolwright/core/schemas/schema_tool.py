@@ -5,8 +5,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from toolwright.core.arguments.errors import type_name
-from toolwright.core.arguments.numbers import Numbers
-from toolwright.core.arguments.schema import InvalidSchema, compile_schema, with_definitions, with_parts
+from toolwright.core.arguments.schema import (
+    InvalidSchema,
+    Subschemas,
+    compile_schema,
+    with_definitions,
+    with_parts,
+)
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
@@ -127,7 +132,7 @@ def _inlined(schema: JSONObject, errors: _Errors) -> JSONObject:
     """Return the schema with the references at its top level replaced by their targets."""
     root, references = schema, set[str]()
     while isinstance(reference := root.get("$ref"), str):
-        target = Numbers(schema).resolve(reference)
+        target = Subschemas(schema).resolve(reference)
         if reference in references:
             errors.add(("$ref",), "leads back to itself")
         if target is None or reference in references or not isinstance(target[0], dict):
@@ -147,7 +152,7 @@ class _Local:
         self._nested = nested
         self._name = name
         self._errors = errors
-        self._places = Numbers(original)
+        self._places = Subschemas(original)
         self._names: dict[str, str] = {}
         self._left: list[tuple[str, JSON, Path]] = []
 

@@ -3,10 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from typing import cast
-from urllib.parse import quote
 
-from toolwright.core.arguments.numbers import Numbers, Subschema
-from toolwright.core.arguments.schema import with_parts
+from toolwright.core.arguments.schema import Subschema, Subschemas, members_of, property_of, with_parts
 from toolwright.core.checks import brief_value, check_callee, misfit
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
@@ -259,7 +257,7 @@ class _Answer:
     """Converter of an answer in strict form."""
 
     def __init__(self, schema: JSONObject) -> None:
-        self._places = Numbers(schema)
+        self._places = Subschemas(schema)
         self._done: dict[tuple[int, str], JSON] = {}  # cache for one answer
 
     def at(self, value: JSON, place: Subschema) -> JSON:
@@ -280,31 +278,29 @@ class _Answer:
         reference = self._places.resolve(schema.get("$ref"))
         if reference is not None:
             return self.at(value, reference)
-        branches = schema.get("anyOf")
-        if isinstance(branches, list):
-            return self._of_branch(value, branches, pointer)
+        if isinstance(schema.get("anyOf"), list):
+            return self._of_branch(value, members_of(schema, pointer, "anyOf"))
         if isinstance(value, list):
             return [self.at(each, (schema.get("items"), f"{pointer}/items")) for each in value]
         properties, required = schema.get("properties"), schema.get("required")
         if not isinstance(properties, dict):
             return value
         needed = required if isinstance(required, list) else []
-        places = {name: (properties.get(name), f"{pointer}/properties/{_step(name)}") for name in value}
+        places = {name: property_of(schema, pointer, name) for name in value if name in properties}
         return {
-            name: self.at(each, places[name])
+            name: self.at(each, places[name]) if name in places else each
             for name, each in value.items()
             if each is not None
             or name in needed
-            or name not in properties  # a field that only another branch can validate
+            or name not in places  # a field that only another branch can validate
             or self._places.accepts(places[name][1], None)
         }
 
-    def _of_branch(self, value: JSON, branches: list[JSON], pointer: str) -> JSON:
+    def _of_branch(self, value: JSON, places: list[Subschema]) -> JSON:
         """Return the value as read by the first branch that accepts it, or the value itself if none does.
 
         Branches that declare all fields of the value come first: in strict form every object is closed.
         """
-        places = [(branch, f"{pointer}/anyOf/{number}") for number, branch in enumerate(branches)]
         for place in sorted(places, key=lambda place: not self._declares(place, value)):
             converted = self.at(value, place)
             if self._places.accepts(place[1], converted):
@@ -321,8 +317,3 @@ class _Answer:
                 return value.keys() <= properties.keys()
             place = self._places.resolve(place[0].get("$ref"))
         return True
-
-
-def _step(name: str) -> str:
-    """Return a name as a step of a pointer in a reference."""
-    return quote(name.replace("~", "~0").replace("/", "~1"), safe="~")

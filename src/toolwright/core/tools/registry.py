@@ -10,6 +10,7 @@ from toolwright.core.arguments.signature import Handler, signature_of
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.dependencies.depends import Dependency, DependencyReader, mark_of, read_hints
 from toolwright.core.errors import DefinitionError
+from toolwright.core.forms import ARGUMENTS
 from toolwright.core.json_value import JSONObject
 from toolwright.core.schemas.meta import Call, read_call
 from toolwright.core.state.state import ThreadState
@@ -177,7 +178,7 @@ class HandlerBinding(Binding):
         call = read_call(self._interface.name, self._interface.meta, arguments, latent=False)
         missing = [name for name, needed in self._by_name.items() if needed and name not in call.args]
         if missing:
-            raise InvalidArguments([FieldError((name,), "is missing") for name in missing])
+            raise InvalidArguments([FieldError((name,), ARGUMENTS.missing) for name in missing])
         selected = (
             call.args if self._remaining else {n: each for n, each in call.args.items() if n in self._by_name}
         )

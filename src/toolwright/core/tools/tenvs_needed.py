@@ -9,15 +9,14 @@ from pydantic import BaseModel
 from toolwright.core.arguments.binding import build_model
 from toolwright.core.arguments.errors import FieldError, InvalidArguments
 from toolwright.core.arguments.signature import read_model
-from toolwright.core.arguments.types import model_fields
+from toolwright.core.arguments.types import json_name, model_fields
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.env.env import Secret, Tenvs
 from toolwright.core.errors import DefinitionError, TenvsRequired
+from toolwright.core.forms import ARGUMENTS
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import spell
 from toolwright.core.text import sentence
-
-_MISSING = "is missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +64,7 @@ class Needs:
 
     def __init__(self, model: type[BaseModel], tool: str) -> None:
         self.schema, self._builder = read_model(model, tool, "tenvs")
-        self._fields = {
-            field.validation_alias if isinstance(field.validation_alias, str) else name: name
-            for name, field in model_fields(model).items()
-        }
+        self._fields = {json_name(field, name): name for name, field in model_fields(model).items()}
         self.names = frozenset(self._fields)
         self.secrets = frozenset(
             key
@@ -123,7 +119,7 @@ def _missing_or_invalid(errors: Iterable[FieldError]) -> MissingTenvs:
     texts: list[str] = []
     for error in errors:
         name, below = (str(error.path[0]), error.path[1:]) if error.path else ("tenvs", ())
-        if error.text == _MISSING and not below:
+        if error.text == ARGUMENTS.missing and not below:
             missing.append(name)
         else:
             invalid.append((name, str(FieldError(below, error.text))))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.arguments.errors import FieldError, InvalidArguments, invalid_text
+from toolwright.core.arguments.errors import InvalidArguments, invalid_text, within
 from toolwright.core.env.env import Variable
 from toolwright.core.errors import (
     CannotSeal,
@@ -83,8 +83,8 @@ class Subagents:
                         f"Tool {prepared.tool.name!r} calls no agent.", error_code="no_executor"
                     )
         except InvalidArguments as fault:
-            errors = [FieldError(("arguments", *each.path), each.text) for each in fault.faults]
-            return ToolResult.fail(invalid_text(errors), error_code="invalid_arguments")
+            invalid = invalid_text(within(fault.faults, "arguments"))
+            return ToolResult.fail(invalid, error_code="invalid_arguments")
         except (InvalidRequest, NotFound, NoRoom, DefinitionError, CannotSeal) as error:
             return ToolResult.fail(error.message, error_code=error.code)
 

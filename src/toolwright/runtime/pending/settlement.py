@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from toolwright.core.arguments.errors import InvalidArguments
+from toolwright.core.arguments.errors import InvalidArguments, details_of, join_errors, within
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.redact import Redactor
@@ -105,9 +105,10 @@ def _validated(
         try:
             ArgumentValidator(schema, call.name).read(arguments)
         except InvalidArguments as error:
+            listed = join_errors(error.faults)
             raise InvalidRequest(
-                sentence(f"The tool does not take these arguments: {error}"),
-                [{"path": "result.args", "message": str(error)}],
+                sentence(f"The tool does not take these arguments: {listed}"),
+                details_of(within(error.faults, "result", "args")),
             ) from error
     written = clean_arguments(dumps_unescaped(arguments), redactor)
     return None if json.loads(written) == json.loads(call.arguments or "{}") else written

@@ -10,7 +10,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import APP_TOOLS, RESERVED
 from toolwright.core.agents.prompt import Env
 from toolwright.core.agents.run_result import RunEvent
-from toolwright.core.arguments.errors import FieldError, InvalidArguments, join_errors
+from toolwright.core.arguments.errors import InvalidArguments, details_of, join_errors, within
 from toolwright.core.broken_rows import exists
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvInput, EnvType, name_error
@@ -29,8 +29,8 @@ from toolwright.core.journal.units import (
     SetEnv,
 )
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_ERRORS, MOST_PINNED
-from toolwright.core.plain import plain_names, spell, unwritable
+from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_PINNED
+from toolwright.core.plain import plain_names, unwritable
 from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text, sentence
 from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
@@ -474,10 +474,9 @@ def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
     try:
         return validator.read(arguments)
     except InvalidArguments as error:
-        details = [{"path": spell(("arguments", *each.path)), "message": each.text} for each in error.faults]
-        listed = join_errors([FieldError(("arguments", *each.path), each.text) for each in error.faults])
+        errors = within(error.faults, "arguments")
         raise InvalidRequest(
-            sentence(f"The arguments are invalid: {listed}"), details[:MOST_ERRORS]
+            sentence(f"The arguments are invalid: {join_errors(errors)}"), details_of(errors)
         ) from error
 
 

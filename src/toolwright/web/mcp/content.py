@@ -211,7 +211,7 @@ def _validated(prompt: Prompt, arguments: Mapping[str, str]) -> JSONObject:
             read
         )
     except InvalidArguments as error:
-        raise MCPError(INVALID_PARAMS, f"Invalid arguments: {error}") from error
+        raise MCPError(INVALID_PARAMS, str(error)) from error
 
 
 def _read(schema: JSON, text: str) -> JSON:
