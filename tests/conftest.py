@@ -5,6 +5,7 @@ import gc
 import os
 import re
 import signal
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from math import ceil
@@ -20,8 +21,22 @@ from tests.forks import Forks, forks
 from tests.idle_clock import BACKEND
 from tests.prerequisites import deno_program
 
+
+def has_room(folder: Path) -> bool:
+    """Return whether temporary files can be there: it exists, has room, and programs in it can be executed."""
+    if not os.access(folder, os.W_OK):
+        return False
+    system = os.statvfs(folder)
+    return system.f_bavail * system.f_frsize >= ROOM and not system.f_flag & os.ST_NOEXEC
+
+
 # Many tests start processes, which must find cached bytecode instead of compiling it each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# SQLite and Postgres wait for the disk, and deleting files takes it long; no test cuts the power.
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30  # bytes of the tests' files and databases, several times over
+if has_room(MEMORY):
+    tempfile.tempdir = os.environ.setdefault("TMPDIR", str(MEMORY))
 
 # A background job (`make test &`) ignores SIGINT, and so would its children, which some tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
