@@ -5,6 +5,7 @@ import gc
 import os
 import re
 import signal
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from math import ceil
@@ -20,8 +21,22 @@ from tests.forks import Forks, forks
 from tests.idle_clock import BACKEND
 from tests.prerequisites import deno_program
 
+
+def has_room(folder: Path) -> bool:
+    """Return whether temporary files can be there: it exists, has room, and programs in it can be executed."""
+    if not os.access(folder, os.W_OK):
+        return False
+    system = os.statvfs(folder)
+    return system.f_bavail * system.f_frsize >= ROOM and not system.f_flag & os.ST_NOEXEC
+
+
 # Many tests start processes, which must find cached bytecode instead of compiling it each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# SQLite and Postgres wait for the disk, and deleting files takes it long; no test cuts the power.
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30  # bytes of the tests' files and databases, several times over
+if has_room(MEMORY):
+    tempfile.tempdir = os.environ.setdefault("TMPDIR", str(MEMORY))
 
 # A background job (`make test &`) ignores SIGINT, and so would its children, which some tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -69,6 +84,7 @@ settings.load_profile("suite")
 PATIENCE = 60.0  # seconds for a command, on a busy machine
 REST = ("exhaustive", "outage", "browser", "peers", "slow")  # the marks that `make test` excludes
 MARKED = re.compile(rf"\bmark\.({'|'.join(REST)}|matrix)\b|\b(sampled|kill_points)\(")
+WHOLE = re.compile(rf"^pytestmark = .*\bmark\.({'|'.join(REST)})\b", re.MULTILINE)
 SAMPLE = 16  # one of that many points of a matrix runs in `make test`, at least one
 
 
@@ -116,11 +132,15 @@ def deno() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import modules without a selected mark, since each worker would import them all."""
-    chosen = set(str(config.option.markexpr).split(" or "))
-    if collection_path.suffix != ".py" or not chosen <= set(REST):
+    """Do not import modules without selected tests, as their marks tell, since each worker would import them all."""
+    expression = str(config.option.markexpr)
+    if collection_path.suffix != ".py":
         return None
-    return None if has_marked_tests(collection_path) else True
+    if set(expression.split(" or ")) <= set(REST):
+        return None if has_marked_tests(collection_path) else True
+    left_out = {each.removeprefix("not ") for each in expression.split(" and not ")}
+    whole = WHOLE.search(collection_path.read_text(encoding="utf-8")) if left_out <= set(REST) else None
+    return True if whole is not None and whole[1] in left_out else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
@@ -157,8 +177,10 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Freeze the existing objects; the collector checks the objects of tests, as often as in a server of ours."""
-    gc.collect()
+    """Freeze the existing objects; the collector checks the objects of tests, as often as in a server of ours.
+
+    The little garbage of the imports is frozen with them: to look for it takes a second in each worker.
+    """
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
     gc.enable()

@@ -25,19 +25,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pytest
+
 LARGEST = 1 << 18  # bytes of an order: a command's arguments and variables
 LOADED = (
-    "toolwright.cli.entry",
-    "toolwright.wiring.gateway",
-    "alembic.command",
-    "rich.console",
     "toolwright.testing",
-    *("toolwright.cli.demo", "toolwright.cli.serve", "toolwright.wiring.config"),
+    *("yaml", "rich.console", "alembic.command", "asyncpg", "anyio._backends._asyncio"),
+    *("pydantic_ai.models.openai", "mcp.client.stdio"),
+    *(f"toolwright.cli.{each}" for each in ("entry", "chat", "demo", "doctor", "serve", "threads", "tools")),
+    *(f"toolwright.wiring.{each}" for each in ("agent_runs", "config", "database", "gateway", "upkeep")),
     *(
         f"toolwright.adapters.{each}"
-        for each in ("cipher.fernet", "executors.http", "files.objects", "store.migrate")
+        for each in (
+            *("cipher.fernet", "executors.http", "files.objects", "mcp.connection", "models.script_file"),
+            *("models.providers.model", "store.migrate", "store.opening", "store.postgres.lock"),
+        )
     ),
 )
+PYTEST = str(Path(pytest.__file__).with_name("__main__.py"))
+"""The program of `python -m pytest`."""
 Order: TypeAlias = dict[str, Any]  # JSON
 
 

@@ -34,6 +34,9 @@ CHECKS = [
     response_schema_conformance,
     negative_data_rejection,
 ]
+pytestmark = (
+    pytest.mark.slow
+)  # of the module, which `make test` does not import: its tests are made at the import
 EXAMPLES = 12  # per operation and phase
 
 
@@ -86,7 +89,6 @@ def _document() -> dict[str, Any]:  # the OpenAPI document
 schema = schemathesis.openapi.from_dict(_document())
 
 
-@pytest.mark.slow
 @schema.parametrize()
 @settings(
     max_examples=EXAMPLES,

@@ -1,12 +1,13 @@
 """The shortest programs of `examples/first`: short, and working with a provider's wire format."""
 
+import asyncio
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.test_guides import BLOCK, ROOT, environment, run
+from tests.docs.test_guides import BLOCK, ROOT, environment
+from tests.forks import PYTEST, Forks
 from tests.models.wire_server import WireCall, WireServer
 
 pytestmark = pytest.mark.anyio
@@ -20,6 +21,15 @@ def lines_of(path: Path) -> list[str]:
     return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
+async def printed_by(
+    commands: Forks, program: str, server: WireServer, *arguments: str, typed: str = ""
+) -> str:
+    """Return what the program prints, with `typed` as its input. It must succeed, without a warning."""
+    done = await asyncio.to_thread(commands.run, arguments, FIRST, environment(server), typed, program)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def test_each_first_program_is_as_short_as_elsewhere() -> None:
     lengths = {path.stem: len(lines_of(path)) for path in FIRST.glob("*.py")}
     assert lengths.keys() == MOST_LINES.keys()
@@ -31,55 +41,53 @@ def test_the_readme_begins_with_the_shortest_program() -> None:
     assert next(BLOCK.finditer(readme))["code"] == (FIRST / "tool.py").read_text(encoding="utf-8")
 
 
-async def test_the_first_tool_is_called_by_a_model_over_the_wire() -> None:
+async def test_the_first_tool_is_called_by_a_model_over_the_wire(commands: Forks) -> None:
     async with WireServer() as server:
         arguments = json.dumps({"text": "to be or not to be"})
         server.answer(calls=[WireCall(id="c1", name="count_words", arguments=(arguments,))])
         server.answer(text=["It has six words."])
-        printed = await run(sys.executable, "tool.py", folder=FIRST, environ=environment(server))
+        printed = await printed_by(commands, "tool.py", server)
         assert printed == "It has six words.\n"
         assert '"output": "6"' in json.dumps(server.requests[1].body)
 
 
-async def test_the_first_stream_prints_the_text_as_it_comes() -> None:
+async def test_the_first_stream_prints_the_text_as_it_comes(commands: Forks) -> None:
     async with WireServer() as server:
         server.answer(text=["Rain ", "on ", "leaves."])
-        printed = await run(sys.executable, "stream.py", folder=FIRST, environ=environment(server))
+        printed = await printed_by(commands, "stream.py", server)
         assert printed == "Rain on leaves."
 
 
-async def test_the_first_approval_is_asked_for_at_the_terminal() -> None:
+async def test_the_first_approval_is_asked_for_at_the_terminal(commands: Forks) -> None:
     async with WireServer() as server:
         arguments = json.dumps({"to": "Ann", "euros": 5})
         server.answer(calls=[WireCall(id="c1", name="pay", arguments=(arguments,))])
         server.answer(text=["Done."])
-        command = [sys.executable, "approval.py"]
-        printed = await run(*command, folder=FIRST, environ=environment(server), typed="y\n")
+        printed = await printed_by(commands, "approval.py", server, typed="y\n")
         assert printed == "{'to': 'Ann', 'euros': 5}? Done.\n"
         assert "Paid 5 euros to Ann." in json.dumps(server.requests[1].body)
 
 
-async def test_the_first_output_is_an_instance() -> None:
+async def test_the_first_output_is_an_instance(commands: Forks) -> None:
     async with WireServer() as server:
         server.answer(text=['{"name": "Berlin", "people": 4}'])
-        printed = await run(sys.executable, "output.py", folder=FIRST, environ=environment(server))
+        printed = await printed_by(commands, "output.py", server)
         assert printed == "name='Berlin' people=4\n"
         assert server.requests[0].body["text"]["format"]["type"] == "json_schema"  # type: ignore[index, call-overload]  # as sent
 
 
-async def test_the_first_subagent_answers_a_call() -> None:
+async def test_the_first_subagent_answers_a_call(commands: Forks) -> None:
     async with WireServer() as server:
         arguments = json.dumps({"message": "Rain falls."})
         server.answer(calls=[WireCall(id="c1", name="critic", arguments=(arguments,))])
         server.answer(text=["falls"])
         server.answer(text=["Rain pours."])
-        printed = await run(sys.executable, "subagent.py", folder=FIRST, environ=environment(server))
+        printed = await printed_by(commands, "subagent.py", server)
         assert printed == "Rain pours.\n"
         assert '"output": "falls"' in json.dumps(server.requests[2].body)
 
 
-async def test_the_first_test_passes_and_asks_no_provider() -> None:
+async def test_the_first_test_passes_and_asks_no_provider(commands: Forks) -> None:
     async with WireServer() as server:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_tool.py"]
-        await run(*command, folder=FIRST, environ=environment(server))
+        await printed_by(commands, PYTEST, server, "-q", "-p", "no:cacheprovider", "test_tool.py")
         assert server.requests == []

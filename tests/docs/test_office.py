@@ -1,9 +1,9 @@
 """The office example runs offline, by its command, in memory and on a persistent journal."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.forks import Forks
 
 OFFICE = Path(__file__).parents[2] / "examples" / "office"
 GENERAL = [
@@ -25,18 +25,10 @@ DM = [
 CREW = ("michael", "jim", "dwight", "angela")
 
 
-def played(*arguments: str, stripped: bool = True) -> list[str]:
-    """Return the lines that the command prints. It must succeed."""
+def played(commands: Forks, *arguments: str, stripped: bool = True) -> list[str]:
+    """Return the lines that the program prints. It must succeed, without a warning."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
-    done = subprocess.run(
-        [sys.executable, "office.py", *arguments],
-        cwd=OFFICE,
-        env={**environ, "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-    )
+    done = commands.run(arguments, OFFICE, environ, program="office.py")
     assert (done.returncode, done.stderr) == (0, "")
     return [line.strip() if stripped else line for line in done.stdout.splitlines()]
 
@@ -45,8 +37,8 @@ def said(lines: list[str], channel: str) -> list[str]:
     return [line.removeprefix(f"#{channel}").strip() for line in lines if line.startswith(f"#{channel} ")]
 
 
-def test_the_office_plays_through_in_memory() -> None:
-    lines = played()
+def test_the_office_plays_through_in_memory(commands: Forks) -> None:
+    lines = played(commands)
     assert (said(lines, "general"), said(lines, "dm-michael-jim")) == (GENERAL, DM)
     first = lines[: lines.index("Angela remembers:")]
     round_ = [line.split()[0] for line in first if "depth 0:" in line]
@@ -60,14 +52,14 @@ def test_the_office_plays_through_in_memory() -> None:
     assert lines[-1] == "stored: Meredith is allergic to peanuts. ['party']"
 
 
-def test_the_office_goes_on_where_its_journal_ends(tmp_path: Path) -> None:
+def test_the_office_goes_on_where_its_journal_ends(tmp_path: Path, commands: Forks) -> None:
     for _ in range(2):
-        lines = played("--db", f"sqlite:///{tmp_path / 'office.db'}")
+        lines = played(commands, "--db", f"sqlite:///{tmp_path / 'office.db'}")
         assert (said(lines, "general"), said(lines, "dm-michael-jim")) == (GENERAL, DM)
 
 
-def test_the_trace_of_a_round_is_printed_as_a_tree() -> None:
-    lines = played("--trace", stripped=False)
+def test_the_trace_of_a_round_is_printed_as_a_tree(commands: Forks) -> None:
+    lines = played(commands, "--trace", stripped=False)
     tree = lines[lines.index("The trace of that:") + 1 :]
     runs = [line for line in tree if "invoke_agent" in line]
     assert runs == [f"{'  ' * depth}invoke_agent {name}" for depth, name in enumerate(CREW, 1)]

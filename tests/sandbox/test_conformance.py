@@ -8,6 +8,8 @@ import pytest
 
 from tests.behaviour.marks import requirement
 from tests.sandbox.rig import LANGUAGES, Programs, children, descriptors, folders, reason, run, sandbox
+from toolwright.adapters.sandbox.handle import Log
+from toolwright.adapters.sandbox.monty import PrintedLines
 from toolwright.core.state.sandbox import CodeLimits, CodeLog, read_options
 from toolwright.wiring.executors import CodeSandbox
 
@@ -375,3 +377,16 @@ async def _gone(before: set[int]) -> None:
     async with asyncio.timeout(20):
         while children() - before:  # noqa: ASYNC110 - the kernel sends no notification
             await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_what_python_prints_is_one_entry_a_line_however_it_arrives(size: int) -> None:
+    log = Log(1_000, str)
+    printed = PrintedLines(log)
+    text = "a\n\nbc\nd"
+    for start in range(0, len(text), size):
+        printed.add("stdout", text[start : start + size])
+    printed.add("stderr", "e\n")
+    printed.end()
+    entries = [(each.level, each.text) for each in log.entries]
+    assert entries == [("log", "a"), ("log", ""), ("log", "bc"), ("log", "d"), ("error", "e")]

@@ -4,8 +4,6 @@ import asyncio
 import os
 import re
 import sqlite3
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 from alembic import command
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
+from tests.forks import Forks
 from tests.postgres_server import fresh_database
 
 import toolwright as tw
@@ -231,21 +230,13 @@ def test_migrations_that_leave_older_code_running_only_add_but_for_indexes() -> 
         )
 
 
-def upgrading(url: str) -> "subprocess.Popen[str]":
-    """Start a process that upgrades the database."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "toolwright.cli", "db", "upgrade"],
-        env={**os.environ, "TOOLWRIGHT_DATABASE_URL": url},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-async def test_processes_that_migrate_at_once_do_not_meet(old: str) -> None:
-    upgrades = [upgrading(old) for _ in range(3)]
-    said = [(await asyncio.to_thread(one.communicate, timeout=60))[0] for one in upgrades]
-    assert [one.returncode for one in upgrades] == [0, 0, 0], said
+async def test_processes_that_migrate_at_once_do_not_meet(old: str, commands: Forks, tmp_path: Path) -> None:
+    environ = {**os.environ, "TOOLWRIGHT_DATABASE_URL": old}
+    with (tmp_path / "said").open("wb") as said:
+        streams = [said.fileno()] * 3
+        upgrades = [commands.start(["db", "upgrade"], tmp_path, environ, streams) for _ in range(3)]
+        ends = [await asyncio.to_thread(one.wait, 60) for one in upgrades]
+    assert ends == [0, 0, 0], (tmp_path / "said").read_text()
     assert await database.revision(tw.Settings(database_url=old)) == database.HEAD
 
 

@@ -9,6 +9,7 @@ import pytest
 from pydantic_ai.models.test import TestModel
 
 import toolwright as tw
+from tests.forks import PYTEST, Forks
 from toolwright import testing
 from toolwright.adapters.models.embeddings import OpenAIEmbedder
 from toolwright.core.errors import ModelRefused
@@ -60,17 +61,27 @@ async def test_marked():
 BLOCKED = "This test would have sent a request to a provider for 'openai:gpt-5'. Give the app a test model"
 
 
-def pytest_in(folder: Path, *arguments: str, **files: str) -> subprocess.CompletedProcess[str]:
-    """Run a pytest session over these files, as a user starts it."""
+def pytest_in(
+    folder: Path, *arguments: str, forks: Forks | None = None, **files: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a pytest session over these files, as a user starts it, or in a fork, which takes less time."""
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     backend = "import pytest\n\n@pytest.fixture\ndef anyio_backend():\n    return 'asyncio'\n"
     (folder / "conftest.py").write_text(backend)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI", "PYTEST"))}
     others = ("-p", "no:cacheprovider", "-p", "no:schemathesis")  # loading them takes a second
-    command = [sys.executable, "-m", "pytest", *others, "-q", *arguments]
+    options = [*others, "-q", *arguments]
+    if forks is not None:
+        return forks.run(options, folder, environ, program=PYTEST)
     return subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, "-m", "pytest", *options],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
 
 
@@ -86,17 +97,17 @@ def test_the_fixture_begins_runtimes_in_which_no_provider_is_asked(tmp_path: Pat
     [("toolwright_block_providers = true\n", ()), ("", ("--toolwright-block-providers",))],
 )
 def test_where_it_is_opted_in_every_test_that_would_ask_a_provider_fails(
-    tmp_path: Path, ini: str, arguments: tuple[str, ...]
+    tmp_path: Path, commands: Forks, ini: str, arguments: tuple[str, ...]
 ) -> None:
     (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = --strict-markers\n{ini}")
-    done = pytest_in(tmp_path, *arguments, test_shop=SHOP + ASKS)
+    done = pytest_in(tmp_path, *arguments, forks=commands, test_shop=SHOP + ASKS)
     assert "2 failed, 1 passed" in done.stdout, done.stdout
     assert done.stdout.count(BLOCKED) >= 2
 
 
-def test_without_being_asked_for_it_guards_nothing(tmp_path: Path) -> None:
+def test_without_being_asked_for_it_guards_nothing(tmp_path: Path, commands: Forks) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    done = pytest_in(tmp_path, test_shop=SHOP + ASKS)
+    done = pytest_in(tmp_path, forks=commands, test_shop=SHOP + ASKS)
     assert "3 passed" in done.stdout, done.stdout
 
 

@@ -87,6 +87,7 @@ _WAITS = "type(__called).__name__ == 'coroutine'"
 _FRAMES = 20  # innermost frames of a stack that are shown
 _DATA = 256 * 1024 * 1024  # bytes of the interpreter itself, and of a value while it is transferred
 _SETTLE = 0.05  # seconds
+_LONGEST_BEGUN = 65_536  # characters of a line without an end
 _WRITTEN = (
     4  # multiple of the result limit above which results are not serialized and their length is not reported
 )
@@ -133,13 +134,13 @@ class MontySandbox:
 
     async def _run(self, source: str, options: CodeOptions, log: Log) -> CodeResult:
         hosted = HostFunctions(options.imports, self._threads, self._limits.result, read)
-        running = _RunningCalls()
+        running, printed = _RunningCalls(), PrintedLines(log)
         functions = {name: _function(hosted, name, running) for name in options.imports}
         pool = await self._processes()
         try:
             async with pool.checkout(script_name=str(options.filename), limits=_bounds(options)) as session:
                 _hold(session.worker_pid, options)
-                value = await _value(session, source, options, functions, partial(_printed, log))
+                value = await _value(session, source, options, functions, printed.add)
         except (MontyRuntimeError, MontySyntaxError) as error:
             return _failed(error, source, options)
         except (MontyConversionError, ValueError, OverflowError, TypeError) as error:
@@ -148,6 +149,7 @@ class MontySandbox:
             return ended(CodeError(code="exited", message="The process that executed the code crashed."))
         finally:
             running.end()
+            printed.end()
         return self._carried(value)
 
     async def _processes(self) -> AsyncMonty:
@@ -250,9 +252,33 @@ def _hold(pid: int | None, options: CodeOptions) -> None:
         limit(pid, 2 * options.memory_limit_bytes + _DATA, int(2 * options.timeout) + 5)
 
 
-def _printed(log: Log, stream: Literal["stdout", "stderr"], text: str) -> None:
-    for line in text.removesuffix("\n").split("\n"):
-        log.add("log" if stream == "stdout" else "error", line)
+class PrintedLines:
+    """Adds printed text to a log, one entry per line. Monty passes it in pieces, which end anywhere in a line."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._stream: Literal["stdout", "stderr"] = "stdout"
+        self._begun = ""
+
+    def add(self, stream: Literal["stdout", "stderr"], text: str) -> None:
+        """Add the lines that have ended. The rest begins the next line, unless it is very long."""
+        if stream != self._stream:
+            self.end()
+            self._stream = stream
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            self._add(line)
+        if len(self._begun) > _LONGEST_BEGUN:
+            self.end()
+
+    def end(self) -> None:
+        """Add the line that has begun, if there is one."""
+        if self._begun:
+            self._add(self._begun)
+            self._begun = ""
+
+    def _add(self, line: str) -> None:
+        self._log.add("log" if self._stream == "stdout" else "error", line)
 
 
 def _failed(error: MontyRuntimeError | MontySyntaxError, source: str, options: CodeOptions) -> CodeResult:
