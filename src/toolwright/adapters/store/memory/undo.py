@@ -4,7 +4,7 @@ Only units with effects need it, since each effect sees the previous ones, as in
 the tables that records each row before it is changed.
 """
 
-from collections.abc import Callable, Iterator, MutableMapping, ValuesView
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, ValuesView
 from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -13,6 +13,7 @@ from toolwright.adapters.store.engine.outcome import UnitResult
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.adapters.store.memory.units import apply
 from toolwright.core.journal.units import Unit
+from toolwright.core.value import Record
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -31,6 +32,7 @@ class Undo:
             if isinstance(rows, dict):
                 of_any = cast("dict[Any, Any]", rows)  # typed by the table
                 columns[name] = Recorded(of_any, self, ordered=name not in UNORDERED)
+        columns["records"] = RecordedByClass(tables.records, self)
         self._tables = Tables(**columns)
 
     def apply(self, unit: Unit) -> UnitResult:
@@ -105,6 +107,23 @@ class Recorded(MutableMapping[K, V]):
 
     def values(self) -> ValuesView[V]:
         return self._rows.values()
+
+
+class RecordedByClass(Mapping[type[Record], MutableMapping[tuple[str, ...], Any]]):
+    """The records of all classes as tables whose changes can be undone. Records are always read in a given order."""
+
+    def __init__(self, records: Mapping[type[Record], Any], undo: Undo) -> None:  # dictionaries
+        self._records = records
+        self._undo = undo
+
+    def __getitem__(self, kind: type[Record]) -> MutableMapping[tuple[str, ...], Any]:  # values of the class
+        return Recorded(self._records[kind], self._undo, ordered=False)
+
+    def __iter__(self) -> Iterator[type[Record]]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
 
 
 def _row_back(row: ThreadRow) -> Callable[[], None]:

@@ -43,9 +43,9 @@ from toolwright.adapters.store.sql.calls import calls
 from toolwright.adapters.store.sql.children import PENDING, requests, thread_values
 from toolwright.adapters.store.sql.events import events, inbox, wakes
 from toolwright.adapters.store.sql.kept import env, files
-from toolwright.adapters.store.sql.mcp import mcp_tasks
 from toolwright.adapters.store.sql.memory import passage_keepers, passages
 from toolwright.adapters.store.sql.messages import message_versions, messages
+from toolwright.adapters.store.sql.records import mcp_tasks, tables_of
 from toolwright.adapters.store.sql.spaces import reactions, space_messages
 from toolwright.adapters.store.sql.threads import (
     THREADS,
@@ -198,6 +198,10 @@ class RetentionStatements:
             ((compactions.c.thread_id, compactions.c.number), compactions.c.thread_id == thread_id),
             ((versions.thread_id, versions.seq, versions.until), versions.thread_id == thread_id),
             ((sent_texts.c.thread_id, sent_texts.c.digest), sent_texts.c.thread_id == thread_id),
+            *[
+                ((*each.primary_key.columns,), each.c.thread_id == thread_id)
+                for each in tables_of("thread_id")
+            ],
             ((calls.c.id,), calls.c.run_id.in_(its_runs)),
             ((steps.c.run_id, steps.c.number), steps.c.run_id.in_(its_runs)),
             ((runs.c.id,), and_(runs.c.thread_id == thread_id, ~has_calls, ~has_steps)),
