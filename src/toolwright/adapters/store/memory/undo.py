@@ -4,7 +4,7 @@ Only units with effects need it, since each effect sees the previous ones, as in
 the tables that records each row before it is changed.
 """
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, ValuesView
+from collections.abc import Callable, Iterator, MutableMapping, ValuesView
 from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -13,7 +13,6 @@ from toolwright.adapters.store.engine.outcome import UnitResult
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.adapters.store.memory.units import apply
 from toolwright.core.journal.units import Unit
-from toolwright.core.value import Record
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,7 +31,6 @@ class Undo:
             if isinstance(rows, dict):
                 of_any = cast("dict[Any, Any]", rows)  # typed by the table
                 columns[name] = Recorded(of_any, self, ordered=name not in UNORDERED)
-        columns["records"] = RecordedByClass(tables.records, self)
         self._tables = Tables(**columns)
 
     def apply(self, unit: Unit) -> UnitResult:
@@ -78,6 +76,9 @@ class Recorded(MutableMapping[K, V]):
 
     def __getitem__(self, key: K) -> V:
         value = self._rows[key]
+        if isinstance(value, dict):  # the records of a class, which are always read in a given order
+            records = cast("dict[Any, Any]", value)
+            return cast("V", Recorded(records, self._undo, ordered=False))  # typed by the table
         self._undo.keep(value)
         return value
 
@@ -107,23 +108,6 @@ class Recorded(MutableMapping[K, V]):
 
     def values(self) -> ValuesView[V]:
         return self._rows.values()
-
-
-class RecordedByClass(Mapping[type[Record], MutableMapping[tuple[str, ...], Any]]):
-    """The records of all classes as tables whose changes can be undone. Records are always read in a given order."""
-
-    def __init__(self, records: Mapping[type[Record], Any], undo: Undo) -> None:  # dictionaries
-        self._records = records
-        self._undo = undo
-
-    def __getitem__(self, kind: type[Record]) -> MutableMapping[tuple[str, ...], Any]:  # values of the class
-        return Recorded(self._records[kind], self._undo, ordered=False)
-
-    def __iter__(self) -> Iterator[type[Record]]:
-        return iter(self._records)
-
-    def __len__(self) -> int:
-        return len(self._records)
 
 
 def _row_back(row: ThreadRow) -> Callable[[], None]:

@@ -9,7 +9,7 @@ from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.parts import Steps
 from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS
 from toolwright.adapters.store.sql.memory import BLOCKS, OWN_BLOCKS, PASSAGES, PASSAGES_EACH, coded
-from toolwright.adapters.store.sql.records import GOALS, MEMORIES, PLANS, RECORDS, key_params
+from toolwright.adapters.store.sql.records import GOALS, MEMORIES, PLANS, RECORDS, key_params, owned_by
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.agents.memory import Passage, Vector, folded_passage
 from toolwright.core.agents.mind import Plan, plan_timer
@@ -49,13 +49,13 @@ def record_op(effect: RecordEffect, sql: Statements) -> Op:
     """Return the op of one effect."""
     match effect:
         case Put(record=record):
-            return Op(sql.records.put(type(record)), RECORDS[type(record)].params(record))
+            return Op(sql.records(type(record)).put, RECORDS[type(record)].params(record))
         case Add(record=record):
-            return Op(sql.records.add(type(record)), RECORDS[type(record)].params(record), "duplicate")
+            return Op(sql.records(type(record)).add, RECORDS[type(record)].params(record), "duplicate")
         case Delete(kind=kind, key=key, guard=None):
-            return Op(sql.records.drop(kind), key_params(kind, key))
+            return Op(sql.records(kind).drop, key_params(kind, key))
         case Delete(kind=kind, key=key, guard=guard):
-            return Op(sql.records.drop_existing(kind), key_params(kind, key), guard)
+            return Op(sql.records(kind).drop_existing, key_params(kind, key), guard)
 
 
 def perform_agent(effect: AgentEffect, unit: Unit, sql: Statements) -> Steps:
@@ -119,9 +119,8 @@ def drop_mind(agent_id: str, sql: Statements) -> list[Op]:
 
     Passages are not deleted, because there can be very many.
     """
-    drops = [
-        Op(each, {"agent_id": agent_id}) for each in (*sql.records.drop_of_agent, *sql.memory.drop_blocks)
-    ]
+    records = [sql.records(kind).drop_owned for kind in owned_by("agent_id")]
+    drops = [Op(each, {"agent_id": agent_id}) for each in (*records, *sql.memory.drop_blocks)]
     first = plan_timer(agent_id, "")
     return [
         *drops,

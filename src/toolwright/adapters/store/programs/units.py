@@ -40,6 +40,7 @@ from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.sql.agents import AGENTS
 from toolwright.adapters.store.sql.events import INBOX
 from toolwright.adapters.store.sql.kept import ENTITIES
+from toolwright.adapters.store.sql.records import owned_by
 from toolwright.adapters.store.sql.retention import agent_note
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sql.threads import RUNS, THREADS
@@ -379,7 +380,8 @@ def _cancel_orphans(unit: CancelOrphans, sql: Statements) -> Program:
 def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
     yield Op(sql.drop_entity, {"entity_id": unit.entity_id}, "entity")
     yield Op(sql.drop_env_of, {"owner": unit.entity_id})
-    yield [Op(each, {"entity_id": unit.entity_id}) for each in sql.records.drop_of_entity]
+    records = [sql.records(kind).drop_owned for kind in owned_by("entity_id")]
+    yield [Op(each, {"entity_id": unit.entity_id}) for each in records]
     return (yield from _leave_spaces(unit, sql))
 
 

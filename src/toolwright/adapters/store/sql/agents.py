@@ -58,7 +58,7 @@ from toolwright.adapters.store.sql.memory import (
     passages,
     readable_blocks,
 )
-from toolwright.adapters.store.sql.records import GOALS, MEMORIES, PLANS, plans, tables_of
+from toolwright.adapters.store.sql.records import GOALS, MEMORIES, PLANS, RECORDS, owned_by, plans
 from toolwright.adapters.store.sql.threads import threads
 from toolwright.core.agents.agent import keeper_of
 from toolwright.core.agents.config import ConfiguredAgent
@@ -192,7 +192,8 @@ class AgentStatements:
 
 
 _LENGTH = bindparam("length", type_=Integer)  # Postgres requires an integer as the position in a text
-_ROWS = [select(each.c.agent_id) for each in (*tables_of("agent_id"), blocks)]
+_STORED = [*[RECORDS[each].table for each in owned_by("agent_id")], blocks]
+_ROWS = [select(each.c.agent_id) for each in _STORED]
 _WITH_PASSAGES = exists().where(passages.c.agent_id == passage_keepers.c.agent_id)
 _ALL_KEEPERS = union(*_ROWS, select(passage_keepers.c.agent_id)).subquery("kept")
 _IN_USE = union(*_ROWS, select(passage_keepers.c.agent_id).where(_WITH_PASSAGES)).subquery("in_use")

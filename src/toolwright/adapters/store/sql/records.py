@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from sqlalchemy import (
     Boolean,
     Column,
-    ColumnElement,
     Index,
     PrimaryKeyConstraint,
     Table,
@@ -28,11 +27,8 @@ from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.adapters.store.engine.statement import (
     Compiler,
     DialectName,
-    Rows,
-    Statement,
     number,
     row_params,
-    statements,
     string,
 )
 from toolwright.core.agents.mind import Goal, Memory, Plan
@@ -121,80 +117,39 @@ RECORDS: dict[type[Record], Mapping[Any]] = {  # of each class
 }
 
 
-def tables_of(owner: str) -> list[Table]:
-    """Return the tables of records with that field as their owner."""
-    return [each.table for kind, each in RECORDS.items() if kind.STORED.owner == owner]
+def owned_by(owner: str) -> list[type[Record]]:
+    """Return the classes of records with that field as their owner."""
+    return [kind for kind in RECORDS if kind.STORED.owner == owner]
 
 
 class RecordStatements:
-    """Statements about records by class, each compiled when it is first used."""
+    """Statements and queries about the records of one class, compiled for one dialect."""
 
-    def __init__(self, name: DialectName) -> None:
-        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
-        self._compiled = Compiler(name)
-        self.put = cache(self._put)
-        self.add = cache(self._add)
-        self.drop = cache(self._drop)
-        self.drop_existing = cache(self._drop_existing)
-        self.drop_of_agent = self._drop_owned("agent_id")
-        self.drop_of_entity = self._drop_owned("entity_id")
-
-    def _put(self, kind: type[Record]) -> Statement:
-        table, stored = RECORDS[kind].table, kind.STORED
-        inserted = self._insert(table).values(row_params(table))
+    def __init__(self, kind: type[Record], name: DialectName) -> None:
+        compiled, stored, records = Compiler(name), kind.STORED, RECORDS[kind]
+        table, key = records.table, records.table.primary_key.columns
+        is_this = [table.c[each] == string(each) for each in stored.key]
+        is_owned = table.c[stored.owner] == string(stored.owner)
+        insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        inserted = insert(table).values(row_params(table))
         rest = [each.name for each in table.columns if each.name not in (*stored.key, *stored.kept)]
-        return self._compiled(
-            inserted.on_conflict_do_update(
-                index_elements=list(stored.key), set_={name: inserted.excluded[name] for name in rest}
-            )
-        )
-
-    def _add(self, kind: type[Record]) -> Statement:
-        table = RECORDS[kind].table
-        once = self._insert(table).values(row_params(table)).on_conflict_do_nothing()
-        return self._compiled(once.returning(*table.primary_key.columns))
-
-    def _drop(self, kind: type[Record]) -> Statement:
-        return self._compiled(delete(RECORDS[kind].table).where(*_by_key(kind)))
-
-    def _drop_existing(self, kind: type[Record]) -> Statement:
-        table = RECORDS[kind].table
-        return self._compiled(delete(table).where(*_by_key(kind)).returning(*table.primary_key.columns))
-
-    def _drop_owned(self, owner: str) -> list[Statement]:
-        return [
-            self._compiled(delete(each).where(each.c[owner] == string(owner))) for each in tables_of(owner)
-        ]
+        new = {each: inserted.excluded[each] for each in rest}
+        self.put = compiled(inserted.on_conflict_do_update(index_elements=list(stored.key), set_=new))
+        self.add = compiled(inserted.on_conflict_do_nothing().returning(*key))
+        self.drop = compiled(delete(table).where(*is_this))
+        self.drop_existing = compiled(delete(table).where(*is_this).returning(*key))
+        self.drop_owned = compiled(delete(table).where(is_owned))
+        self.one = compiled(records.query.where(*is_this))
+        in_order = records.query.order_by(*[table.c[each] for each in stored.order])
+        page = in_order.limit(number("limit")).offset(number("offset"))
+        self.page = compiled(page)
+        self.page_of_owner = compiled(page.where(is_owned))
 
 
-def _by_key(kind: type[Record]) -> list[ColumnElement[bool]]:
-    return [RECORDS[kind].table.c[name] == string(name) for name in kind.STORED.key]
-
-
-class RecordQueries:
-    """Queries about records by class, each compiled when it is first used."""
-
-    def __init__(self, name: DialectName) -> None:
-        self._compiled = Compiler(name)
-        self.one = cache(self._one)
-        self.page = cache(self._page)
-        self.page_of_owner = cache(self._page_of_owner)
-
-    def _one(self, kind: type[Record]) -> Statement:
-        return self._compiled(RECORDS[kind].query.where(*_by_key(kind)))
-
-    def _page(self, kind: type[Record]) -> Statement:
-        return self._compiled(_page(kind))
-
-    def _page_of_owner(self, kind: type[Record]) -> Statement:
-        owner = kind.STORED.owner
-        return self._compiled(_page(kind).where(RECORDS[kind].table.c[owner] == string(owner)))
-
-
-def _page(kind: type[Record]) -> Rows:
-    records = RECORDS[kind]
-    in_order = records.query.order_by(*[records.table.c[name] for name in kind.STORED.order])
-    return in_order.limit(number("limit")).offset(number("offset"))
+@cache
+def record_statements(name: DialectName, kind: type[Record]) -> RecordStatements:
+    """Return the statements for a dialect and a class, compiled when they are first needed."""
+    return RecordStatements(kind, name)
 
 
 class SqlRecords:
@@ -202,19 +157,19 @@ class SqlRecords:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._sql = statements(RecordQueries, driver.dialect)
 
     async def one(self, kind: type[R], *key: str) -> R | None:
-        return await read_rows(self._driver, RECORDS[kind].first, self._sql.one(kind), key_params(kind, key))
+        sql = record_statements(self._driver.dialect, kind)
+        return await read_rows(self._driver, RECORDS[kind].first, sql.one, key_params(kind, key))
 
     async def list(
         self, kind: type[R], owner: str | None = None, *, limit: int = ALL_ROWS, offset: int = 0
     ) -> Sequence[R]:
-        page: Params = {"limit": limit, "offset": offset}
+        sql, page = record_statements(self._driver.dialect, kind), Params(limit=limit, offset=offset)
         if owner is None:
-            return await read_rows(self._driver, RECORDS[kind].each, self._sql.page(kind), page)
+            return await read_rows(self._driver, RECORDS[kind].each, sql.page, page)
         page[kind.STORED.owner] = owner
-        return await read_rows(self._driver, RECORDS[kind].each, self._sql.page_of_owner(kind), page)
+        return await read_rows(self._driver, RECORDS[kind].each, sql.page_of_owner, page)
 
 
 def key_params(kind: type[Record], key: Sequence[str]) -> Params:
