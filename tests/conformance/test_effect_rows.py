@@ -348,3 +348,11 @@ async def test_what_an_agent_keeps_is_checked_in_the_unit(
     await committed(store, act(*kept, link("b", "agt_2")))
     answer = await store.commit(act(check))
     assert isinstance(answer, Committed) if holds else answer == Conflict(guard="mind")
+
+
+async def test_a_block_is_compared_without_its_readers_however_it_was_written(store: Store) -> None:
+    shared = replace(block("b"), is_shared=True)
+    await committed(store, act(SetBlock(block=shared), link("b", "agt_2")))
+    check = CheckMind(agent_id="agt_1", kind="blocks", keys=("b",), seen={"b": block("b")})
+    await committed(store, act(check, SetBlock(block=shared)))
+    assert list(await store.agents.blocks("agt_1")) == [shared]

@@ -79,7 +79,8 @@ def perform_agent(effect: AgentEffect, tables: Tables) -> None:
             for plan in [each for each in tables.records_of(Plan).values() if each.relative]:
                 tables.move_plan(plan, plan.next_run_at + by)
         case SetBlock(block=block):
-            tables.blocks[block.agent_id, block.label] = block
+            row = changed(block, is_shared=False)  # computed from its links when it is read
+            tables.blocks[block.agent_id, block.label] = row
         case DropBlock():
             if tables.blocks.pop((effect.agent_id, effect.label), None) is None:
                 raise GuardFailed("block")
