@@ -48,7 +48,6 @@ def _shown_call(row: Row) -> Call:
 SHOWN_CALLS = Reader(calls, _shown_call)
 
 READERS: tuple[Reader[Any], ...] = (  # of each table's values
-    *RECORDS.values(),
     THREADS,
     RUNS,
     STEPS,
@@ -71,6 +70,7 @@ READERS: tuple[Reader[Any], ...] = (  # of each table's values
     REACTIONS,
     REQUESTS,
     AGENTS,
+    *RECORDS.values(),
     BLOCKS,
     PASSAGES,
     VECTORS,
