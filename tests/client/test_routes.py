@@ -32,7 +32,7 @@ from toolwright.core.errors import (
     TooLarge,
     Unauthorized,
 )
-from toolwright.core.journal.effects import SetGoal, SetMemory, SetPlan
+from toolwright.core.journal.effects import Put, SetPlan
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -379,7 +379,7 @@ async def test_what_an_agent_keeps_in_mind_is_read() -> None:
         daily = replace(
             once, id="daily", next_run_at=at + timedelta(days=1), cron="@daily", timezone="Asia/Tokyo"
         )
-        effects = [SetGoal(goal=goal), *(SetMemory(memory=memory) for memory in memories)]
+        effects = [Put(record=goal), *(Put(record=memory) for memory in memories)]
         await api.rig.store.commit(act(*effects, SetPlan(plan=daily), SetPlan(plan=once)))
         assert await client.agents.goals(agent.id) == [
             Goal(id="g", description="Tea", status="active", priority="")

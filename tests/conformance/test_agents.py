@@ -1,6 +1,7 @@
 """Configured agents and minds in every journal: revisions, unique names, plans that fire once."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,17 +16,15 @@ from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.journal.effects import (
     AddPassage,
+    Delete,
     Deliver,
     DropBlock,
-    DropGoal,
-    DropMemory,
     DropMind,
     DropPassage,
     DropPlan,
     FirePlan,
+    Put,
     SetBlock,
-    SetGoal,
-    SetMemory,
     SetPlan,
 )
 from toolwright.core.journal.store import Store
@@ -81,15 +80,13 @@ async def test_agents_are_listed_and_deleted_but_their_revisions_stay(store: Sto
         await committed(store, save(agent(number)))
     await committed(store, act(made(space()), joins(member("ent_1"), 0)))
     goal = Goal(agent_id="agt_1", id="g", description="", status="", priority="", created_at=AT)
-    await committed(
-        store, act(SetGoal(goal=goal), SetPlan(plan=plan()), SetPlan(plan=plan(agent_id="agt_11")))
-    )
+    await committed(store, act(Put(record=goal), SetPlan(plan=plan()), SetPlan(plan=plan(agent_id="agt_11"))))
     assert [one.id for one in await store.agents.agents(limit=2, offset=1)] == ["agt_2", "agt_3"]
     await committed(store, drop(agent(1)))
     assert await store.commit(drop(agent(1))) == Conflict(guard="agent")
     assert [one.id for one in await store.agents.agents()] == ["agt_2", "agt_3"]
     assert list(await store.spaces.members("spc_1")) == []
-    assert [*await store.agents.goals("agt_1"), *await store.agents.plans("agt_1")] == []
+    assert [*await store.records.list(Goal, "agt_1"), *await store.records.list(Plan, "agt_1")] == []
     assert await store.wake(plan().timer) is None
     assert await store.wake(plan(agent_id="agt_11").timer) is not None
     kept = await store.agents.agent("agt_1", 1)
@@ -99,21 +96,23 @@ async def test_agents_are_listed_and_deleted_but_their_revisions_stay(store: Sto
 async def test_goals_and_memories_are_kept_by_agent(store: Store):
     one = Goal(agent_id="agt_1", id="g1", description="a\x00", status="", priority="high", created_at=AT)
     two = replace(one, id="g2", created_at=later(1))
-    await committed(store, act(SetGoal(goal=two), SetGoal(goal=one)))
-    await committed(store, act(SetGoal(goal=replace(one, status="done", created_at=later(9)))))
-    assert list(await store.agents.goals("agt_1")) == [replace(one, status="done"), two]
-    await committed(store, act(DropGoal(agent_id="agt_1", id="g1"), DropGoal(agent_id="agt_2", id="g2")))
-    assert list(await store.agents.goals("agt_1")) == [two]
+    await committed(store, act(Put(record=two), Put(record=one)))
+    await committed(store, act(Put(record=replace(one, status="done", created_at=later(9)))))
+    assert list(await store.records.list(Goal, "agt_1")) == [replace(one, status="done"), two]
+    await committed(
+        store, act(Delete(kind=Goal, key=("agt_1", "g1")), Delete(kind=Goal, key=("agt_2", "g2")))
+    )
+    assert list(await store.records.list(Goal, "agt_1")) == [two]
     tea = Memory(agent_id="agt_1", key="tea\u2028", value="\ud800", updated_at=AT)
-    await committed(store, act(SetMemory(memory=tea), SetMemory(memory=replace(tea, key="a"))))
-    await committed(store, act(SetMemory(memory=replace(tea, value="green", updated_at=later(1)))))
-    assert [(m.key, m.value) for m in await store.agents.memories("agt_1")] == [
+    await committed(store, act(Put(record=tea), Put(record=replace(tea, key="a"))))
+    await committed(store, act(Put(record=replace(tea, value="green", updated_at=later(1)))))
+    assert [(m.key, m.value) for m in await store.records.list(Memory, "agt_1")] == [
         ("a", "\ud800"),
         ("tea\u2028", "green"),
     ]
-    await committed(store, act(DropMemory(agent_id="agt_1", key="a")))
-    assert len(await store.agents.memories("agt_1")) == 1
-    assert list(await store.agents.memories("agt_2")) == []
+    await committed(store, act(Delete(kind=Memory, key=("agt_1", "a"))))
+    assert len(await store.records.list(Memory, "agt_1")) == 1
+    assert list(await store.records.list(Memory, "agt_2")) == []
 
 
 def plan(**fields: Any) -> Plan:  # fields of Plan
@@ -134,13 +133,13 @@ async def test_a_plan_that_fires_as_it_was_keeps_what_was_changed_of_it(store: S
     await committed(store, act(SetPlan(plan=new)))
     then = replace(tea, next_run_at=later(100))
     await committed(store, act(FirePlan(plan=tea, then=then, delivery=delivery())))
-    assert await store.agents.plan("agt_1", "p1") == replace(new, next_run_at=later(100))
+    assert await store.records.one(Plan, "agt_1", "p1") == replace(new, next_run_at=later(100))
 
 
 async def test_a_plan_has_a_timer_and_fires_once(store: Store):
     tea = plan(cron="0 16 * * *", timezone="Europe/Vienna")
     await committed(store, act(SetPlan(plan=tea), SetPlan(plan=plan(id="p0", next_run_at=later(50)))))
-    assert [one.id for one in await store.agents.plans("agt_1")] == ["p1", "p0"]
+    assert [one.id for one in await store.records.list(Plan, "agt_1")] == ["p1", "p0"]
     timer = await store.wake(tea.timer)
     assert timer is not None and timer.due == later(5)
     then = replace(tea, next_run_at=later(100))
@@ -149,14 +148,14 @@ async def test_a_plan_has_a_timer_and_fires_once(store: Store):
     assert sum(isinstance(answer, Committed) for answer in answers) == 1
     assert {answer.guard for answer in answers if isinstance(answer, Conflict)} == {"plan"}
     assert len(await store.unread("thr_home")) == 1
-    assert await store.agents.plan("agt_1", "p1") == then
+    assert await store.records.one(Plan, "agt_1", "p1") == then
     timer = await store.wake(tea.timer)
     assert timer is not None and timer.due == later(100)
     await committed(store, act(FirePlan(plan=then, then=None, delivery=delivery())))
-    assert await store.agents.plan("agt_1", "p1") is None
+    assert await store.records.one(Plan, "agt_1", "p1") is None
     assert await store.wake(tea.timer) is None
     await committed(store, act(DropPlan(agent_id="agt_1", id="p0"), DropPlan(agent_id="agt_1", id="p9")))
-    assert list(await store.agents.plans("agt_1")) == []
+    assert list(await store.records.list(Plan, "agt_1")) == []
     assert await store.wake("plan:agt_1:p0") is None
 
 
@@ -169,10 +168,10 @@ async def test_what_is_kept_for_a_person_is_found_by_agent_and_person_and_by_no_
     keepers = ["agt_1", ADA, BOB, keeper_of("agt_11", "ent_ada"), keeper_of("agt_1", "my_ent_ada")]
     for each in keepers:
         goal = replace(own, agent_id=each, description=each)
-        await committed(store, act(SetGoal(goal=goal), SetPlan(plan=plan(agent_id=each))))
+        await committed(store, act(Put(record=goal), SetPlan(plan=plan(agent_id=each))))
     for each in keepers:
-        assert [one.description for one in await store.agents.goals(each)] == [each]
-        assert [one.agent_id for one in await store.agents.plans(each)] == [each]
+        assert [one.description for one in await store.records.list(Goal, each)] == [each]
+        assert [one.agent_id for one in await store.records.list(Plan, each)] == [each]
     assert await store.agents.keepers_of_agent("agt_1") == sorted([ADA, BOB, keepers[4]])
     assert await store.agents.keepers_of_agent("agt_1", limit=1) == sorted([ADA, BOB, keepers[4]])[:1]
     assert await store.agents.keepers_of_user("ent_ada") == sorted([ADA, keepers[3]])
@@ -188,8 +187,8 @@ async def test_all_that_is_kept_for_a_person_is_deleted_at_once_and_nothing_else
         block = Block(agent_id=each, label="l", content="c", updated_at=AT)
         passage = Passage(agent_id=each, id="p", content="tea and cake", created_at=AT)
         effects = (
-            SetGoal(goal=goal),
-            SetMemory(memory=memory),
+            Put(record=goal),
+            Put(record=memory),
             SetBlock(block=block),
             AddPassage(passage=passage),
         )
@@ -198,7 +197,9 @@ async def test_all_that_is_kept_for_a_person_is_deleted_at_once_and_nothing_else
 
     async def kept(keeper: str) -> list[int]:
         reads = store.agents
-        rows = [await reads.goals(keeper), await reads.memories(keeper), await reads.plans(keeper)]
+        rows: list[Sequence[object]] = [
+            await store.records.list(kind, keeper) for kind in (Goal, Memory, Plan)
+        ]
         rows += [await reads.blocks(keeper), await reads.passages(keeper)]
         rows += [await reads.matches(keeper, read_query("cake"), limit=9)]
         return [len(each) for each in rows] + [int(await store.wake(plan(agent_id=keeper).timer) is not None)]
@@ -216,8 +217,8 @@ async def test_who_has_given_up_all_that_was_kept_is_no_keeper_in_use(store: Sto
     block = Block(agent_id=ADA, label="l", content="c", updated_at=AT)
     passage = Passage(agent_id=ADA, id="p", content="tea and cake", created_at=AT)
     keep, give_up = {
-        "goal": (SetGoal(goal=goal), DropGoal(agent_id=ADA, id="g")),
-        "memory": (SetMemory(memory=memory), DropMemory(agent_id=ADA, key="k")),
+        "goal": (Put(record=goal), Delete(kind=Goal, key=(ADA, "g"))),
+        "memory": (Put(record=memory), Delete(kind=Memory, key=(ADA, "k"))),
         "plan": (SetPlan(plan=plan(agent_id=ADA)), DropPlan(agent_id=ADA, id="p1")),
         "block": (SetBlock(block=block), DropBlock(agent_id=ADA, label="l")),
         "passage": (AddPassage(passage=passage), DropPassage(agent_id=ADA, id="p")),
@@ -230,9 +231,9 @@ async def test_who_has_given_up_all_that_was_kept_is_no_keeper_in_use(store: Sto
 
 async def test_a_plan_keeps_the_thread_that_it_wakes(store: Store):
     await committed(store, act(SetPlan(plan=plan(agent_id=ADA, thread_id="thr_1"))))
-    assert [each.thread_id for each in await store.agents.plans(ADA)] == ["thr_1"]
+    assert [each.thread_id for each in await store.records.list(Plan, ADA)] == ["thr_1"]
     await committed(store, act(SetPlan(plan=plan(agent_id=ADA, thread_id="thr_2"))))
-    assert [each.thread_id for each in await store.agents.plans(ADA)] == ["thr_2"]
+    assert [each.thread_id for each in await store.records.list(Plan, ADA)] == ["thr_2"]
 
 
 async def test_a_delivery_for_a_thread_that_is_gone_makes_none(store: Store):
@@ -242,7 +243,7 @@ async def test_a_delivery_for_a_thread_that_is_gone_makes_none(store: Store):
     answer = await store.commit(act(FirePlan(plan=tea, then=None, delivery=gone)))
     assert isinstance(answer, Committed) and answer.runs == ()
     assert await store.thread("thr_home") is None
-    assert list(await store.agents.plans(ADA)) == []
+    assert list(await store.records.list(Plan, ADA)) == []
     await committed(store, act(Deliver(delivery=delivery())))
     await committed(store, act(Deliver(delivery=replace(delivery(), existing=True))))
     assert len(await store.unread("thr_home")) == 2

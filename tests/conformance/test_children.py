@@ -24,9 +24,9 @@ from toolwright.core.journal.child_effects import (
     Stop,
     Terminate,
 )
-from toolwright.core.journal.effects import Deliver, Effect
+from toolwright.core.journal.effects import Deliver, Effect, Guard
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Apply, Claim, Committed, Conflict, Finish, Guard, Result
+from toolwright.core.journal.units import Apply, Claim, Committed, Conflict, Finish, Result
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.threads.child import MUTE, Link

@@ -32,8 +32,7 @@ from toolwright.core.agents.memory import Passage
 from toolwright.core.env.env import EnvChange, EnvRow, Variable, VariablesRequest
 from toolwright.core.files.file import File, FileChange
 from toolwright.core.journal.child_effects import FulfillRequest, OpenRequest, SetValue, Spawn
-from toolwright.core.journal.effects import AddPassage, DropSpace, Post, React, SetTimer
-from toolwright.core.journal.mcp_effects import SetMcpTask
+from toolwright.core.journal.effects import AddPassage, DropSpace, Post, Put, React, SetTimer
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes, SweepThreads
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
@@ -298,10 +297,10 @@ async def test_requests_and_tasks_of_a_deleted_thread_are_asked_no_more(store: S
     )
     task = McpTask(call_id="call_1", thread_id="th_1", agent_id="agt", server="s", task_id="t", created_at=AT)
     timer = SetTimer(name=task_timer("call_1"), due=later(5))
-    await committed(store, act(OpenRequest(thread_id="th_1", request=request), SetMcpTask(task=task), timer))
+    await committed(store, act(OpenRequest(thread_id="th_1", request=request), Put(record=task), timer))
     await committed(store, drop())
     assert await store.children.request("req_1") is None
-    assert await store.mcp.task("call_1") is None
+    assert await store.records.one(McpTask, "call_1") is None
     assert await store.wake(task_timer("call_1")) is None
     row = EnvRow(owner="ent", kind="env", name="KEY", type="text", value="v", updated_at=AT)
     change = EnvChange(owner="ent", kind="env", name="KEY", row=row)

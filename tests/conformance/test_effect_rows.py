@@ -40,15 +40,15 @@ from toolwright.core.journal.child_effects import (
 )
 from toolwright.core.journal.effects import (
     MAY_FIND_NOTHING,
+    Add,
     AddPassage,
     Announce,
     CheckMind,
     Compact,
+    Delete,
     Deliver,
     DropBlock,
-    DropGoal,
     DropMember,
-    DropMemory,
     DropMind,
     DropPassage,
     DropPlan,
@@ -59,18 +59,18 @@ from toolwright.core.journal.effects import (
     Enter,
     Erase,
     FirePlan,
+    Guard,
     KeepTexts,
     LinkBlock,
     MarkRead,
     MovePlans,
     Pin,
     Post,
+    Put,
     React,
     SaveMember,
     SaveSpace,
     SetBlock,
-    SetGoal,
-    SetMemory,
     SetPlan,
     SetTimer,
     SetVector,
@@ -80,14 +80,13 @@ from toolwright.core.journal.effects import (
 from toolwright.core.journal.mcp_effects import (
     AcceptMcpTool,
     AddNestedCall,
-    DropMcpTask,
     HoldMcpTool,
     PinMcpTool,
-    SetMcpTask,
     UnholdMcpTool,
 )
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Committed, Conflict, Guard
+from toolwright.core.journal.units import Committed, Conflict
+from toolwright.core.mcp.records import McpTask
 from toolwright.core.spaces.space import SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import Compaction
@@ -131,11 +130,11 @@ TOGETHER: dict[str, tuple[Effect, ...]] = {
     "a message gets a reaction": (says(SAID), reacts(SAID.id)),
     "a reaction is taken back": (says(SAID), reacts(SAID.id), unreacts(SAID.id)),
     "a space is dropped": (says(SAID), reacts(SAID.id), DropSpace(space_id="spc_1")),
-    "a goal is dropped": (SetGoal(goal=GOAL), DropGoal(agent_id="agt_1", id="gol_1")),
+    "a goal is dropped": (Put(record=GOAL), Delete(kind=Goal, key=("agt_1", "gol_1"))),
     "a memory is dropped and written": (
-        SetMemory(memory=MEMORY),
-        DropMemory(agent_id="agt_1", key="k"),
-        SetMemory(memory=replace(MEMORY, value="anew")),
+        Put(record=MEMORY),
+        Delete(kind=Memory, key=("agt_1", "k")),
+        Put(record=replace(MEMORY, value="anew")),
     ),
     "a plan moves": (SetPlan(plan=PLAN), SetPlan(plan=replace(PLAN, next_run_at=later(1)))),
     "relative plans move": (
@@ -167,7 +166,7 @@ TOGETHER: dict[str, tuple[Effect, ...]] = {
         OpenRequest(thread_id="th_1", request=REQUEST),
         FulfillRequest(thread_id="th_1", id="req_1"),
     ),
-    "a task is over": (SetMcpTask(task=task()), DropMcpTask(call_id="call_1")),
+    "a task is over": (Put(record=task()), Delete(kind=McpTask, key=("call_1",))),
     "a definition is accepted": (PinMcpTool(definition=definition()), hold(), accept()),
     "a definition is held no longer": (PinMcpTool(definition=definition()), hold(), unhold()),
     "a timer is set again": (
@@ -212,14 +211,14 @@ async def contents(store: Store) -> dict[str, Any]:  # values of all kinds
     rows["timer"] = rows["timer"] and rows["timer"].due
     return {
         **rows,
-        "goals": list(await agents.goals("agt_1")),
-        "memories": list(await agents.memories("agt_1")),
+        "goals": list(await store.records.list(Goal, "agt_1")),
+        "memories": list(await store.records.list(Memory, "agt_1")),
         "blocks": [list(await agents.blocks(each)) for each in ("agt_1", "agt_2")],
         "passages": list(await agents.passages("agt_1")),
         "vectors": [(each.id, each.floats) for each in await agents.vectors("agt_1", limit=9)],
         "requests": list(await store.children.requests("th_1")),
         "values": dict(await store.children.values("th_1")),
-        "tasks": list(await store.mcp.tasks("th_1")),
+        "tasks": list(await store.records.list(McpTask, "th_1")),
         "definitions": list(await store.mcp.definitions("agt_1")),
         "due": timer and timer.due,
         "said": [replace(each, created_at=AT) for each in await store.spaces.messages("spc_1")],
@@ -260,8 +259,7 @@ FINDING: dict[type[Any], tuple[Effect, Guard | None]] = {  # the guard that fail
     MarkRead: (reads("ent_ann"), "member"),
     Enter: (Enter(thread_id="th_1", space_id=None), "thread"),
     DropTimer: (DropTimer(name="t"), None),
-    DropGoal: (DropGoal(agent_id="agt_1", id="gol_1"), None),
-    DropMemory: (DropMemory(agent_id="agt_1", key="k"), None),
+    Delete: (Delete(kind=Goal, key=("agt_1", "gol_1")), None),
     DropPlan: (DropPlan(agent_id="agt_1", id="pln_1"), None),
     FirePlan: (fires(), "plan"),
     MovePlans: (MovePlans(by=timedelta(hours=-1)), None),
@@ -270,7 +268,6 @@ FINDING: dict[type[Any], tuple[Effect, Guard | None]] = {  # the guard that fail
     UnlinkBlock: (UnlinkBlock(agent_id="agt_1", label="b", reader_id="agt_2"), None),
     DropPassage: (DropPassage(agent_id="agt_1", id="psg_0"), "passage"),
     SetVector: (SetVector(agent_id="agt_1", id="psg_0", vector=vector()), None),
-    DropMcpTask: (DropMcpTask(call_id="call_1"), None),
     HoldMcpTool: (hold(), None),
     AcceptMcpTool: (accept(), "mcp_tool"),
     UnholdMcpTool: (unhold(), None),
@@ -294,7 +291,7 @@ NEEDING_NOTHING = {  # they insert the rows that they write, or check the number
     CheckMind,
     KeepTexts,
     *(Deliver, Notify, Spawn, ChildLimit, OpenRequest, SetValue),
-    *(SetTimer, SetGoal, SetMemory, SetPlan, SetBlock, AddPassage, SetMcpTask, PinMcpTool),
+    *(Put, Add, SetTimer, SetPlan, SetBlock, AddPassage, PinMcpTool),
 }
 
 
@@ -347,7 +344,15 @@ async def test_wakes_of_one_time_come_by_name_in_every_journal(store: Store) -> 
 async def test_what_an_agent_keeps_is_checked_in_the_unit(
     store: Store, check: CheckMind, *, holds: bool
 ) -> None:
-    kept = (SetGoal(goal=GOAL), SetMemory(memory=MEMORY), SetPlan(plan=PLAN), SetBlock(block=block("b")))
+    kept = (Put(record=GOAL), Put(record=MEMORY), SetPlan(plan=PLAN), SetBlock(block=block("b")))
     await committed(store, act(*kept, link("b", "agt_2")))
     answer = await store.commit(act(check))
     assert isinstance(answer, Committed) if holds else answer == Conflict(guard="mind")
+
+
+async def test_a_block_is_compared_without_its_readers_however_it_was_written(store: Store) -> None:
+    shared = replace(block("b"), is_shared=True)
+    await committed(store, act(SetBlock(block=shared), link("b", "agt_2")))
+    check = CheckMind(agent_id="agt_1", kind="blocks", keys=("b",), seen={"b": block("b")})
+    await committed(store, act(check, SetBlock(block=shared)))
+    assert list(await store.agents.blocks("agt_1")) == [shared]

@@ -16,13 +16,14 @@ from toolwright.core.journal.effects import (
     Effect,
     Erase,
     FirePlan,
+    Guard,
     MarkRead,
     Post,
     React,
     SetPlan,
 )
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Committed, Conflict, Guard, Result
+from toolwright.core.journal.units import Committed, Conflict, Result
 from toolwright.core.spaces.space import Reaction
 from toolwright.core.threads.event import Topic
 
@@ -50,7 +51,7 @@ async def everything(store: Store) -> dict[str, Any]:  # values of all kinds
         "said": list(await store.spaces.messages("spc_1")),
         "reactions": list(await store.spaces.reactions([MESSAGE.id, NEW.id])),
         "told": list(await store.events(Topic(kind="spaces", id=""))),
-        "plans": list(await store.agents.plans("agt_1")),
+        "plans": list(await store.records.list(Plan, "agt_1")),
         "timer": await store.wake(PLAN.timer),
     }
 

@@ -4,16 +4,17 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from tests.conformance.test_spaces import act
 from tests.play import AT, committed, later, token
 
+from toolwright.core.journal.effects import Add, Delete
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
+    Apply,
     Committed,
     Conflict,
     DropEntity,
-    DropFrontEnd,
     SaveEntity,
-    SaveFrontEnd,
     SignOut,
     UseOnce,
 )
@@ -26,12 +27,12 @@ PHONE = FrontEnd(
 )
 
 
-def save(front_end: FrontEnd) -> SaveFrontEnd:
-    return SaveFrontEnd(token=token(), at=AT, front_end=front_end)
+def save(front_end: FrontEnd) -> Apply:
+    return act(Add(record=front_end))
 
 
-def drop(id: str) -> DropFrontEnd:
-    return DropFrontEnd(token=token(), at=AT, id=id)
+def drop(id: str) -> Apply:
+    return act(Delete(kind=FrontEnd, key=(id,), guard="front_end"))
 
 
 async def test_front_ends_are_kept_listed_and_taken_off(store: Store):
@@ -40,15 +41,23 @@ async def test_front_ends_are_kept_listed_and_taken_off(store: Store):
     for one in (watch, desk, PHONE):
         await committed(store, save(one))
     assert await store.commit(save(replace(desk, id="cli_1"))) == Conflict(guard="duplicate")
-    assert await store.front_ends.front_end("cli_1") == PHONE
-    assert await store.front_ends.front_end("cli_9") is None
-    assert list(await store.front_ends.front_ends()) == [PHONE, desk, watch]
-    assert list(await store.front_ends.front_ends(limit=1, offset=1)) == [desk]
-    assert list(await store.front_ends.front_ends(entity_id="ent_1")) == [PHONE, watch]
-    assert list(await store.front_ends.front_ends(entity_id="ent_9")) == []
+    assert await store.records.one(FrontEnd, "cli_1") == PHONE
+    assert await store.records.one(FrontEnd, "cli_9") is None
+    assert list(
+        await store.records.list(
+            FrontEnd,
+        )
+    ) == [PHONE, desk, watch]
+    assert list(await store.records.list(FrontEnd, limit=1, offset=1)) == [desk]
+    assert list(await store.records.list(FrontEnd, "ent_1")) == [PHONE, watch]
+    assert list(await store.records.list(FrontEnd, "ent_9")) == []
     await committed(store, drop("cli_3"))
     assert await store.commit(drop("cli_3")) == Conflict(guard="front_end")
-    assert list(await store.front_ends.front_ends()) == [PHONE, desk]
+    assert list(
+        await store.records.list(
+            FrontEnd,
+        )
+    ) == [PHONE, desk]
 
 
 async def test_front_ends_go_with_their_entity(store: Store):
@@ -65,7 +74,12 @@ async def test_front_ends_go_with_their_entity(store: Store):
     await committed(store, save(PHONE))
     await committed(store, save(replace(PHONE, id="cli_2", entity_id="ent_2")))
     await committed(store, DropEntity(token=token(), at=AT, entity_id="ent_1"))
-    assert [one.id for one in await store.front_ends.front_ends()] == ["cli_2"]
+    assert [
+        one.id
+        for one in await store.records.list(
+            FrontEnd,
+        )
+    ] == ["cli_2"]
 
 
 async def test_sign_outs_are_kept_until_the_sessions_would_have_expired(store: Store) -> None:
@@ -75,18 +89,18 @@ async def test_sign_outs_are_kept_until_the_sessions_would_have_expired(store: S
 
     await sign_out("session", 0, 10)
     await sign_out("person:ent_1", 1, 20)
-    assert await store.front_ends.signed_out("session", "person:ent_1") == {
+    assert await store.sessions.signed_out("session", "person:ent_1") == {
         "session": later(0),
         "person:ent_1": later(1),
     }
-    assert await store.front_ends.signed_out("other", "person:ent_2") == {}
+    assert await store.sessions.signed_out("other", "person:ent_2") == {}
     await sign_out("person:ent_1", 5, 30)  # the latest time counts
-    assert await store.front_ends.signed_out("session", "person:ent_1") == {
+    assert await store.sessions.signed_out("session", "person:ent_1") == {
         "session": later(0),
         "person:ent_1": later(5),
     }
     await sign_out("another", 11, 30)
-    assert await store.front_ends.signed_out("session", "person:ent_1") == {"person:ent_1": later(5)}
+    assert await store.sessions.signed_out("session", "person:ent_1") == {"person:ent_1": later(5)}
 
 
 async def test_a_key_is_used_up_by_the_first_use(store: Store) -> None:

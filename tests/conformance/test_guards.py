@@ -24,6 +24,7 @@ from tests.play import (
 )
 
 from toolwright.core.errors import StoreError, Unwritable
+from toolwright.core.journal.effects import Guard
 from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
@@ -36,7 +37,6 @@ from toolwright.core.journal.units import (
     CreateThread,
     Expire,
     Finish,
-    Guard,
     Leaving,
     Park,
     Probe,

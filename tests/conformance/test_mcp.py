@@ -10,18 +10,16 @@ from tests.conformance.test_agents import agent, drop, save
 from tests.conformance.test_spaces import act, made, message, says, space, told
 from tests.play import AT, Drain, begun, change, committed, draft, dump, later, settle
 
-from toolwright.core.journal.effects import Effect, SetTimer
+from toolwright.core.journal.effects import Delete, Effect, Guard, Put, SetTimer
 from toolwright.core.journal.mcp_effects import (
     AcceptMcpTool,
     AddNestedCall,
-    DropMcpTask,
     HoldMcpTool,
     PinMcpTool,
-    SetMcpTask,
     UnholdMcpTool,
 )
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import CancelCall, Committed, Conflict, Expire, Guard, Park, Result, Submit
+from toolwright.core.journal.units import CancelCall, Committed, Conflict, Expire, Park, Result, Submit
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.records import McpDefinition, McpTask
 from toolwright.core.threads.call import Call, CallStatus
@@ -81,27 +79,30 @@ def waiting(held: HoldMcpTool, digest: str = "first") -> McpDefinition:
 async def test_a_task_is_kept_as_it_was_set_last_until_it_is_dropped(store: Store) -> None:
     first = task(server=ODD, task_id=ODD, questions={ODD: "call_1.1", "b": {"of": [1, None]}})
     first = replace(first, output={"type": "object", ODD: ODD}, place="ab12", space_id="tea", session="s1")
-    await committed(store, act(SetMcpTask(task=first), SetMcpTask(task=task("call_2"))))
-    assert await store.mcp.task("call_1") == first
+    await committed(store, act(Put(record=first), Put(record=task("call_2"))))
+    assert await store.records.one(McpTask, "call_1") == first
     now = replace(first, task_id="8", agent_id="agt_2", questions={}, created_at=later(3))
-    await committed(store, act(SetMcpTask(task=task(task_id="for a moment")), SetMcpTask(task=now)))
-    assert await store.mcp.task("call_1") == now
-    await committed(store, act(DropMcpTask(call_id="call_1"), DropMcpTask(call_id="none")))
-    assert await store.mcp.task("call_1") is None
-    assert await store.mcp.task("call_2") == task("call_2")
-    await committed(store, act(SetMcpTask(task=first), DropMcpTask(call_id="call_1")))
-    assert await store.mcp.task("call_1") is None
-    await committed(store, act(DropMcpTask(call_id="call_2"), SetMcpTask(task=first)))
-    assert (await store.mcp.task("call_1"), await store.mcp.task("call_2")) == (first, None)
+    await committed(store, act(Put(record=task(task_id="for a moment")), Put(record=now)))
+    assert await store.records.one(McpTask, "call_1") == now
+    await committed(store, act(Delete(kind=McpTask, key=("call_1",)), Delete(kind=McpTask, key=("none",))))
+    assert await store.records.one(McpTask, "call_1") is None
+    assert await store.records.one(McpTask, "call_2") == task("call_2")
+    await committed(store, act(Put(record=first), Delete(kind=McpTask, key=("call_1",))))
+    assert await store.records.one(McpTask, "call_1") is None
+    await committed(store, act(Delete(kind=McpTask, key=("call_2",)), Put(record=first)))
+    assert (await store.records.one(McpTask, "call_1"), await store.records.one(McpTask, "call_2")) == (
+        first,
+        None,
+    )
 
 
 async def test_the_tasks_of_a_thread_are_read_the_oldest_first(store: Store) -> None:
     tasks = [task("c", created_at=later(1)), task("b"), task("a", created_at=later(1)), task("d")]
     theirs = task("e", thread_id="th_2")
-    await committed(store, act(*[SetMcpTask(task=each) for each in (*tasks, theirs)]))
-    assert [each.call_id for each in await store.mcp.tasks("th_1")] == ["b", "d", "a", "c"]
-    assert list(await store.mcp.tasks("th_2")) == [theirs]
-    assert list(await store.mcp.tasks("th_3")) == []
+    await committed(store, act(*[Put(record=each) for each in (*tasks, theirs)]))
+    assert [each.call_id for each in await store.records.list(McpTask, "th_1")] == ["b", "d", "a", "c"]
+    assert list(await store.records.list(McpTask, "th_2")) == [theirs]
+    assert list(await store.records.list(McpTask, "th_3")) == []
 
 
 async def test_a_tool_is_pinned_as_it_was_used_first(store: Store) -> None:
@@ -169,14 +170,14 @@ async def test_what_waits_is_the_definition_once_it_is_accepted(store: Store) ->
 )
 async def test_what_does_not_wait_is_not_accepted_and_leaves_no_trace(store: Store, effect: Effect) -> None:
     await pinned(store, definition(), definition("write"))
-    await committed(store, act(hold(), SetMcpTask(task=task())))
+    await committed(store, act(hold(), Put(record=task())))
     others = (
-        *(PinMcpTool(definition=definition("new")), SetMcpTask(task=task(task_id="x")), unhold()),
-        *(hold("third", ("agt_1", "files", "write")), DropMcpTask(call_id="call_1"), hold("fourth")),
+        *(PinMcpTool(definition=definition("new")), Put(record=task(task_id="x")), unhold()),
+        *(hold("third", ("agt_1", "files", "write")), Delete(kind=McpTask, key=("call_1",)), hold("fourth")),
     )
     assert await store.commit(act(*others, effect)) == Conflict(guard="mcp_tool")
     assert list(await store.mcp.definitions("agt_1")) == [waiting(hold()), definition("write")]
-    assert await store.mcp.task("call_1") == task()
+    assert await store.records.one(McpTask, "call_1") == task()
 
 
 async def test_a_server_that_has_its_old_definition_again_holds_none(store: Store) -> None:
@@ -209,11 +210,11 @@ async def test_a_deleted_agent_leaves_no_definitions(store: Store) -> None:
     await committed(store, save(one))
     theirs = definition(agent_id="agt_2")
     await pinned(store, definition(), definition("write", ODD), theirs)
-    await committed(store, act(hold(), SetMcpTask(task=task())))
+    await committed(store, act(hold(), Put(record=task())))
     await committed(store, drop(one))
     assert list(await store.mcp.definitions("agt_1")) == []
     assert list(await store.mcp.definitions("agt_2")) == [theirs]
-    assert await store.mcp.task("call_1") == task()
+    assert await store.records.one(McpTask, "call_1") == task()
 
 
 async def test_of_many_who_use_a_tool_first_or_accept_it_one_is_heeded(store: Store) -> None:
@@ -307,11 +308,11 @@ async def test_a_question_is_answered_as_any_call_and_its_thread_goes_on(store: 
 async def refused(store: Store, effect: AddNestedCall, guard: Guard = "call") -> None:
     """Check that the question is rejected, together with its whole unit."""
     before = await dump(store)
-    others = (SetMcpTask(task=task()), SetTimer(name="call:x", due=later(1)))
+    others = (Put(record=task()), SetTimer(name="call:x", due=later(1)))
     assert await store.commit(act(*others, effect)) == Conflict(guard=guard)
     assert await store.commit(act(effect, *others)) == Conflict(guard=guard)
     assert await dump(store) == before
-    assert (await store.mcp.task("call_1"), await store.wake("call:x")) == (None, None)
+    assert (await store.records.one(McpTask, "call_1"), await store.wake("call:x")) == (None, None)
 
 
 @pytest.mark.parametrize("status", ["done", "error", "resolved", "expired", "cancelled"])

@@ -27,13 +27,14 @@ from toolwright.core.journal.effects import (
     DropBlock,
     DropPassage,
     Effect,
+    Guard,
     LinkBlock,
     SetBlock,
     SetVector,
     UnlinkBlock,
 )
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Conflict, Guard
+from toolwright.core.journal.units import Conflict
 from toolwright.runtime.agents.semantics import PAGE, Semantics
 from toolwright.testing import ManualClock, TrigramEmbedder
 

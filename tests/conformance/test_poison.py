@@ -17,6 +17,7 @@ from tests.play import (
 )
 
 from toolwright.core.journal.child_effects import BackOff
+from toolwright.core.journal.effects import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
     Advance,
@@ -24,7 +25,6 @@ from toolwright.core.journal.units import (
     Claim,
     Conflict,
     Finish,
-    Guard,
     Release,
     Submit,
     Takeover,

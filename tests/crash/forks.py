@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from toolwright.adapters.store.engine.statement import statements
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.sql.agents import AgentQueries, FrontEndStatements
+from toolwright.adapters.store.sql.agents import AgentQueries, SessionStatements
 from toolwright.adapters.store.sql.calls import OfferQueries
 from toolwright.adapters.store.sql.children import ChildQueries
 from toolwright.adapters.store.sql.mcp import McpQueries
@@ -42,7 +42,7 @@ Order: TypeAlias = dict[str, Any]  # JSON
 Run: TypeAlias = Callable[[Order], Awaitable[None]]
 COMPILED = (
     *(Statements, Queries, ChildQueries, AgentQueries),
-    *(OfferQueries, SpaceQueries, FrontEndStatements, McpQueries, MemoryQueries, RetentionQueries),
+    *(OfferQueries, SpaceQueries, SessionStatements, McpQueries, MemoryQueries, RetentionQueries),
 )
 
 

@@ -17,6 +17,7 @@ from toolwright.core.journal.child_effects import Terminate
 from toolwright.core.journal.units import Apply, Committed, Submit, Unit
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.listing import McpListing, McpPrompts, read_listed
+from toolwright.core.mcp.records import McpTask
 from toolwright.core.mcp.servers import (
     McpPromptText,
     McpRefused,
@@ -201,7 +202,10 @@ class Play:
     async def is_forgotten(self) -> bool:
         """Return whether neither the task nor a timer is left."""
         call = await self.call()
-        return await self.store.mcp.task(call.id) is None and await self.store.wake(f"mcp:{call.id}") is None
+        return (
+            await self.store.records.one(McpTask, call.id) is None
+            and await self.store.wake(f"mcp:{call.id}") is None
+        )
 
 
 async def until(look: Callable[[], Awaitable[Seen | None]]) -> Seen:

@@ -21,7 +21,7 @@ from toolwright.core.agents.mind import (
     PlanChange,
 )
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError
-from toolwright.core.journal.effects import SetGoal, SetMemory
+from toolwright.core.journal.effects import Put
 from toolwright.core.journal.units import Unit
 from toolwright.core.tools.toolkits import TOOLKITS
 from toolwright.runtime.toolkits.builtins import BuiltinState
@@ -222,8 +222,8 @@ async def test_an_effect_is_kept_without_the_secrets_that_are_known_by_then() ->
         at, agent_id = state.clock.now(), state.agent_id
         words = "It is swordfish-99."
         goal = Goal(agent_id=agent_id, id="g", description=words, status="", priority="", created_at=at)
-        state.effect(SetGoal(goal=goal))
-        state.effect(SetMemory(memory=Memory(agent_id=agent_id, key="k", value=words, updated_at=at)))
+        state.effect(Put(record=goal))
+        state.effect(Put(record=Memory(agent_id=agent_id, key="k", value=words, updated_at=at)))
         state.set_env("LATER", "swordfish-99")
         raise RuntimeError("kept all the same")
 
@@ -248,7 +248,7 @@ async def test_a_process_that_dies_around_the_commit_has_set_everything_once(whe
     lost: list[Unit] = []
 
     async def die(unit: Unit) -> None:
-        if effects(unit):
+        if goals_in(unit):
             lost.append(unit)
             raise Died
 
@@ -258,7 +258,7 @@ async def test_a_process_that_dies_around_the_commit_has_set_everything_once(whe
         with pytest.raises(Died):
             await mind.call("set_goals", goals=given)
         thread_id = mind.thread_id
-    wanted = [effect.goal for effect in effects(lost[0])]
+    wanted = goals_in(lost[0])
     async with thinking(store) as mind:
         mind.clock.advance(3_600)
         mind.thread_id = thread_id
@@ -272,23 +272,24 @@ async def test_a_process_that_dies_around_the_commit_has_set_everything_once(whe
         assert made == (timedelta(hours=1) if when == "before" else timedelta())
 
 
-def effects(unit: Unit) -> Sequence[SetGoal]:
-    return [each for each in getattr(unit, "effects", ()) if isinstance(each, SetGoal)]
+def goals_in(unit: Unit) -> list[Goal]:
+    puts = [each for each in getattr(unit, "effects", ()) if isinstance(each, Put)]
+    return [each.record for each in puts if isinstance(each.record, Goal)]
 
 
 class Shaky:
     """A store whose minds cannot be read the first time."""
 
     def __init__(self, inner: MemoryStore) -> None:
-        self.agents = self
+        self.records = self
         self._inner = inner
         self.refused = 0
 
-    async def goals(self, agent_id: str) -> Sequence[Goal]:
+    async def list(self, kind: type[Goal], owner: str) -> Sequence[Goal]:
         if not self.refused:
             self.refused += 1
             raise StoreError("The disk is slow.")
-        return await self._inner.agents.goals(agent_id)
+        return await self._inner.records.list(kind, owner)
 
 
 async def test_a_journal_that_cannot_be_read_for_a_moment_is_waited_for() -> None:

@@ -209,17 +209,17 @@ class SettingBack:
         self.inner, self.clock, self.done = MemoryStore(lambda _: None), clock, False
 
     @property
-    def agents(self) -> "SettingBack":
+    def records(self) -> "SettingBack":
         return self
 
-    async def plan(self, agent_id: str, plan_id: str) -> Plan | None:
+    async def one(self, kind: type[Plan], *key: str) -> Plan | None:
         if not self.done:
             self.done = True
             self.clock.set_by(-3_600)
-        return await self.inner.agents.plan(agent_id, plan_id)
+        return await self.inner.records.one(kind, *key)
 
     def __getattr__(self, name: str) -> Any:  # everything else passes through
-        return getattr(self.inner if hasattr(self.inner, name) else self.inner.agents, name)
+        return getattr(self.inner if hasattr(self.inner, name) else self.inner.records, name)
 
 
 async def test_a_timer_that_fires_while_the_clock_is_set_back_is_not_lost() -> None:

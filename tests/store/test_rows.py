@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 from toolwright.adapters.store.engine.codecs import UnreadableColumn
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.sql.agents import AGENTS, GOALS, MEMORIES, PLANS
+from toolwright.adapters.store.sql.agents import AGENTS
 from toolwright.adapters.store.sql.calls import CALLS
 from toolwright.adapters.store.sql.children import REQUESTS
 from toolwright.adapters.store.sql.events import EVENTS, INBOX, NODES, WAKES
-from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES, FRONT_ENDS
-from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS, MCP_TASKS
+from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES
+from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS
 from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES
 from toolwright.adapters.store.sql.messages import MESSAGE_VERSIONS, MESSAGES
 from toolwright.adapters.store.sql.readers import READERS
+from toolwright.adapters.store.sql.records import FRONT_ENDS, GOALS, MCP_TASKS, MEMORIES, PLANS
 from toolwright.adapters.store.sql.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
 from toolwright.adapters.store.sql.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
 from toolwright.core.agents.config import ConfiguredAgent

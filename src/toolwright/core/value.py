@@ -1,4 +1,4 @@
-"""Decorator of all values: immutable for the type checker, cheap to create at run time.
+"""Decorator of all values: immutable for the type checker, cheap to create at run time. Records: values with a table.
 
 A dataclass with `frozen=True` sets each field through `object.__setattr__`, which makes creating it three to four times
 slower. A step of a run creates some thirty values, so immutability is checked where it costs nothing: statically (see
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
 from reprlib import recursive_repr
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
@@ -105,3 +105,34 @@ def maker(cls: type[T], field: str, **others: object) -> Callable[[Any], T]:  # 
     exec("\n".join(lines), space)  # noqa: S102 - the text is made of field names alone
     make: Callable[[Any], T] = space["make"]
     return make
+
+
+@value
+class Stored:
+    """Storage of the records of a class. All names are fields, each with a column of that name.
+
+    `key` identifies a record. `owner` is the id of the agent, thread or entity to which it belongs: records are listed
+    by it, and deleted with it. `order` sorts a list and is unique within an owner. An update keeps the values of the
+    fields `kept`. The `texts` are redacted when a run writes a record.
+    """
+
+    key: tuple[str, ...]
+    owner: Literal["agent_id", "thread_id", "entity_id"]
+    order: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+class Record:
+    """Base of values that are rows of a table of their own, with no rule but their key.
+
+    The journal writes them by the effects `Put`, `Add` and `Delete`, and reads them by `Store.records`.
+    """
+
+    __slots__ = ()
+    STORED: ClassVar[Stored]
+
+
+def key_of(record: Record) -> tuple[str, ...]:
+    """Return the values of the fields of its key."""
+    return tuple([getattr(record, name) for name in record.STORED.key])

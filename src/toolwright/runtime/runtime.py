@@ -6,10 +6,7 @@ from contextlib import contextmanager
 
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.reads import Depths
-from toolwright.core.journal.store import Store
-from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Node
-from toolwright.core.ports import Motor
 from toolwright.core.requests.speaker import Solution
 from toolwright.core.threads.run import Run
 from toolwright.core.tools.toolset import Toolset
@@ -24,6 +21,7 @@ from toolwright.runtime.files.files import ThreadFiles
 from toolwright.runtime.gauges import Gauges
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
+from toolwright.runtime.journal import Services
 from toolwright.runtime.pending.app_calls import AppCalls
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
@@ -49,8 +47,7 @@ class Runtime:
         *,
         catalog: Catalog,
         agents: Agents,
-        store: Store,
-        motor: Motor,
+        services: Services,
         drainer: RunWorker,
         timers: Timers,
         threads: Threads,
@@ -68,7 +65,6 @@ class Runtime:
         sent_prompts: SentPrompts,
         entities: Entities,
         spaces: Spaces,
-        clients: FrontEnds,
         events: Events,
         keys: Keys,
         health: Health,
@@ -76,14 +72,13 @@ class Runtime:
         clock_watch: ClockWatch,
         toolkit_parts: ToolkitParts,
         mcp: AgentServers,
-        telemetry: Telemetry | None = None,
         gauges: Gauges | None = None,
         close: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._catalog = catalog
         self.agents = agents
-        self._store = store
-        self._motor = motor
+        self._store = services.store
+        self._motor = services.motor
         self._drainer = drainer
         self._timers = timers
         self.threads = threads
@@ -101,7 +96,7 @@ class Runtime:
         self.sent_prompts = sent_prompts
         self.entities = entities
         self.spaces = spaces
-        self.clients = clients
+        self.clients = FrontEnds(services, entities)
         self.events = events
         self.keys = keys
         self.health = health
@@ -110,7 +105,7 @@ class Runtime:
         self._toolkit_parts = toolkit_parts
         self.app_calls = AppCalls(toolkit_parts, runs, calls)
         self.mcp = mcp
-        self.telemetry = telemetry
+        self.telemetry = services.telemetry
         self._gauges = gauges
         self._tasks: list[asyncio.Task[None]] = []
         self._close = close

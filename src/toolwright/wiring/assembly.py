@@ -61,7 +61,6 @@ from toolwright.runtime.runs.sent_prompts import SentPrompts
 from toolwright.runtime.runs.worker import RunWorker
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.entities import Entities
-from toolwright.runtime.spaces.front_ends import FrontEnds
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.spaces.speech import Speech
@@ -142,8 +141,7 @@ def assemble(
     return Runtime(
         catalog=catalog,
         agents=agents,
-        store=store,
-        motor=motor,
+        services=services,
         drainer=drainer,
         timers=Timers(
             store, drainer, {CALL: pending.expire, PLAN: plans.fire, TASK: mcp_tasks.poll}, clock, ids
@@ -168,7 +166,6 @@ def assemble(
         inboxes=Inboxes(services, agents, shared.deliveries, effect_commits),
         entities=entities,
         spaces=spaces,
-        clients=FrontEnds(services, entities),
         events=events,
         health=_health(parts, settings),
         keys=keys,
@@ -186,7 +183,6 @@ def assemble(
         clock_watch=ClockWatch(store, motor, clock, ids),
         toolkit_parts=_toolkit_parts(shared, equipment),
         gauges=None if parts.telemetry is None else Gauges(store, parts.telemetry, clock),
-        telemetry=parts.telemetry,
         close=(shared.model_answers.windows.summaries.close, *parts.close, parts.sandbox.close),
     )
 

@@ -12,34 +12,8 @@ from toolwright.adapters.store.locks import beside, give_to_owner
 from toolwright.core.errors import StoreError
 from toolwright.core.text import sentence
 
-REVISIONS = (
-    "0001",
-    "0002",
-    "0003",
-    "0004",
-    "0005",
-    "0006",
-    "0007",
-    "0008",
-    "0009",
-    "0010",
-    "0011",
-    "0012",
-    "0013",
-    "0014",
-    "0015",
-    "0016",
-    "0017",
-    "0018",
-    "0019",
-    "0020",
-    "0021",
-    "0022",
-    "0023",
-    "0024",
-    "0025",
-    "0026",
-)  # oldest first; a test compares them with the files in migrations/versions
+VERSIONS = Path(__file__).parent / "migrations" / "versions"
+REVISIONS = tuple(sorted(path.name[:4] for path in VERSIONS.glob("0*.py")))  # oldest first
 HEAD = REVISIONS[-1]
 LEAST = "0024"
 """The oldest revision whose code can use a database at `HEAD`.
@@ -72,7 +46,7 @@ def steps_after(revision: str | None) -> list[tuple[str, str]]:
     missing = [each for each in REVISIONS if revision is None or each > revision]
     steps: list[tuple[str, str]] = []
     for each in missing:
-        [written] = (Path(__file__).parent / "migrations" / "versions").glob(f"{each}_*.py")
+        [written] = VERSIONS.glob(f"{each}_*.py")
         steps.append((each, ast.get_docstring(ast.parse(written.read_text(encoding="utf-8"))) or ""))
     return steps
 

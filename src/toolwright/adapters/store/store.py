@@ -8,7 +8,7 @@ from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.program import Op, Reading
 from toolwright.adapters.store.engine.shield import shielded
 from toolwright.adapters.store.engine.statement import statements
-from toolwright.adapters.store.sql.agents import SqlAgents, SqlFrontEnds
+from toolwright.adapters.store.sql.agents import SqlAgents, SqlSessions
 from toolwright.adapters.store.sql.calls import CALLS, IN_PASSING, SqlOffers
 from toolwright.adapters.store.sql.children import SqlChildren
 from toolwright.adapters.store.sql.events import EVENTS, INBOX, NODES, WAKES
@@ -16,6 +16,7 @@ from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES
 from toolwright.adapters.store.sql.mcp import SqlMcp
 from toolwright.adapters.store.sql.messages import MESSAGE_VERSIONS, MESSAGES
 from toolwright.adapters.store.sql.readers import SHOWN_CALLS, each_event
+from toolwright.adapters.store.sql.records import SqlRecords
 from toolwright.adapters.store.sql.retention import SqlRetention
 from toolwright.adapters.store.sql.spaces import SPACE_EVENTS, SqlSpaces
 from toolwright.adapters.store.sql.thread_reads import MOST, OWNERS, Queries
@@ -45,7 +46,8 @@ class SqlStore:
         self._sql = statements(Queries, driver.dialect)
         self.spaces = SqlSpaces(driver)
         self.agents = SqlAgents(driver)
-        self.front_ends = SqlFrontEnds(driver)
+        self.sessions = SqlSessions(driver)
+        self.records = SqlRecords(driver)
         self.mcp = SqlMcp(driver)
         self.retention = SqlRetention(driver)
         self.offers = SqlOffers(driver)

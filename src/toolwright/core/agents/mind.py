@@ -9,7 +9,7 @@ from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.plain import unwritable
 from toolwright.core.text import brief, quantity
-from toolwright.core.value import changed, value
+from toolwright.core.value import Record, Stored, changed, value
 
 MOST_GOALS, MOST_MEMORIES, MOST_PLANS = 100, 1_000, 100
 """Maximum numbers of goals, memories and plans of an agent."""
@@ -21,8 +21,16 @@ _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_ID}}}")
 
 
 @value
-class Goal:
+class Goal(Record):
     """A goal of an agent; `status` and `priority` are free text set by the agent."""
+
+    STORED = Stored(
+        key=("agent_id", "id"),
+        owner="agent_id",
+        order=("created_at", "id"),
+        kept=("created_at",),
+        texts=("id", "description", "status", "priority"),
+    )
 
     agent_id: str
     id: str
@@ -33,8 +41,10 @@ class Goal:
 
 
 @value
-class Memory:
+class Memory(Record):
     """A memory of the agent: a value under a key."""
+
+    STORED = Stored(key=("agent_id", "key"), owner="agent_id", order=("key",), texts=("key", "value"))
 
     agent_id: str
     key: str
@@ -43,13 +53,21 @@ class Memory:
 
 
 @value
-class Plan:
+class Plan(Record):
     """A scheduled instruction to the agent, due at `next_run_at`, repeatedly with `cron`.
 
     `timezone` is the IANA time zone of the fields of `cron`. A person's plan wakes the thread `thread_id`, in which it
     was set. The agent's own plan has no `thread_id` and wakes its home thread. A `relative` plan was set by `runAfter`:
     it is due after that duration, even if the clock is changed in the meantime.
     """
+
+    STORED = Stored(
+        key=("agent_id", "id"),
+        owner="agent_id",
+        order=("next_run_at", "id"),
+        kept=("created_at",),
+        texts=("id", "name", "instruction"),
+    )
 
     agent_id: str
     id: str

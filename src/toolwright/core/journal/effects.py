@@ -1,4 +1,4 @@
-"""Effects of a unit of work outside its thread: spaces, other inboxes, timers, agent state, memory, thread trees, MCP.
+"""Effects of a unit of work outside its thread: records, spaces, other inboxes, timers, memory, thread trees, MCP.
 
 A call's effects are values that are committed with its result (JOURNAL, "What a call may do to the database"). Units
 from outside a run use the same values, so each kind of row is written by one piece of code.
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from toolwright.core.agents.memory import Block, Passage, Vector
-from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.agents.mind import Plan
 from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
@@ -29,12 +29,48 @@ from toolwright.core.journal.child_effects import (
     Stop,
     Terminate,
 )
-from toolwright.core.journal.mcp_effects import DropMcpTask, HoldMcpTool, McpEffect, UnholdMcpTool
+from toolwright.core.journal.mcp_effects import (
+    AcceptMcpTool,
+    AddNestedCall,
+    HoldMcpTool,
+    PinMcpTool,
+    UnholdMcpTool,
+)
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.compaction import Compaction, SentText
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery
-from toolwright.core.value import value
+from toolwright.core.value import Record, value
+
+Guard: TypeAlias = Literal[
+    "duplicate",  # a row with this id or external id exists
+    "thread",  # the thread does not exist
+    "terminated",  # the thread accepts no more messages
+    "lease",  # another node of the cluster has the thread now
+    "fence",  # another worker has claimed the thread, or it has advanced
+    "call",  # a call is not in the status that the unit saw
+    "run",  # the status of the run does not allow this unit
+    "inbox",  # an inbox event is not in the status that the unit saw
+    "unread",  # a message that joined the run has not been read
+    "file",  # a file exists at this path
+    "entity",  # the entity does not exist, or has changed since it was read
+    "space",  # the space does not exist, or it or its membership has changed since it was read
+    "member",  # the entity is not in the space
+    "agent",  # the configured agent does not exist, or has changed since it was read
+    "front_end",  # the client registration does not exist
+    "mind",  # the agent's goals, memories, plans or blocks have changed since they were read, or are too many
+    "plan",  # the plan does not exist, or has changed since it was read
+    "block",  # the memory block does not exist
+    "passage",  # the passage does not exist
+    "compaction",  # the conversation was shortened in the meantime, or its summary was edited
+    "mcp_tool",  # the definition of the tool is not held back any more
+    "message",  # the message does not exist in the space or thread, or too many are pinned
+    "busy",  # a thread that was idle has an open run now
+    "request",  # the request is no longer open
+    "child_limit",  # the maximum number of children is reached
+    "cancel",  # cancellation was requested, and this unit would end the run in another way
+]
+
 
 MindKind: TypeAlias = Literal["goals", "memories", "plans", "blocks", "links"]
 """Kinds of rows in an agent's mind; `links` are its links to blocks of other agents."""
@@ -43,6 +79,33 @@ MindKind: TypeAlias = Literal["goals", "memories", "plans", "blocks", "links"]
 def link_key(agent_id: str, label: str) -> str:
     """Return the key of a link, unique per reader."""
     return f"{agent_id}/{label}"
+
+
+@value
+class Put:
+    """Insert or update a record."""
+
+    record: Record
+
+
+@value
+class Add:
+    """Insert a record. Conflict: `duplicate`, if its key exists."""
+
+    record: Record
+
+
+@value
+class Delete:
+    """Delete the record with that key, if it exists. Conflict: the `guard`, if one is given and it does not exist."""
+
+    kind: type[Record]
+    key: tuple[str, ...]
+    guard: Guard | None = None
+
+
+RecordEffect: TypeAlias = Put | Add | Delete
+"""Effects on records. Effects with a rule of their own have names."""
 
 
 @value
@@ -64,36 +127,6 @@ class CheckMind:
         if self.seen is not None and any(stored.get(key) != self.seen.get(key) for key in self.keys):
             return False
         return self.most is None or len(stored.keys() | set(self.keys)) <= self.most
-
-
-@value
-class SetGoal:
-    """Insert or update a goal."""
-
-    goal: Goal
-
-
-@value
-class DropGoal:
-    """Delete a goal, if it exists."""
-
-    agent_id: str
-    id: str
-
-
-@value
-class SetMemory:
-    """Insert or update a memory."""
-
-    memory: Memory
-
-
-@value
-class DropMemory:
-    """Delete a memory, if it exists."""
-
-    agent_id: str
-    key: str
 
 
 @value
@@ -236,9 +269,26 @@ ContextEffect: TypeAlias = Compact | KeepTexts | Pin
 """Effects on the requests sent to the models of a thread."""
 
 
-MemoryEffect: TypeAlias = (
-    SetBlock | DropBlock | LinkBlock | UnlinkBlock | AddPassage | DropPassage | SetVector
+AgentEffect: TypeAlias = (
+    CheckMind
+    | SetPlan
+    | DropPlan
+    | FirePlan
+    | MovePlans
+    | DropMind
+    | SetBlock
+    | DropBlock
+    | LinkBlock
+    | UnlinkBlock
+    | AddPassage
+    | DropPassage
+    | SetVector
+    | PinMcpTool
+    | HoldMcpTool
+    | AcceptMcpTool
+    | UnholdMcpTool
 )
+"""Effects on what an agent stores, each with a rule of its own."""
 
 
 @value
@@ -397,19 +447,10 @@ Effect: TypeAlias = (
     | SetTimer
     | DropTimer
     | Deliver
-    | CheckMind
-    | SetGoal
-    | DropGoal
-    | SetMemory
-    | DropMemory
-    | SetPlan
-    | DropPlan
-    | FirePlan
-    | MovePlans
-    | DropMind
-    | MemoryEffect
+    | RecordEffect
+    | AgentEffect
     | ContextEffect
-    | McpEffect
+    | AddNestedCall
     | Spawn
     | Speak
     | Report
@@ -434,13 +475,11 @@ MAY_FIND_NOTHING = frozenset[type](
         # The row to delete may be gone already, which is the intended result.
         *(
             Unreact,
+            Delete,
             DropTimer,
-            DropGoal,
-            DropMemory,
             DropPlan,
             DropMind,
             UnlinkBlock,
-            DropMcpTask,
             CloseRequest,
         ),
         # They follow the state of other rows, which can have changed in the meantime.

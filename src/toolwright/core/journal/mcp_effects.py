@@ -1,27 +1,12 @@
-"""Effects of a unit of work on tasks of MCP servers and definitions of their tools; and calls on behalf of a server."""
+"""Effects of a unit of work on definitions of MCP servers' tools; and calls on behalf of a server."""
 
 from datetime import datetime
-from typing import TypeAlias
 
 from toolwright.core.json_value import JSONObject
-from toolwright.core.mcp.records import McpDefinition, McpTask
+from toolwright.core.mcp.records import McpDefinition
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.value import value
-
-
-@value
-class SetMcpTask:
-    """Insert or update a task."""
-
-    task: McpTask
-
-
-@value
-class DropMcpTask:
-    """Delete the task of a call, if it exists."""
-
-    call_id: str
 
 
 @value
@@ -75,8 +60,3 @@ class AddNestedCall:
 
     call: Call
     events: tuple[EventDraft, ...] = ()
-
-
-McpEffect: TypeAlias = (
-    SetMcpTask | DropMcpTask | PinMcpTool | HoldMcpTool | AcceptMcpTool | UnholdMcpTool | AddNestedCall
-)

@@ -2,23 +2,42 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
-from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import VariablesRequest
 from toolwright.core.journal.retention import DroppedBytes
-from toolwright.core.mcp.records import McpDefinition, McpTask
-from toolwright.core.spaces.space import FrontEnd, Member, Reaction, Space, SpaceMessage
+from toolwright.core.limits import ALL_ROWS
+from toolwright.core.mcp.records import McpDefinition
+from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import value
+from toolwright.core.value import Record, value
+
+R = TypeVar("R", bound=Record)
+
+
+class RecordReads(Protocol):
+    """Records of all classes: goals, memories, plans, client registrations, MCP tasks.
+
+    Raises `StoreError` when the journal cannot be read.
+    """
+
+    async def one(self, kind: type[R], *key: str) -> R | None:
+        """Return the record with that key."""
+        ...
+
+    async def list(
+        self, kind: type[R], owner: str | None = None, *, limit: int = ALL_ROWS, offset: int = 0
+    ) -> Sequence[R]:
+        """Return the records of an owner, or of all owners, in the order of their class."""
+        ...
 
 
 class AgentReads(Protocol):
-    """Agents configured as JSON, and every agent's mind and memory.
+    """Agents configured as JSON, and every agent's memory.
 
     Raises `StoreError` when the journal cannot be read.
     """
@@ -48,20 +67,6 @@ class AgentReads(Protocol):
     async def keepers_of_user(self, user_id: str, *, limit: int = 1_000) -> Sequence[str]:
         """Return the ids under which any agent stores data for the user, in order."""
         ...
-
-    async def goals(self, agent_id: str) -> Sequence[Goal]:
-        """Return an agent's goals, oldest first."""
-        ...
-
-    async def memories(self, agent_id: str) -> Sequence[Memory]:
-        """Return an agent's memories, by key."""
-        ...
-
-    async def plans(self, agent_id: str) -> Sequence[Plan]:
-        """Return an agent's plans, soonest first."""
-        ...
-
-    async def plan(self, agent_id: str, plan_id: str) -> Plan | None: ...
 
     async def blocks(self, agent_id: str) -> Sequence[Block]:
         """Return the memory blocks that an agent reads, its own and linked ones, by label, then by owner."""
@@ -152,15 +157,7 @@ class ChildReads(Protocol):
 
 
 class McpReads(Protocol):
-    """Tasks of MCP servers, and definitions of their tools. Raises `StoreError` when the journal cannot be read."""
-
-    async def task(self, call_id: str) -> McpTask | None:
-        """Return the task that a server executes for that call."""
-        ...
-
-    async def tasks(self, thread_id: str) -> Sequence[McpTask]:
-        """Return the tasks for calls of a thread, oldest first."""
-        ...
+    """Definitions of MCP servers' tools. Raises `StoreError` when the journal cannot be read."""
 
     async def definitions(self, agent_id: str) -> Sequence[McpDefinition]:
         """Return the definitions of tools that an agent has used, by server, then by tool."""
@@ -187,16 +184,8 @@ class RetentionReads(Protocol):
         ...
 
 
-class FrontEndReads(Protocol):
-    """Reads of client registrations. Raises `StoreError` when the journal cannot be read."""
-
-    async def front_end(self, id: str) -> FrontEnd | None: ...
-
-    async def front_ends(
-        self, *, entity_id: str | None = None, limit: int = 50, offset: int = 0
-    ) -> Sequence[FrontEnd]:
-        """Return client registrations, oldest first; with `entity_id` only that entity's."""
-        ...
+class SessionReads(Protocol):
+    """Reads of signed-out sessions. Raises `StoreError` when the journal cannot be read."""
 
     async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
         """Return when these sessions of the console were signed out, by key; see `SignOut`."""

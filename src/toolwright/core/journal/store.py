@@ -10,10 +10,11 @@ from toolwright.core.journal.reads import (
     AgentReads,
     ChildReads,
     Depths,
-    FrontEndReads,
     McpReads,
     OfferReads,
+    RecordReads,
     RetentionReads,
+    SessionReads,
     SpaceReads,
 )
 from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
@@ -101,7 +102,7 @@ class Store(Protocol):
 
     @property
     def agents(self) -> AgentReads:
-        """Reads of configured agents, and of the state and memory of agents."""
+        """Reads of configured agents, and of the memory of agents."""
         ...
 
     @property
@@ -115,13 +116,18 @@ class Store(Protocol):
         ...
 
     @property
-    def front_ends(self) -> FrontEndReads:
-        """Reads of client registrations."""
+    def sessions(self) -> SessionReads:
+        """Reads of signed-out sessions."""
+        ...
+
+    @property
+    def records(self) -> RecordReads:
+        """Reads of records, which have no rule but their key."""
         ...
 
     @property
     def mcp(self) -> McpReads:
-        """Reads of tasks of MCP servers, and of definitions of their tools."""
+        """Reads of definitions of MCP servers' tools."""
         ...
 
     @property

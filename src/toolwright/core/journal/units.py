@@ -11,14 +11,14 @@ last.
 """
 
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.files.file import FileChange
-from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.effects import Effect, Guard
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.space import Entity, FrontEnd
+from toolwright.core.spaces.space import Entity
 from toolwright.core.threads.call import Call, CallChange
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import InboxChange, InboxEvent
@@ -26,35 +26,6 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Step
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import value
-
-Guard: TypeAlias = Literal[
-    "duplicate",  # a row with this id or external id exists
-    "thread",  # the thread does not exist
-    "terminated",  # the thread accepts no more messages
-    "lease",  # another node of the cluster has the thread now
-    "fence",  # another worker has claimed the thread, or it has advanced
-    "call",  # a call is not in the status that the unit saw
-    "run",  # the status of the run does not allow this unit
-    "inbox",  # an inbox event is not in the status that the unit saw
-    "unread",  # a message that joined the run has not been read
-    "file",  # a file exists at this path
-    "entity",  # the entity does not exist, or has changed since it was read
-    "space",  # the space does not exist, or it or its membership has changed since it was read
-    "member",  # the entity is not in the space
-    "agent",  # the configured agent does not exist, or has changed since it was read
-    "front_end",  # the client registration does not exist
-    "mind",  # the agent's goals, memories, plans or blocks have changed since they were read, or are too many
-    "plan",  # the plan does not exist, or has changed since it was read
-    "block",  # the memory block does not exist
-    "passage",  # the passage does not exist
-    "compaction",  # the conversation was shortened in the meantime, or its summary was edited
-    "mcp_tool",  # the definition of the tool is not held back any more
-    "message",  # the message does not exist in the space or thread, or too many are pinned
-    "busy",  # a thread that was idle has an open run now
-    "request",  # the request is no longer open
-    "child_limit",  # the maximum number of children is reached
-    "cancel",  # cancellation was requested, and this unit would end the run in another way
-]
 
 
 @value
@@ -414,20 +385,6 @@ class CancelOrphans(Unit):
     """
 
     thread_ids: tuple[str, ...]
-
-
-@value
-class SaveFrontEnd(Unit):
-    """Insert a client registration."""
-
-    front_end: FrontEnd
-
-
-@value
-class DropFrontEnd(Unit):
-    """Delete a client registration."""
-
-    id: str
 
 
 @value

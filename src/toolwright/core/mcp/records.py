@@ -4,7 +4,7 @@ from dataclasses import field
 from datetime import datetime
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.value import value
+from toolwright.core.value import Record, Stored, value
 
 TASK = "mcp"
 """Kind of the timers that poll tasks; their names contain the call."""
@@ -16,7 +16,7 @@ def task_timer(call_id: str) -> str:
 
 
 @value
-class McpTask:
+class McpTask(Record):
     """A task that an MCP server executes for a call.
 
     `agent_id` is the agent that made the call, `task_id` the server's id of the task. `questions` are the server's
@@ -25,6 +25,8 @@ class McpTask:
     location, or None for a task of an earlier version. `session` is the id of the HTTP session in which the server
     created it, or None if the server has no sessions.
     """
+
+    STORED = Stored(key=("call_id",), owner="thread_id", order=("created_at", "call_id"))
 
     call_id: str
     thread_id: str

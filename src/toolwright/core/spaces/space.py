@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias, TypedDict
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.json_value import JSONObject
-from toolwright.core.value import value
+from toolwright.core.value import Record, Stored, value
 
 EntityType: TypeAlias = Literal["human", "agent"]
 
@@ -43,8 +43,10 @@ def entity_of(agent: Agent) -> Entity:
 
 
 @value
-class FrontEnd:
+class FrontEnd(Record):
     """A client registration: a front-end of an entity."""
+
+    STORED = Stored(key=("id",), owner="entity_id", order=("created_at", "id"))
 
     id: str
     entity_id: str

@@ -1,6 +1,6 @@
 """Minds: goals, memories and plans of agents. The service edits them here by the same rules as the toolkit `mind`."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
@@ -25,25 +25,23 @@ from toolwright.core.broken_rows import Rows, all_rows, broken_rows, sliced
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import (
     CheckMind,
-    DropGoal,
-    DropMemory,
+    Delete,
     DropPlan,
     Effect,
     MindKind,
-    SetGoal,
-    SetMemory,
+    Put,
     SetPlan,
 )
-from toolwright.core.journal.reads import AgentReads
 from toolwright.core.journal.units import Conflict
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.tenvs_needed import MissingTenvs
+from toolwright.core.value import Record
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import Keepers
 from toolwright.runtime.checks import by_list, page
 from toolwright.runtime.journal import EffectCommits, Services
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Record)
 C = TypeVar("C")
 
 
@@ -58,7 +56,7 @@ class Edit(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MindItems(Generic[T, C]):
-    """One kind of items in a mind: how they are read, changed, ordered, written and deleted.
+    """One kind of items in a mind: their class, how they are changed, ordered, written and deleted.
 
     `change` takes the items by key, the changes, the owner id, the id of the nth new item, and the time; it raises
     `InvalidRequest`. `keeper` selects the owner id of such items from what an agent reaches.
@@ -68,7 +66,7 @@ class MindItems(Generic[T, C]):
     noun: str
     most: int
     key: Callable[[T], str]
-    read: Callable[[AgentReads, str], Awaitable[Sequence[T]]]
+    record: type[T]
     change: Callable[[Mapping[str, T], Sequence[C], str, Callable[[int], str], datetime], dict[str, T]]
     order: Callable[[Iterable[T]], list[T]]
     put: Callable[[T], Effect]
@@ -102,11 +100,11 @@ GOALS: MindItems[Goal, GoalChange] = MindItems(
     noun="goal",
     most=MOST_GOALS,
     key=lambda goal: goal.id,
-    read=lambda minds, keeper: minds.goals(keeper),
+    record=Goal,
     change=changed_goals,
     order=list,
-    put=lambda goal: SetGoal(goal=goal),
-    drop=lambda keeper, key: DropGoal(agent_id=keeper, id=key),
+    put=lambda goal: Put(record=goal),
+    drop=lambda keeper, key: Delete(kind=Goal, key=(keeper, key)),
     keeper=lambda reach: reach.keeper,
 )
 MEMORIES: MindItems[Memory, MemoryChange] = MindItems(
@@ -114,11 +112,11 @@ MEMORIES: MindItems[Memory, MemoryChange] = MindItems(
     noun="memory",
     most=MOST_MEMORIES,
     key=lambda memory: memory.key,
-    read=lambda minds, keeper: minds.memories(keeper),
+    record=Memory,
     change=lambda kept, changes, keeper, _, now: changed_memories(kept, changes, keeper, now),
     order=lambda memories: sorted(memories, key=lambda memory: memory.key),
-    put=lambda memory: SetMemory(memory=memory),
-    drop=lambda keeper, key: DropMemory(agent_id=keeper, key=key),
+    put=lambda memory: Put(record=memory),
+    drop=lambda keeper, key: Delete(kind=Memory, key=(keeper, key)),
     keeper=lambda reach: reach.keeper,
 )
 
@@ -130,7 +128,7 @@ def plans_waking(thread_id: str | None) -> MindItems[Plan, PlanChange]:
         noun="plan",
         most=MOST_PLANS,
         key=lambda plan: plan.id,
-        read=lambda minds, keeper: minds.plans(keeper),
+        record=Plan,
         change=lambda kept, changes, keeper, new_id, now: changed_plans(
             kept, changes, keeper, new_id, now, thread_id
         ),
@@ -158,7 +156,7 @@ class Minds:
     def __init__(
         self, services: Services, agents: Agents, keepers: Keepers, effect_commits: EffectCommits
     ) -> None:
-        self._minds = services.store.agents
+        self._records = services.store.records
         self._agents = agents
         self._keepers = keepers
         self._effect_commits = effect_commits
@@ -169,8 +167,7 @@ class Minds:
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Goal]:
         """Return the agent's goals, the oldest first."""
-        page(limit, offset)
-        return sliced(await self._minds.goals(await self._keepers.keeper_id(agent, user_id)), limit, offset)
+        return await self._page(GOALS, agent, limit, offset, user_id)
 
     async def set_goals(
         self, agent: str, changes: Sequence[GoalChange], *, user_id: str | None = None
@@ -187,10 +184,7 @@ class Minds:
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Memory]:
         """Return the agent's memories, by key."""
-        page(limit, offset)
-        return sliced(
-            await self._minds.memories(await self._keepers.keeper_id(agent, user_id)), limit, offset
-        )
+        return await self._page(MEMORIES, agent, limit, offset, user_id)
 
     async def set_memories(
         self, agent: str, changes: Sequence[MemoryChange], *, user_id: str | None = None
@@ -207,8 +201,7 @@ class Minds:
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Plan]:
         """Return the agent's plans, soonest first."""
-        page(limit, offset)
-        return sliced(await self._minds.plans(await self._keepers.keeper_id(agent, user_id)), limit, offset)
+        return await self._page(PLANS, agent, limit, offset, user_id)
 
     async def set_plans(self, agent: str, changes: Sequence[PlanChange]) -> Sequence[Plan]:
         """Create and change plans. Return all plans after that, soonest first.
@@ -229,10 +222,17 @@ class Minds:
         """Return the ids of the people for whom the agent stores data, up to 1,000."""
         return await self._keepers.people(agent)
 
+    async def _page(
+        self, items: MindItems[T, C], agent: str, limit: int, offset: int, user_id: str | None
+    ) -> Sequence[T]:
+        page(limit, offset)
+        rows = await self._records.list(items.record, await self._keepers.keeper_id(agent, user_id))
+        return sliced(rows, limit, offset)
+
     async def _set(self, items: MindItems[T, C], keeper: str, changes: Sequence[C]) -> Sequence[T]:
         """Commit the changes, rebuilt if the items have changed in the meantime."""
         while True:
-            rows = await items.read(self._minds, keeper)
+            rows = await self._records.list(items.record, keeper)
             edit = items.edit(rows, changes, keeper, lambda _: self._new_id(items.noun), self._clock.now())
             check = check_mind(keeper, items.kind, edit.new, items.most, items.by_key(rows))
             if not edit.effects or not isinstance(
@@ -242,7 +242,7 @@ class Minds:
 
     async def _drop(self, items: MindItems[T, C], keeper: str, key: str) -> None:
         """Delete an item. Raises `NotFound` if it does not exist, `RowBroken` if it can be among the broken rows."""
-        rows = await items.read(self._minds, keeper)
+        rows = await self._records.list(items.record, keeper)
         if key not in items.by_key(rows):
             all_rows(rows)
             raise NotFound(f"There is no {items.noun} {brief(repr(key), 200)} of this agent.")

@@ -44,7 +44,7 @@ class Plans:
         """
         agent_id, _, plan_id = plan_key.rpartition(":")
         while True:  # retry if the plan has changed since it was read
-            plan = await self._store.agents.plan(agent_id, plan_id)
+            plan = await self._store.records.one(Plan, agent_id, plan_id)
             if plan is None:
                 return
             if plan.next_run_at > self._clock.now():  # the clock was set back: its timer is kept

@@ -6,7 +6,7 @@ from collections.abc import Container
 from typing import TypeVar
 
 from toolwright.core.env.redact import Redactor
-from toolwright.core.journal.effects import AddPassage, Effect, SetBlock, SetGoal, SetMemory, SetPlan
+from toolwright.core.journal.effects import Add, AddPassage, Effect, Put, SetBlock, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Reseal
 from toolwright.core.json_text import ValueCount
@@ -96,16 +96,16 @@ def clean_draft(draft: EventDraft, redactor: Redactor) -> EventDraft:
 
 
 def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
-    """Return the effect of a built-in tool with redacted goals, memories, plans, blocks and passages."""
+    """Return the effect of a built-in tool with redacted records, blocks and passages."""
     if not redactor:
         return effect
     match effect:
-        case SetGoal(goal=goal):
-            return SetGoal(goal=_cleaned(goal, redactor, "id", "description", "status", "priority"))
-        case SetMemory(memory=memory):
-            return SetMemory(memory=_cleaned(memory, redactor, "key", "value"))
+        case Put(record=record):
+            return Put(record=_cleaned(record, redactor, *record.STORED.texts))
+        case Add(record=record):
+            return Add(record=_cleaned(record, redactor, *record.STORED.texts))
         case SetPlan(plan=plan):
-            return SetPlan(plan=_cleaned(plan, redactor, "id", "name", "instruction"))
+            return SetPlan(plan=_cleaned(plan, redactor, *plan.STORED.texts))
         case SetBlock(block=block):
             return SetBlock(block=_cleaned(block, redactor, "label", "content"))
         case AddPassage(passage=passage, vector=vector):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from toolwright.core.journal.effects import Effect, SetTimer
-from toolwright.core.journal.mcp_effects import HoldMcpTool, PinMcpTool, SetMcpTask, UnholdMcpTool
+from toolwright.core.journal.effects import Effect, Put, SetTimer
+from toolwright.core.journal.mcp_effects import HoldMcpTool, PinMcpTool, UnholdMcpTool
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.listing import McpListing
 from toolwright.core.mcp.records import McpDefinition, McpTask, task_timer
@@ -105,4 +105,4 @@ def follow(
         session=task.session,
         space_id=space_id,
     )
-    return (SetMcpTask(task=row), SetTimer(name=task_timer(call.id), due=next_check(now, task.poll)))
+    return (Put(record=row), SetTimer(name=task_timer(call.id), due=next_check(now, task.poll)))

@@ -20,8 +20,8 @@ from toolwright.core.errors import (
     TooLarge,
     Unwritable,
 )
-from toolwright.core.journal.effects import DropTimer, Effect, SetTimer, Source
-from toolwright.core.journal.mcp_effects import AddNestedCall, DropMcpTask, SetMcpTask
+from toolwright.core.journal.effects import Delete, DropTimer, Effect, Put, SetTimer, Source
+from toolwright.core.journal.mcp_effects import AddNestedCall
 from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.mcp.questions import check_question, elicited
@@ -85,7 +85,7 @@ class McpTasks:
 
     async def poll(self, call_id: str) -> None:
         """Poll the task of the call. Called by the task's timer."""
-        task, call = await self._store.mcp.task(call_id), await self._store.call(call_id)
+        task, call = await self._store.records.one(McpTask, call_id), await self._store.call(call_id)
         if task is None or call is None:
             return
         thread = await self._store.thread(task.thread_id)
@@ -170,7 +170,9 @@ class McpTasks:
     async def _drop(self, task: McpTask) -> None:
         """Delete a task and cancel its open questions."""
         await self._take_back(task.questions.values())
-        await self._commit(DropMcpTask(call_id=task.call_id), DropTimer(name=task_timer(task.call_id)))
+        await self._commit(
+            Delete(kind=McpTask, key=(task.call_id,)), DropTimer(name=task_timer(task.call_id))
+        )
 
     # ── questions of a task ─────────────────────────────────────────────────────────────────────────────────
 
@@ -201,7 +203,7 @@ class McpTasks:
             else:
                 new += [question, SetTimer(name=timer_of(call_id), due=_expiry(question.call))]
                 new += await self._membership.settled(_shown(question, author))
-        effect = SetMcpTask(task=changed(task, questions=question_ids))
+        effect = Put(record=changed(task, questions=question_ids))
         if isinstance(await self._commit(*new, effect, self._timer(task, state.poll)), Conflict):
             await self._again(task, state.poll)  # the call has ended, or another process has asked
         elif answers:

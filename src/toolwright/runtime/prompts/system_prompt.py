@@ -96,12 +96,12 @@ class SystemPrompts:
         if CHANNELS in kits and person is None:
             home = changed(home, said=await self._history.last(entity_id, places))
         if MIND in kits:
-            minds = self._store.agents
+            records = self._store.records
             home = changed(
                 home,
-                goals=await minds.goals(reach.keeper),
-                memories=await minds.memories(reach.keeper),
-                plans=await minds.plans(reach.plans),
+                goals=await records.list(Goal, reach.keeper),
+                memories=await records.list(Memory, reach.keeper),
+                plans=await records.list(Plan, reach.plans),
             )
         if MEMORY in kits:
             home = changed(home, blocks=await self._blocks(reach.keeper))

@@ -11,7 +11,8 @@ from pydantic.alias_generators import to_camel
 from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.env.env import EnvInput, EnvType, EnvVar, read_env
 from toolwright.core.errors import AlreadyExists, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
-from toolwright.core.journal.units import Conflict, DropEntity, Guard, SaveEntity, SetEnv
+from toolwright.core.journal.effects import Guard
+from toolwright.core.journal.units import Conflict, DropEntity, SaveEntity, SetEnv
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
 from toolwright.core.spaces.space import OWN_PREFIX, Entity, EntityFields, entity_of

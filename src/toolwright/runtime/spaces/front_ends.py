@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from toolwright.core.errors import NotFound, StoreError
-from toolwright.core.journal.units import Conflict, DropFrontEnd, SaveFrontEnd, SignOut, UseOnce
+from toolwright.core.journal.effects import Add, Delete
+from toolwright.core.journal.units import Conflict, SignOut, UseOnce
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.space import FrontEnd
 from toolwright.runtime.checks import by_id, by_text, page
-from toolwright.runtime.journal import Services
+from toolwright.runtime.journal import EffectCommits, Services
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import metadata_of, name_of
 
@@ -18,6 +19,7 @@ class FrontEnds:
 
     def __init__(self, services: Services, entities: Entities) -> None:
         self._store = services.store
+        self._effect_commits = EffectCommits(services)
         self._entities = entities
         self._clock = services.clock
         self._new_id = services.new_id
@@ -34,14 +36,13 @@ class FrontEnds:
             metadata=metadata_of(metadata),
             created_at=self._clock.now(),
         )
-        unit = SaveFrontEnd(token=self._new_id("unit"), at=front_end.created_at, front_end=front_end)
-        if isinstance(await self._store.commit(unit), Conflict):
+        if isinstance(await self._effect_commits.commit(Add(record=front_end)), Conflict):
             raise StoreError("The client could not be registered: its id is taken.")
         return front_end
 
     async def get(self, id: str) -> FrontEnd:
         """Return the front-end."""
-        front_end = await self._store.front_ends.front_end(by_id("client", id))
+        front_end = await self._store.records.one(FrontEnd, by_id("client", id))
         if front_end is None:
             raise NotFound(f"There is no client {id!r}.")
         return front_end
@@ -52,12 +53,12 @@ class FrontEnds:
         """Return front-ends, the oldest first, optionally only those of one entity."""
         page(limit, offset)
         owner_id = by_text("entityId", entity_id)
-        return await self._store.front_ends.front_ends(entity_id=owner_id, limit=limit, offset=offset)
+        return await self._store.records.list(FrontEnd, owner_id, limit=limit, offset=offset)
 
     async def delete(self, id: str) -> None:
         """Delete a registration."""
-        unit = DropFrontEnd(token=self._new_id("unit"), at=self._clock.now(), id=by_id("client", id))
-        if isinstance(await self._store.commit(unit), Conflict):
+        drop = Delete(kind=FrontEnd, key=(by_id("client", id),), guard="front_end")
+        if isinstance(await self._effect_commits.commit(drop), Conflict):
             raise NotFound(f"There is no client {id!r}.")
 
     async def sign_out(self, key: str, at: datetime, until: datetime) -> None:
@@ -75,4 +76,4 @@ class FrontEnds:
 
     async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
         """Return when the session with this id, and all sessions of this caller, were signed out, by key."""
-        return await self._store.front_ends.signed_out(session, caller)
+        return await self._store.sessions.signed_out(session, caller)

@@ -8,7 +8,8 @@ from typing import cast
 
 from toolwright.core.agents.run_result import RunEvent, RunResult
 from toolwright.core.errors import NotFailed, NotFound, RunOver, ThreadBusy, ThreadTerminated, ToolwrightError
-from toolwright.core.journal.units import Conflict, Guard, RequestCancel, RetryRun
+from toolwright.core.journal.effects import Guard
+from toolwright.core.journal.units import Conflict, RequestCancel, RetryRun
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.ports import Follower
 from toolwright.core.state.questions import question_of

@@ -19,6 +19,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief
 from toolwright.core.tools.tool import Tool
+from toolwright.core.value import Record
 from toolwright.runtime.agents.minds import (
     GOALS,
     MEMORIES,
@@ -32,7 +33,7 @@ from toolwright.runtime.agents.minds import (
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, call_item_id, within_run
 from toolwright.wire.agent import goal_json, memory_json, plan_json
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Record)
 C = TypeVar("C")
 
 
@@ -98,7 +99,7 @@ class MindToolkit:
     """The seven tools, which use the minds in a journal."""
 
     def __init__(self, store: Store) -> None:
-        self._minds = store.agents
+        self._records = store.records
         self.tools: tuple[Tool, ...] = tuple(
             builtin(each)
             for each in (
@@ -167,7 +168,7 @@ class MindToolkit:
             )
 
         async def checked() -> CheckMind:
-            reapplied = edit(await items.read(self._minds, keeper))
+            reapplied = edit(await self._records.list(items.record, keeper))
             return check_mind(keeper, items.kind, map(run.clean, reapplied.new), items.most)
 
         edited = edit(rows)
@@ -206,7 +207,7 @@ class MindToolkit:
         return {"plans": [plan_json(each) for each in PLANS.order(plans)]}
 
     async def _read(self, run: BuiltinState, items: MindItems[T, C], keeper: str) -> Sequence[T]:
-        return await run.retry_until_available(lambda: items.read(self._minds, keeper))
+        return await run.retry_until_available(lambda: self._records.list(items.record, keeper))
 
 
 def _woken(run: BuiltinState) -> str:

@@ -109,7 +109,7 @@ class Mapping(Reader[T]):
         derived: Names[str, Callable[[T], Param]] | None = None,
         rest_field: str | None = None,
     ) -> None:
-        self._kind = kind
+        self.kind = kind
         self._columns = tuple(table.columns if columns is None else columns)
         self._names, self._derived, self._rest = names or {}, derived or {}, rest_field
         self._fields = {each.name for each in fields(cast("Any", kind))}  # a dataclass
@@ -167,7 +167,7 @@ class Mapping(Reader[T]):
             "check": validator.check,
             "check_values": validator.check_values,
             "good": validator.good,
-            "kind": self._kind,
+            "kind": self.kind,
         }
         doubts = ["tuple(map(type, row)) not in good"]
         for n, allowed in validator.words:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from toolwright.core.journal.effects import Edit, SpaceEffect
-from toolwright.core.journal.units import Committed, Guard, Unit
+from toolwright.core.journal.effects import Edit, Guard, SpaceEffect
+from toolwright.core.journal.units import Committed, Unit
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Event, EventDraft, RunEvents
 

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from toolwright.adapters.store.engine.codecs import Params, Row, Values
 from toolwright.adapters.store.engine.outcome import UnitResult
 from toolwright.adapters.store.engine.statement import Statement
-from toolwright.core.journal.units import Guard
+from toolwright.core.journal.effects import Guard
 from toolwright.core.limits import PageLimit
 from toolwright.core.value import value
 

@@ -1,6 +1,8 @@
-"""Deliveries and effects on thread trees, on the in-memory tables."""
+"""Deliveries, effects on thread trees and their reads, on the in-memory tables."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from toolwright.adapters.store.engine.late_results import (
     RESULT,
@@ -10,6 +12,7 @@ from toolwright.adapters.store.engine.late_results import (
 )
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, numbered
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
+from toolwright.core.env.env import VariablesRequest
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.child_effects import (
     Activated,
@@ -32,12 +35,15 @@ from toolwright.core.journal.child_effects import (
     Terminate,
 )
 from toolwright.core.journal.effects import Edit
+from toolwright.core.journal.mcp_effects import AddNestedCall
 from toolwright.core.journal.units import Unit
 from toolwright.core.spaces.space import Entity
-from toolwright.core.threads.call import OPEN
+from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.child import MUTE
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery, InboxEvent
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 
 
@@ -256,3 +262,78 @@ def _write_new(changes: Sequence[FileChange], row: ThreadRow) -> None:
 def _check_new(event: InboxEvent, row: ThreadRow) -> None:
     if event.event_id in row.inbox:
         raise GuardFailed("duplicate")
+
+
+def add_nested_call(effect: AddNestedCall, unit: Unit, tables: Tables, done: EffectResult) -> None:
+    """Create a nested call."""
+    call, thread = effect.call, tables.thread(effect.call.thread_id)
+    parent = None if call.parent_id is None else tables.calls.get(call.parent_id)
+    if parent is None or parent.thread_id != call.thread_id or is_over(parent.status):
+        raise GuardFailed("call")
+    if call.id in tables.calls:
+        raise GuardFailed("call")
+    tables.calls[call.id] = call
+    tables.calls_of[call.run_id, call.step].append(call.id)
+    tables.calls_in[call.thread_id].append(call.id)
+    if effect.events:
+        thread.ev += len(effect.events)
+        events = numbered(effect.events, thread.ev, unit, call.thread_id, call.run_id, thread.born.agent)
+        thread.events.append(events)
+        done.events += events
+
+
+class MemoryChildren:
+    """The `ChildReads` port on the in-memory tables."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def lineage(self, thread_id: str) -> Sequence[Thread]:
+        return [row.value() for row in self._tables.lineage(thread_id)]
+
+    async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
+        return [row.value() for row in self._tables.children(thread_id)[offset : offset + limit]]
+
+    async def living(self, thread_id: str) -> Mapping[str, int]:
+        return Counter([row.born.agent for row in self._tables.children(thread_id) if not row.is_over])
+
+    async def awaited(self, thread_id: str, call_id: str) -> bool:
+        rows = self._tables.children(thread_id)
+        return any(row.report == call_id and row.run_id is not None for row in rows)
+
+    async def nested(self, call_id: str) -> Sequence[Call]:
+        rows = [call for call in self._tables.calls.values() if call.parent_id == call_id]
+        return sorted(rows, key=lambda call: (call.step, call.position))
+
+    async def within(self, call_id: str) -> Sequence[Message]:
+        parent = self._tables.calls.get(call_id)
+        messages = [] if parent is None else self._tables.threads[parent.thread_id].messages
+        return [message for message in messages if message.within == call_id]
+
+    async def request(self, request_id: str) -> VariablesRequest | None:
+        return self._tables.requests.get(request_id)
+
+    async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
+        rows = [each for each in self._tables.requests.values() if each.thread_id == thread_id]
+        return sorted(rows, key=lambda each: (each.created_at, each.id))
+
+    async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
+        timed = [(each.expires_at, each) for each in self._tables.requests.values() if each.expires_at]
+        over = [(until, each) for until, each in timed if until <= at]
+        return [each for _, each in sorted(over, key=lambda one: (one[0], one[1].id))[:limit]]
+
+    async def requested_variables(self) -> Sequence[str]:
+        return sorted({each.name for request in self._parked() for each in request.required})
+
+    async def waiting_threads(self, name: str) -> Sequence[str]:
+        asking = [each for each in self._parked() if name in {one.name for one in each.required}]
+        return sorted({each.thread_id for each in asking})
+
+    def _parked(self) -> list[VariablesRequest]:
+        return [each for each in self._tables.requests.values() if each.kind == "run"]
+
+    async def value(self, thread_id: str, key: str) -> str | None:
+        return self._tables.values.get((thread_id, key))
+
+    async def values(self, thread_id: str) -> Mapping[str, str]:
+        return {key: text for (owner, key), text in self._tables.values.items() if owner == thread_id}

@@ -9,7 +9,7 @@ from toolwright.adapters.store.memory.children import cancel_late_calls
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes
 from toolwright.core.journal.units import Committed
-from toolwright.core.mcp.records import task_timer
+from toolwright.core.mcp.records import McpTask, task_timer
 from toolwright.core.threads.thread import Thread
 
 
@@ -27,9 +27,10 @@ def drop_thread(unit: DropThread, tables: Tables) -> UnitResult:
         _drop_rows(row, unit.at, tables)
     for request in [each for each in tables.requests.values() if each.thread_id in ids]:
         del tables.requests[request.id]
-    for task in [each for each in tables.mcp_tasks.values() if each.thread_id in ids]:
-        del tables.mcp_tasks[task.call_id]
+    for task in [each for each in tables.records_of(McpTask).values() if each.thread_id in ids]:
         tables.wakes.pop(task_timer(task.call_id), None)
+    for thread_id in ids:
+        tables.drop_owned("thread_id", thread_id)
     for env_key in [key for key in tables.env if key[0] in ids]:
         del tables.env[env_key]
     for value_key in [key for key in tables.values if key[0] in ids]:

@@ -1,48 +1,42 @@
-"""Effects on the in-memory tables, applied in order, each with its precondition; a failure is undone (`undo`)."""
+"""Effects on the in-memory tables, applied in order, each with its precondition; and reads of spaces.
+
+A failure is undone (`undo`).
+"""
 
 from collections.abc import Sequence
 
+from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, placed
-from toolwright.adapters.store.memory.children import deliver, perform_child
-from toolwright.adapters.store.memory.mcp import perform_mcp
-from toolwright.adapters.store.memory.recall import perform_memory
+from toolwright.adapters.store.memory.agents import perform_agent, perform_record
+from toolwright.adapters.store.memory.children import add_nested_call, deliver, perform_child
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
-    CheckMind,
+    AgentEffect,
     ContextEffect,
-    DropGoal,
     DropMember,
-    DropMemory,
-    DropMind,
-    DropPlan,
     DropSpace,
     DropTimer,
     Edit,
     Effect,
     Enter,
     Erase,
-    FirePlan,
     KeepTexts,
     MarkRead,
-    MemoryEffect,
-    MovePlans,
     Pin,
     Post,
     React,
+    RecordEffect,
     SaveMember,
     SaveSpace,
-    SetGoal,
-    SetMemory,
-    SetPlan,
     SetTimer,
     SpaceEffect,
     Unreact,
     deliveries_of,
 )
-from toolwright.core.journal.mcp_effects import McpEffect
+from toolwright.core.journal.mcp_effects import AddNestedCall
 from toolwright.core.journal.units import Unit
-from toolwright.core.spaces.space import Member
+from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.event import Event
 from toolwright.core.value import changed
 
@@ -56,14 +50,16 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> EffectResu
         deliver(delivery, unit, tables, done)
     events = _space_events(effects, unit, tables, done)
     for effect in effects:
-        if isinstance(effect, ChildEffect):
+        if isinstance(effect, RecordEffect):
+            perform_record(effect, tables)
+        elif isinstance(effect, AgentEffect):
+            perform_agent(effect, tables)
+        elif isinstance(effect, ChildEffect):
             perform_child(effect, unit, tables, done)
-        elif isinstance(effect, MemoryEffect):
-            perform_memory(effect, tables)
-        elif isinstance(effect, McpEffect):
-            perform_mcp(effect, unit, tables, done)
         elif isinstance(effect, ContextEffect):
             _context(effect, tables)
+        elif isinstance(effect, AddNestedCall):
+            add_nested_call(effect, unit, tables, done)
         else:
             _apply_other(effect, tables)
     events += _space_events(done.shown, unit, tables, done)
@@ -230,9 +226,6 @@ def _message(effect: SpaceEffect, tables: Tables) -> int | None:
 
 def _apply_other(effect: Effect, tables: Tables) -> None:
     match effect:
-        case CheckMind():
-            if not effect.holds(tables.mind(effect.agent_id, effect.kind)):
-                raise GuardFailed("mind")
         case Enter():
             tables.thread(effect.thread_id).space_id = effect.space_id
         case SetTimer():
@@ -240,36 +233,91 @@ def _apply_other(effect: Effect, tables: Tables) -> None:
         case DropTimer():
             tables.wakes.pop(effect.name, None)
         case _:
-            _mind(effect, tables)
-
-
-def _mind(effect: Effect, tables: Tables) -> None:
-    match effect:
-        case SetGoal(goal=goal):
-            current = tables.goals.get((goal.agent_id, goal.id), goal)
-            tables.goals[goal.agent_id, goal.id] = changed(goal, created_at=current.created_at)
-        case DropGoal():
-            tables.goals.pop((effect.agent_id, effect.id), None)
-        case SetMemory(memory=memory):
-            tables.memories[memory.agent_id, memory.key] = memory
-        case DropMemory():
-            tables.memories.pop((effect.agent_id, effect.key), None)
-        case SetPlan(plan=plan):
-            tables.set_plan(plan)
-        case DropPlan():
-            tables.drop_plan(effect.agent_id, effect.id)
-        case DropMind(agent_id=agent_id):
-            tables.drop_mind(agent_id)
-        case FirePlan(plan=plan, then=then):
-            stored = tables.plans.get((plan.agent_id, plan.id))
-            if stored is None or stored.next_run_at != plan.next_run_at:
-                raise GuardFailed("plan")
-            if then is None:
-                tables.drop_plan(plan.agent_id, plan.id)
-            else:
-                tables.move_plan(plan, then.next_run_at)
-        case MovePlans(by=by):
-            for plan in [each for each in tables.plans.values() if each.relative]:
-                tables.move_plan(plan, plan.next_run_at + by)
-        case _:
             pass
+
+
+class MemorySpaces:
+    """The `SpaceReads` port on the in-memory tables."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def space(self, space_id: str) -> Space | None:
+        return self._tables.spaces.get(space_id)
+
+    async def spaces(
+        self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[Space]:
+        rows = [
+            space
+            for space in self._tables.spaces.values()
+            if seen_by is None or space.kind == "public" or (space.id, seen_by) in self._tables.members
+        ]
+        rows.sort(key=lambda space: (micros(space.created_at), space.id))
+        return rows[offset : offset + limit]
+
+    async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
+        both = {entity_id, entity_id if with_id is None else with_id}
+        rows = [
+            each
+            for each in self._tables.spaces.values()
+            if all((each.id, one) in self._tables.members for one in both)
+        ]
+        return sorted(rows, key=lambda space: (micros(space.created_at), space.id))[:limit]
+
+    async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
+        members = self._tables.members
+        rows = [each for each in members.values() if (each.space_id, entity_id) in members]
+        rows.sort(key=lambda each: (each.space_id, micros(each.joined_at), each.entity_id))
+        people = self._tables.entities
+        names = {each.entity_id: people.get(each.entity_id) for each in rows}
+        return [(each, one.display_name if (one := names[each.entity_id]) else None) for each in rows[:limit]]
+
+    async def memberships(self, entity_id: str) -> Sequence[Member]:
+        rows = [member for member in self._tables.members.values() if member.entity_id == entity_id]
+        return sorted(rows, key=lambda member: member.space_id)
+
+    async def members(self, space_id: str) -> Sequence[Member]:
+        rows = [member for member in self._tables.members.values() if member.space_id == space_id]
+        return sorted(rows, key=lambda member: (micros(member.joined_at), member.entity_id))
+
+    async def member(self, space_id: str, entity_id: str) -> Member | None:
+        return self._tables.members.get((space_id, entity_id))
+
+    async def messages(
+        self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
+    ) -> Sequence[SpaceMessage]:
+        rows = self._messages(space_id)
+        if after is not None:
+            return [each for each in rows if (each.seq or 0) > after][:limit]
+        if before is not None:
+            rows = [each for each in rows if (each.seq or 0) < before]
+        return rows[-limit:] if limit else []
+
+    async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
+        rows = self._messages(space_id)
+        end = max(0, len(rows) - offset)
+        return rows[max(0, end - limit) : end]
+
+    async def answers(self, message_id: str, limit: int) -> Sequence[SpaceMessage]:
+        rows = self._tables.space_messages.values()
+        replies = [each for each in rows if message_id in (each.id, each.parent_id)]
+        return sorted(replies, key=lambda each: each.seq or 0)[-limit:] if limit else []
+
+    def _messages(self, space_id: str) -> list[SpaceMessage]:
+        rows = [each for each in self._tables.space_messages.values() if each.space_id == space_id]
+        return sorted(rows, key=lambda each: each.seq or 0)
+
+    async def message(self, message_id: str) -> SpaceMessage | None:
+        return self._tables.space_messages.get(message_id)
+
+    async def reactions(self, message_ids: Sequence[str]) -> Sequence[Reaction]:
+        rows = [each for each in self._tables.reactions.values() if each.message_id in message_ids]
+        return sorted(rows, key=lambda each: (micros(each.created_at), each.entity_id, each.emoji))
+
+    async def caused(self, run_id: str, author: str) -> bool:
+        run = self._tables.runs.get(run_id)
+        if run is None:
+            return False
+        events = self._tables.threads[run.thread_id].inbox.values()
+        return any(event.author == author and run_id in (event.run_id, event.promised) for event in events)

@@ -15,15 +15,11 @@ from typing import TypeVar
 from toolwright.adapters.store.engine.codecs import micros_or_none
 from toolwright.adapters.store.engine.outcome import NO_EVENTS, GuardFailed, Publish
 from toolwright.adapters.store.memory.advance import advance
-from toolwright.adapters.store.memory.reads import (
-    MemoryAgents,
-    MemoryChildren,
-    MemoryFrontEnds,
-    MemoryMcp,
-    MemoryOffers,
-    MemorySpaces,
-)
+from toolwright.adapters.store.memory.agents import MemoryAgents, MemoryMcp, MemoryRecords
+from toolwright.adapters.store.memory.children import MemoryChildren
+from toolwright.adapters.store.memory.reads import MemoryOffers, MemorySessions
 from toolwright.adapters.store.memory.retention import MemoryRetention
+from toolwright.adapters.store.memory.spaces import MemorySpaces
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.adapters.store.memory.undo import Undo
 from toolwright.adapters.store.memory.units import apply
@@ -58,7 +54,8 @@ class MemoryStore:
         self._closed = False
         self.spaces = MemorySpaces(self._tables)
         self.agents = MemoryAgents(self._tables)
-        self.front_ends = MemoryFrontEnds(self._tables)
+        self.sessions = MemorySessions(self._tables)
+        self.records = MemoryRecords(self._tables)
         self.mcp = MemoryMcp(self._tables)
         self.retention = MemoryRetention(self._tables)
         self.offers = MemoryOffers(self._tables)

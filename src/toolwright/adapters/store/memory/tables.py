@@ -4,18 +4,18 @@ from collections import defaultdict
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, TypeVar
 
 from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, Vector
-from toolwright.core.agents.mind import Goal, Memory, Plan, plan_timer
+from toolwright.core.agents.mind import Plan, plan_timer
 from toolwright.core.env.env import EnvChange, EnvRow, VariablesRequest
 from toolwright.core.files.file import File, FileChange
-from toolwright.core.journal.effects import MindKind, link_key
 from toolwright.core.journal.units import Leaving, Wake
-from toolwright.core.mcp.records import McpDefinition, McpTask
-from toolwright.core.spaces.space import Entity, FrontEnd, Member, Reaction, Space, SpaceMessage
+from toolwright.core.mcp.records import McpDefinition
+from toolwright.core.spaces.space import Entity, Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import ENDED, ChildEnd
 from toolwright.core.threads.compaction import Compaction, SentText
@@ -24,7 +24,9 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, Side, Step
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import changed
+from toolwright.core.value import Record, changed, key_of
+
+R = TypeVar("R", bound=Record)
 
 
 @dataclass(slots=True)
@@ -150,7 +152,6 @@ class Tables:
     sign_outs: MutableMapping[str, tuple[datetime, datetime]] = field(
         default_factory=dict[str, tuple[datetime, datetime]]
     )
-    front_ends: MutableMapping[str, FrontEnd] = field(default_factory=dict[str, FrontEnd])
     calls_in: MutableMapping[str, list[str]] = field(
         default_factory=lambda: defaultdict[str, list[str]](list)
     )
@@ -169,9 +170,6 @@ class Tables:
     revisions: MutableMapping[tuple[str, int], ConfiguredAgent] = field(
         default_factory=dict[tuple[str, int], ConfiguredAgent]
     )
-    goals: MutableMapping[tuple[str, str], Goal] = field(default_factory=dict[tuple[str, str], Goal])
-    memories: MutableMapping[tuple[str, str], Memory] = field(default_factory=dict[tuple[str, str], Memory])
-    plans: MutableMapping[tuple[str, str], Plan] = field(default_factory=dict[tuple[str, str], Plan])
     blocks: MutableMapping[tuple[str, str], Block] = field(default_factory=dict[tuple[str, str], Block])
     block_links: MutableMapping[tuple[str, str, str], None] = field(
         default_factory=dict[tuple[str, str, str], None]
@@ -179,7 +177,6 @@ class Tables:
     passages: MutableMapping[tuple[str, str], Passage] = field(default_factory=dict[tuple[str, str], Passage])
     places: MutableMapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     vectors: MutableMapping[tuple[str, str], Vector] = field(default_factory=dict[tuple[str, str], Vector])
-    mcp_tasks: MutableMapping[str, McpTask] = field(default_factory=dict[str, McpTask])
     mcp_definitions: MutableMapping[tuple[str, str, str], McpDefinition] = field(
         default_factory=dict[tuple[str, str, str], McpDefinition]
     )
@@ -188,6 +185,9 @@ class Tables:
     )
     sent_texts: MutableMapping[tuple[str, str], SentText] = field(
         default_factory=dict[tuple[str, str], SentText]
+    )
+    records: Mapping[type[Record], MutableMapping[tuple[str, ...], Any]] = field(  # values of their class
+        default_factory=lambda: defaultdict[type[Record], MutableMapping[tuple[str, ...], Any]](dict)
     )
     dropped_bytes: MutableMapping[str, datetime] = field(default_factory=dict[str, datetime])
     space_events: list[Event] = field(default_factory=list[Event])
@@ -291,47 +291,56 @@ class Tables:
         gen = micros(due) if stored is None else stored.gen + 1
         self.wakes[name] = Wake(thread_id=name, due=due, gen=gen)
 
+    def records_of(self, kind: type[R]) -> MutableMapping[tuple[str, ...], R]:
+        """Return the records of a class, by key."""
+        return self.records[kind]
+
+    def put(self, record: Record) -> None:
+        """Insert or update a record."""
+        rows, key = self.records_of(type(record)), key_of(record)
+        stored, kept = rows.get(key), record.STORED.kept
+        if stored is not None and kept:
+            record = changed(record, **{name: getattr(stored, name) for name in kept})
+        rows[key] = record
+
+    def owned_by(self, owner: str) -> list[MutableMapping[tuple[str, ...], Any]]:  # values of their class
+        """Return the records of each class whose owner is that field."""
+        return [self.records[kind] for kind in self.records if kind.STORED.owner == owner]
+
+    def drop_owned(self, owner: str, owner_id: str) -> None:
+        """Delete all records of an owner."""
+        for rows in self.owned_by(owner):
+            for key in [key for key, record in rows.items() if getattr(record, owner) == owner_id]:
+                del rows[key]
+
     def set_plan(self, plan: Plan) -> None:
-        """Write a plan and its timer. The plan keeps its creation time."""
-        stored = self.plans.get((plan.agent_id, plan.id), plan)
-        self.plans[plan.agent_id, plan.id] = changed(plan, created_at=stored.created_at)
+        """Write a plan and its timer."""
+        self.put(plan)
         self.set_timer(plan.timer, plan.next_run_at)
 
     def move_plan(self, plan: Plan, due: datetime) -> None:
         """Set the next time of an existing plan, and its timer."""
-        stored = self.plans[plan.agent_id, plan.id]
-        self.plans[plan.agent_id, plan.id] = changed(stored, next_run_at=due)
+        rows = self.records_of(Plan)
+        rows[key_of(plan)] = changed(rows[key_of(plan)], next_run_at=due)
         self.set_timer(plan.timer, due)
 
     def drop_plan(self, agent_id: str, plan_id: str) -> None:
         """Delete a plan and its timer."""
-        self.plans.pop((agent_id, plan_id), None)
+        self.records_of(Plan).pop((agent_id, plan_id), None)
         self.wakes.pop(plan_timer(agent_id, plan_id), None)
-
-    def mind(self, agent_id: str, kind: MindKind) -> Mapping[str, object]:
-        """Return the agent's rows of the given kind, by key."""
-        if kind == "links":
-            return {
-                link_key(owner_id, label): None
-                for owner_id, label, reader in self.block_links
-                if reader == agent_id
-            }
-        rows = {"goals": self.goals, "memories": self.memories, "plans": self.plans, "blocks": self.blocks}[
-            kind
-        ]
-        return {key: row for (owner_id, key), row in rows.items() if owner_id == agent_id}
 
     def drop_mind(self, agent_id: str) -> None:
         """Delete all of an agent's state, including its memory and plans."""
-        for table in (self.goals, self.memories, self.blocks, self.passages, self.places, self.vectors):
+        for _, plan_id in [key for key in self.records_of(Plan) if key[0] == agent_id]:
+            self.drop_plan(agent_id, plan_id)
+        self.drop_owned("agent_id", agent_id)
+        for table in (self.blocks, self.passages, self.places, self.vectors):
             for key in [key for key in table if key[0] == agent_id]:
                 del table[key]
         for tool in [key for key in self.mcp_definitions if key[0] == agent_id]:
             del self.mcp_definitions[tool]
         for key in [key for key in self.block_links if agent_id in (key[0], key[2])]:
             del self.block_links[key]
-        for _, plan_id in [key for key in self.plans if key[0] == agent_id]:
-            self.drop_plan(agent_id, plan_id)
 
     def is_deleted(self, agent_id: str) -> bool:
         """Return whether the agent was configured and has been deleted."""

@@ -76,6 +76,9 @@ class Recorded(MutableMapping[K, V]):
 
     def __getitem__(self, key: K) -> V:
         value = self._rows[key]
+        if isinstance(value, dict):  # the records of a class, which are always read in a given order
+            records = cast("dict[Any, Any]", value)
+            return cast("V", Recorded(records, self._undo, ordered=False))  # typed by the table
         self._undo.keep(value)
         return value
 

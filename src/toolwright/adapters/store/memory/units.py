@@ -19,7 +19,6 @@ from toolwright.core.journal.units import (
     CreateThread,
     DropAgent,
     DropEntity,
-    DropFrontEnd,
     Expire,
     LeaseCall,
     Leave,
@@ -33,7 +32,6 @@ from toolwright.core.journal.units import (
     RetryRun,
     SaveAgent,
     SaveEntity,
-    SaveFrontEnd,
     SetEnv,
     Settle,
     SignOut,
@@ -88,8 +86,6 @@ def apply(unit: Unit, tables: Tables) -> UnitResult:
             return UnitResult(Committed(left=tables.leave(unit.thread_id, unit.leaving)))
         case SaveEntity():
             return _save_entity(unit, tables)
-        case SaveFrontEnd() | DropFrontEnd():
-            return _front_end(unit, tables)
         case SignOut() | UseOnce():
             current = {key: times for key, times in tables.sign_outs.items() if times[1] >= unit.at}
             if isinstance(unit, UseOnce) and unit.key in current:
@@ -354,8 +350,7 @@ def _drop_entity(unit: DropEntity, tables: Tables) -> UnitResult:
         raise GuardFailed("entity")
     for key in [key for key in tables.env if key[0] == unit.entity_id]:
         del tables.env[key]
-    for one in [one for one in tables.front_ends.values() if one.entity_id == unit.entity_id]:
-        del tables.front_ends[one.id]
+    tables.drop_owned("entity_id", unit.entity_id)
     return _leave_spaces(unit, tables)
 
 
@@ -364,17 +359,6 @@ def _leave_spaces(unit: DropAgent | DropEntity, tables: Tables, before: Sequence
     space_ids = sorted(space_id for space_id, entity_id in tables.members if entity_id == unit.entity_id)
     effects = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for one in space_ids]
     return UnitResult(Committed(), tuple(spaces.perform([*before, *effects], unit, tables).events))
-
-
-def _front_end(unit: SaveFrontEnd | DropFrontEnd, tables: Tables) -> UnitResult:
-    if isinstance(unit, DropFrontEnd):
-        if tables.front_ends.pop(unit.id, None) is None:
-            raise GuardFailed("front_end")
-        return UnitResult(Committed())
-    if unit.front_end.id in tables.front_ends:
-        raise GuardFailed("duplicate")
-    tables.front_ends[unit.front_end.id] = unit.front_end
-    return UnitResult(Committed())
 
 
 def _prune(unit: Prune, tables: Tables) -> UnitResult:

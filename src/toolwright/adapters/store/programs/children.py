@@ -9,6 +9,8 @@ from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.delivery import deliver, refused
 from toolwright.adapters.store.programs.late_results import cancel_late_calls, is_deleted, shown
+from toolwright.adapters.store.programs.parts import insert_events
+from toolwright.adapters.store.sql.calls import CALLS
 from toolwright.adapters.store.sql.children import REQUESTS
 from toolwright.adapters.store.sql.events import EVENTS, INBOX
 from toolwright.adapters.store.sql.kept import ENV, FILES
@@ -36,6 +38,7 @@ from toolwright.core.journal.child_effects import (
     Stop,
     Terminate,
 )
+from toolwright.core.journal.mcp_effects import AddNestedCall
 from toolwright.core.journal.units import Unit
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.event import EventDraft
@@ -255,3 +258,16 @@ def _files(changes: Iterable[FileChange], sql: Statements) -> Steps:
 def _wake_params(unit: Unit) -> Params:
     at = micros(unit.at)
     return {"due": at, "gen": at}
+
+
+def add_nested_call(effect: AddNestedCall, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
+    """Create a nested call. Locks the thread's row, as does a unit that ends the parent call."""
+    call = effect.call
+    touched: Params = {"thread_id": call.thread_id, "more": len(effect.events)}
+    [(ev, agent)] = yield Op(sql.touch, touched, "thread")
+    yield Op(sql.hold_call, {"call_id": call.parent_id, "thread_id": call.thread_id}, "call")
+    yield Op(sql.insert_call_once, CALLS.params(call), "call")
+    if effect.events:
+        events = numbered(effect.events, ev, unit, call.thread_id, call.run_id, agent)
+        yield insert_events(events, sql)
+        done.events += events

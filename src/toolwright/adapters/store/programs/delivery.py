@@ -9,7 +9,8 @@ from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.sql.events import EVENTS, INBOX
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sql.threads import RUNS, THREADS
-from toolwright.core.journal.units import Guard, Unit
+from toolwright.core.journal.effects import Guard
+from toolwright.core.journal.units import Unit
 from toolwright.core.threads.child import ENDED
 from toolwright.core.threads.inbox import Delivery
 from toolwright.core.value import changed

@@ -1,64 +1,49 @@
-"""Effects as programs: changes of a unit to spaces, to other threads' inboxes and to timers.
+"""Effects of a unit as programs, by kind; and changes of spaces, of other threads' inboxes and of timers.
 
 A unit with effects takes several statements, in the order of locks: other threads by id, spaces by id, their contents,
 inboxes and timers, and finally the counter of space events.
 """
 
-from collections.abc import Generator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Generator, Sequence
+from datetime import datetime
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, placed
 from toolwright.adapters.store.engine.program import Op, Ops
-from toolwright.adapters.store.programs.children import perform_child
+from toolwright.adapters.store.programs.agents import perform_agent, record_op, set_timer
+from toolwright.adapters.store.programs.children import add_nested_call, perform_child
 from toolwright.adapters.store.programs.delivery import deliver
-from toolwright.adapters.store.programs.mcp import perform_mcp
-from toolwright.adapters.store.programs.memory import perform_memory
-from toolwright.adapters.store.sql.agents import GOALS, MEMORIES, PLANS
-from toolwright.adapters.store.sql.memory import OWN_BLOCKS
 from toolwright.adapters.store.sql.retention import space_note
 from toolwright.adapters.store.sql.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sql.threads import COMPACTIONS, SENT_TEXTS
-from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
+    AgentEffect,
     Announce,
-    CheckMind,
     ContextEffect,
-    DropGoal,
     DropMember,
-    DropMemory,
-    DropMind,
-    DropPlan,
     DropSpace,
     DropTimer,
     Edit,
     Effect,
     Enter,
     Erase,
-    FirePlan,
     KeepTexts,
     MarkRead,
-    MemoryEffect,
-    MindKind,
-    MovePlans,
     Pin,
     Post,
     React,
+    RecordEffect,
     SaveMember,
     SaveSpace,
-    SetGoal,
-    SetMemory,
-    SetPlan,
     SetTimer,
     SpaceEffect,
     Unreact,
     deliveries_of,
-    link_key,
 )
-from toolwright.core.journal.mcp_effects import McpEffect
+from toolwright.core.journal.mcp_effects import AddNestedCall
 from toolwright.core.journal.units import Unit
 from toolwright.core.threads.event import Event
 from toolwright.core.value import changed
@@ -75,16 +60,16 @@ def perform(
         yield from deliver(delivery, unit, sql, done)
     events = yield from _in_spaces(effects, unit, sql, done)
     for effect in effects:
-        if isinstance(effect, CheckMind):
-            yield from _check_mind(effect, sql)
+        if isinstance(effect, RecordEffect):
+            yield record_op(effect, sql)
+        elif isinstance(effect, AgentEffect):
+            yield from perform_agent(effect, unit, sql)
         elif isinstance(effect, ChildEffect):
             yield from perform_child(effect, unit, sql, done)
-        elif isinstance(effect, MemoryEffect):
-            yield from perform_memory(effect, sql)
-        elif isinstance(effect, McpEffect):
-            yield from perform_mcp(effect, unit, sql, done)
         elif isinstance(effect, ContextEffect):
             yield _context_ops(effect, sql)
+        elif isinstance(effect, AddNestedCall):
+            yield from add_nested_call(effect, unit, sql, done)
         else:
             yield _other_ops(effect, unit, sql)
     events += yield from _in_spaces(done.shown, unit, sql, done)
@@ -226,87 +211,8 @@ def _other_ops(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
                 Op(sql.spaces.enter, {"thread_id": effect.thread_id, "space_id": effect.space_id}, "thread")
             ]
         case SetTimer():
-            return [_set_timer(effect.name, effect.due, unit, sql)]
+            return [set_timer(effect.name, effect.due, unit, sql)]
         case DropTimer():
             return [Op(sql.spaces.drop_timer, {"name": effect.name})]
         case _:
-            return _mind(effect, unit, sql)
-
-
-def _check_mind(effect: CheckMind, sql: Statements) -> Steps:
-    """Check the rows of an agent's state. The lock is acquired before the read, which then sees all committed rows."""
-    mine: Params = {"agent_id": effect.agent_id}
-    if sql.agents.locks_minds:
-        yield Op(sql.agents.lock_mind, mine)
-    rows = yield Op(sql.agents.mind[effect.kind], mine)
-    if not effect.holds(_mind_rows(effect.kind, rows)):
-        raise GuardFailed("mind")
-
-
-def _mind_rows(kind: MindKind, rows: Sequence[Row]) -> Mapping[str, object]:
-    match kind:
-        case "goals":
-            return {goal.id: goal for goal in GOALS.each(rows)}
-        case "memories":
-            return {memory.key: memory for memory in MEMORIES.each(rows)}
-        case "plans":
-            return {plan.id: plan for plan in PLANS.each(rows)}
-        case "blocks":
-            return {block.label: block for block in OWN_BLOCKS.each(rows)}
-        case "links":
-            return {link_key(agent_id, label): None for agent_id, label in rows}
-
-
-def _mind(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
-    match effect:
-        case SetGoal():
-            return [Op(sql.agents.put_goal, GOALS.params(effect.goal))]
-        case DropGoal():
-            return [Op(sql.agents.drop_goal, {"agent_id": effect.agent_id, "id": effect.id})]
-        case SetMemory():
-            return [Op(sql.agents.put_memory, MEMORIES.params(effect.memory))]
-        case DropMemory():
-            return [Op(sql.agents.drop_memory, {"agent_id": effect.agent_id, "key": effect.key})]
-        case SetPlan(plan=plan):
-            put = Op(sql.agents.put_plan, PLANS.params(plan))
-            return [put, _set_timer(plan.timer, plan.next_run_at, unit, sql)]
-        case DropPlan():
-            drop = Op(sql.agents.drop_plan, {"agent_id": effect.agent_id, "id": effect.id})
-            return [drop, Op(sql.spaces.drop_timer, {"name": plan_timer(effect.agent_id, effect.id)})]
-        case FirePlan():
-            return _fire(effect, unit, sql)
-        case MovePlans(by=by):
-            return [Op(each, {"by": by // timedelta(microseconds=1)}) for each in sql.agents.move_plans]
-        case DropMind(agent_id=agent_id):
-            passages = [Op(each, {"agent_id": agent_id}) for each in sql.memory.drop_passages]
-            return [*drop_mind(agent_id, sql), *passages]
-        case _:
             return []
-
-
-def drop_mind(agent_id: str, sql: Statements) -> list[Op]:
-    """Delete the agent state stored under an id (the agent's own or per person) and the timers of its plans.
-
-    Passages are not deleted, because there can be very many.
-    """
-    drops = [Op(each, {"agent_id": agent_id}) for each in (*sql.agents.drop_minds, *sql.memory.drop_blocks)]
-    first = plan_timer(agent_id, "")
-    return [
-        *drops,
-        Op(sql.agents.drop_timers, {"first": first, "last": f"{first[:-1]};"}),
-    ]  # ";" is the character after ":"
-
-
-def _fire(effect: FirePlan, unit: Unit, sql: Statements) -> list[Op]:
-    plan = effect.plan
-    params: Params = {"agent_id": plan.agent_id, "id": plan.id, "seen": micros(plan.next_run_at)}
-    if effect.then is None:
-        gone = Op(sql.agents.drop_plan_seen, params, "plan")
-        return [gone, Op(sql.spaces.drop_timer, {"name": plan.timer})]
-    due = effect.then.next_run_at
-    moved = Op(sql.agents.move_plan, {**params, "next_run_at": micros(due)}, "plan")
-    return [moved, _set_timer(plan.timer, due, unit, sql)]
-
-
-def _set_timer(name: str, due: datetime, unit: Unit, sql: Statements) -> Op:
-    return Op(sql.spaces.set_timer, {"name": name, "due": micros(due), "gen": micros(unit.at)})

@@ -20,6 +20,7 @@ from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, 
 from toolwright.adapters.store.engine.program import Op, Program, StatementBatch
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.advance import advance
+from toolwright.adapters.store.programs.agents import drop_mind
 from toolwright.adapters.store.programs.children import wake_askers
 from toolwright.adapters.store.programs.delivery import refused
 from toolwright.adapters.store.programs.late_results import cancel_late_calls, is_orphan, shown
@@ -35,10 +36,11 @@ from toolwright.adapters.store.programs.parts import (
     write_files,
 )
 from toolwright.adapters.store.programs.retention import drop_thread, forget_bytes, sweep_threads
-from toolwright.adapters.store.programs.spaces import drop_mind, perform
+from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.sql.agents import AGENTS
 from toolwright.adapters.store.sql.events import INBOX
-from toolwright.adapters.store.sql.kept import ENTITIES, FRONT_ENDS
+from toolwright.adapters.store.sql.kept import ENTITIES
+from toolwright.adapters.store.sql.records import owned_by
 from toolwright.adapters.store.sql.retention import agent_note
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sql.threads import RUNS, THREADS
@@ -54,7 +56,6 @@ from toolwright.core.journal.units import (
     CreateThread,
     DropAgent,
     DropEntity,
-    DropFrontEnd,
     Expire,
     LeaseCall,
     Leave,
@@ -68,7 +69,6 @@ from toolwright.core.journal.units import (
     RetryRun,
     SaveAgent,
     SaveEntity,
-    SaveFrontEnd,
     SetEnv,
     Settle,
     SignOut,
@@ -124,8 +124,6 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _leave(unit, sql)
         case SaveEntity():
             return _save_entity(unit, sql)
-        case SaveFrontEnd() | DropFrontEnd():
-            return _front_end(unit, sql)
         case SignOut() | UseOnce():
             return _sign_out(unit, sql)
         case DropEntity():
@@ -382,7 +380,8 @@ def _cancel_orphans(unit: CancelOrphans, sql: Statements) -> Program:
 def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
     yield Op(sql.drop_entity, {"entity_id": unit.entity_id}, "entity")
     yield Op(sql.drop_env_of, {"owner": unit.entity_id})
-    yield Op(sql.front_ends.drop_of, {"entity_id": unit.entity_id})
+    records = [sql.records(kind).drop_owned for kind in owned_by("entity_id")]
+    yield [Op(each, {"entity_id": unit.entity_id}) for each in records]
     return (yield from _leave_spaces(unit, sql))
 
 
@@ -394,22 +393,14 @@ def _leave_spaces(unit: DropAgent | DropEntity, sql: Statements, before: Sequenc
     return UnitResult(Committed(), tuple(done.events))
 
 
-def _front_end(unit: SaveFrontEnd | DropFrontEnd, sql: Statements) -> Program:
-    if isinstance(unit, DropFrontEnd):
-        yield Op(sql.front_ends.drop, {"id": unit.id}, "front_end")
-    else:
-        yield Op(sql.front_ends.insert, FRONT_ENDS.params(unit.front_end), "duplicate")
-    return UnitResult(Committed())
-
-
 def _sign_out(unit: SignOut | UseOnce, sql: Statements) -> Program:
     at = micros(unit.at)
     row: Params = {"key": unit.key, "at": at, "until": micros(unit.until)}
-    yield Op(sql.front_ends.drop_expired, {"at": at})
+    yield Op(sql.sessions.drop_expired, {"at": at})
     if isinstance(unit, UseOnce):
-        yield Op(sql.front_ends.use_once, row, "duplicate")
+        yield Op(sql.sessions.use_once, row, "duplicate")
     else:
-        yield Op(sql.front_ends.sign_out, row)
+        yield Op(sql.sessions.sign_out, row)
     return UnitResult(Committed())
 
 

@@ -1,4 +1,4 @@
-"""SQL of agents: configurations, goals, memories, plans, and client registrations."""
+"""SQL of agents: configurations, and what they store; and of signed-out sessions."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     Column,
     ColumnElement,
     Index,
@@ -20,7 +19,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     exists,
-    false,
     func,
     insert,
     literal,
@@ -48,7 +46,7 @@ from toolwright.adapters.store.engine.statement import (
 )
 from toolwright.adapters.store.sql.calls import IS_PENDING, calls
 from toolwright.adapters.store.sql.events import wakes
-from toolwright.adapters.store.sql.kept import FRONT_ENDS, clients, sign_outs
+from toolwright.adapters.store.sql.kept import sign_outs
 from toolwright.adapters.store.sql.memory import (
     OWN_BLOCKS,
     PASSAGES,
@@ -60,12 +58,11 @@ from toolwright.adapters.store.sql.memory import (
     passages,
     readable_blocks,
 )
+from toolwright.adapters.store.sql.records import GOALS, MEMORIES, PLANS, RECORDS, owned_by, plans
 from toolwright.adapters.store.sql.threads import threads
 from toolwright.core.agents.agent import keeper_of
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
-from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.spaces.space import FrontEnd
 
 agents = Table(
     "agents",
@@ -91,45 +88,6 @@ agent_revisions = Table(
     PrimaryKeyConstraint("agent_id", "revision"),
 )
 
-goals = Table(
-    "goals",
-    metadata,
-    Column("agent_id", Text, nullable=False),
-    Column("id", Text, nullable=False),
-    Column("description", Json(a_text), nullable=False),
-    Column("status", Json(a_text), nullable=False),
-    Column("priority", Json(a_text), nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    PrimaryKeyConstraint("agent_id", "id"),
-)
-
-memories = Table(
-    "memories",
-    metadata,
-    Column("agent_id", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("value", Json(a_text), nullable=False),
-    Column("updated_at", Instant(), nullable=False),
-    PrimaryKeyConstraint("agent_id", "key"),
-)
-
-plans = Table(
-    "plans",
-    metadata,
-    Column("agent_id", Text, nullable=False),
-    Column("id", Text, nullable=False),
-    Column("name", Json(a_text), nullable=False),
-    Column("instruction", Json(a_text), nullable=False),
-    Column("next_run_at", Instant(), nullable=False),
-    Column("cron", Json(a_text)),
-    Column("timezone", Json(a_text)),
-    Column("created_at", Instant(), nullable=False),
-    Column("thread_id", Text),
-    Column("relative", Boolean, nullable=False, server_default=false()),
-    PrimaryKeyConstraint("agent_id", "id"),
-)
-
-
 _of = agent_revisions.c
 AGENTS = Mapping(
     agent_revisions,
@@ -142,11 +100,6 @@ AGENTS = Mapping(
     names={"agent_id": "id"},
 )
 """Current agents, from both tables: the revision has the name, description, configuration and update time."""
-
-GOALS = Mapping(goals, Goal)
-MEMORIES = Mapping(memories, Memory, "key")
-PLANS = Mapping(plans, Plan)
-
 
 _MIND = 0x6D696E64  # distinguishes these Postgres advisory locks from others
 
@@ -166,9 +119,6 @@ class AgentStatements:
 
         self._end_statements(compiled)
         mine = string("agent_id")
-        self.drop_minds = [
-            compiled(delete(table).where(table.c.agent_id == mine)) for table in (goals, memories, plans)
-        ]
         self.drop_timers = compiled(
             delete(wakes).where(wakes.c.thread_id >= string("first"), wakes.c.thread_id < string("last"))
         )
@@ -182,12 +132,6 @@ class AgentStatements:
         }
         self.mind["links"] = compiled(linked)
 
-        self.put_goal = self._put(goals, "agent_id", "id")
-        self.put_memory = self._put(memories, "agent_id", "key")
-        self.put_plan = self._put(plans, "agent_id", "id")
-        self.drop_goal = self._drop(goals, "id")
-        self.drop_memory = self._drop(memories, "key")
-        self.drop_plan = self._drop(plans, "id")
         this = (plans.c.agent_id == string("agent_id"), plans.c.id == string("id"))
         is_unchanged = plans.c.next_run_at == number("seen")
         self.drop_plan_seen = compiled(delete(plans).where(*this, is_unchanged).returning(plans.c.id))
@@ -246,23 +190,10 @@ class AgentStatements:
         )
         self.answering = compiled(select(its_agent, select(held.c.id).scalar_subquery(), agent_exists))
 
-    def _put(self, table: Table, *key: str) -> Statement:
-        """Insert or update a row. An update keeps the creation time."""
-        inserted = self._insert(table).values(row_params(table))
-        rest = [c.name for c in table.columns if c.name not in (*key, "created_at")]
-        return self._compiled(
-            inserted.on_conflict_do_update(
-                index_elements=list(key), set_={name: inserted.excluded[name] for name in rest}
-            )
-        )
-
-    def _drop(self, table: Table, key: str) -> Statement:
-        by_key = (table.c.agent_id == string("agent_id"), table.c[key] == string(key))
-        return self._compiled(delete(table).where(*by_key))
-
 
 _LENGTH = bindparam("length", type_=Integer)  # Postgres requires an integer as the position in a text
-_ROWS = [select(each.c.agent_id) for each in (goals, memories, plans, blocks)]
+_STORED = [*[RECORDS[each].table for each in owned_by("agent_id")], blocks]
+_ROWS = [select(each.c.agent_id) for each in _STORED]
 _WITH_PASSAGES = exists().where(passages.c.agent_id == passage_keepers.c.agent_id)
 _ALL_KEEPERS = union(*_ROWS, select(passage_keepers.c.agent_id)).subquery("kept")
 _IN_USE = union(*_ROWS, select(passage_keepers.c.agent_id).where(_WITH_PASSAGES)).subquery("in_use")
@@ -307,14 +238,6 @@ class AgentQueries:
         self.keepers_in_use = compiled(_of_agent(_IN_USE))
         ending = func.length(_ALL_KEEPERS.c.agent_id) - _LENGTH + 1
         self.keepers_of_user = compiled(_keepers(_ALL_KEEPERS, func.substr(_ALL_KEEPERS.c.agent_id, ending)))
-        mine = string("agent_id")
-        self.goals = compiled(
-            select(goals).where(goals.c.agent_id == mine).order_by(goals.c.created_at, goals.c.id)
-        )
-        self.memories = compiled(select(memories).where(memories.c.agent_id == mine).order_by(memories.c.key))
-        of_agent = select(plans).where(plans.c.agent_id == mine)
-        self.plans = compiled(of_agent.order_by(plans.c.next_run_at, plans.c.id))
-        self.plan = compiled(of_agent.where(plans.c.id == string("id")))
 
 
 class SqlAgents:
@@ -354,19 +277,6 @@ class SqlAgents:
     async def _keepers(self, statement: Statement, part: str, limit: int) -> Sequence[str]:
         params: Params = {"part": part, "length": len(part), "limit": limit}
         return sorted(await read_rows(self._driver, _ids, statement, params))
-
-    async def goals(self, agent_id: str) -> Sequence[Goal]:
-        return await read_rows(self._driver, GOALS.each, self._sql.goals, {"agent_id": agent_id})
-
-    async def memories(self, agent_id: str) -> Sequence[Memory]:
-        return await read_rows(self._driver, MEMORIES.each, self._sql.memories, {"agent_id": agent_id})
-
-    async def plans(self, agent_id: str) -> Sequence[Plan]:
-        return await read_rows(self._driver, PLANS.each, self._sql.plans, {"agent_id": agent_id})
-
-    async def plan(self, agent_id: str, plan_id: str) -> Plan | None:
-        this: Params = {"agent_id": agent_id, "id": plan_id}
-        return await read_rows(self._driver, PLANS.first, self._sql.plan, this)
 
     async def blocks(self, agent_id: str) -> Sequence[Block]:
         return await self._driver.snapshot(lambda: readable_blocks(agent_id, self._memory))
@@ -414,22 +324,12 @@ def _ids(rows: Sequence[Row]) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-class FrontEndStatements:
-    """Statements about client registrations, compiled for one dialect; each attribute is a statement."""
+class SessionStatements:
+    """Statements about signed-out sessions, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
         compiled = Compiler(name)
         insert = sqlite.insert if name == "sqlite" else postgresql.insert
-        values = {c.name: bindparam(c.name, type_=c.type) for c in clients.columns}
-        once = insert(clients).values(values).on_conflict_do_nothing()
-        self.insert = compiled(once.returning(clients.c.id))
-        self.drop = compiled(delete(clients).where(clients.c.id == string("id")).returning(clients.c.id))
-        self.drop_of = compiled(delete(clients).where(clients.c.entity_id == string("entity_id")))
-        self.one = compiled(select(clients).where(clients.c.id == string("id")))
-        in_order = select(clients).order_by(clients.c.created_at, clients.c.id)
-        page = in_order.limit(number("limit")).offset(number("offset"))
-        self.all = compiled(page)
-        self.all_rows = compiled(page.where(clients.c.entity_id == string("entity_id")))
         signed_out = insert(sign_outs).values(key=string("key"), at=number("at"), until=number("until"))
         latest = {"at": signed_out.excluded["at"], "until": signed_out.excluded["until"]}
         self.sign_out = compiled(signed_out.on_conflict_do_update(index_elements=["key"], set_=latest))
@@ -440,24 +340,12 @@ class FrontEndStatements:
         self.signed_out = compiled(select(sign_outs.c.key, sign_outs.c.at).where(keys))
 
 
-class SqlFrontEnds:
-    """The `FrontEndReads` port over a driver."""
+class SqlSessions:
+    """The `SessionReads` port over a driver."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._sql = statements(FrontEndStatements, driver.dialect)
-
-    async def front_end(self, id: str) -> FrontEnd | None:
-        return await read_rows(self._driver, FRONT_ENDS.first, self._sql.one, {"id": id})
-
-    async def front_ends(
-        self, *, entity_id: str | None = None, limit: int = 50, offset: int = 0
-    ) -> Sequence[FrontEnd]:
-        params: Params = {"limit": limit, "offset": offset}
-        if entity_id is None:
-            return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all, params)
-        params["entity_id"] = entity_id
-        return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all_rows, params)
+        self._sql = statements(SessionStatements, driver.dialect)
 
     async def signed_out(self, session: str, caller: str) -> dict[str, datetime]:
         params: Params = {"session": session, "caller": caller}

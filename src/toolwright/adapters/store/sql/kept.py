@@ -1,4 +1,4 @@
-"""Tables of files, env, people and client registrations."""
+"""Tables of files, env, people and signed-out sessions."""
 
 from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table, Text, UniqueConstraint
 
@@ -7,7 +7,7 @@ from toolwright.adapters.store.engine.columns import Instant, Json, metadata, on
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.env.env import EnvKind, EnvRow, EnvType
 from toolwright.core.files.file import File, fold
-from toolwright.core.spaces.space import Entity, EntityType, FrontEnd
+from toolwright.core.spaces.space import Entity, EntityType
 
 files = Table(
     "files",
@@ -55,17 +55,6 @@ entities = Table(
     Index("entities_by_time", "created_at"),
 )
 
-clients = Table(
-    "clients",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("entity_id", Text, nullable=False),
-    Column("name", Json(a_text)),
-    Column("metadata", Json(an_object), nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    Index("clients_by_entity", "entity_id", "created_at"),
-)
-
 sign_outs = Table(
     "sign_outs",
     metadata,
@@ -78,4 +67,3 @@ sign_outs = Table(
 FILES = Mapping(files, File, "path", derived={"folded": lambda file: fold(file.path)})
 ENV = Mapping(env, EnvRow, "name")
 ENTITIES = Mapping(entities, Entity)
-FRONT_ENDS = Mapping(clients, FrontEnd)

@@ -1,8 +1,8 @@
-"""SQL of MCP: server tasks by call, and tool definitions by agent."""
+"""SQL of MCP: tool definitions by agent."""
 
 from collections.abc import Sequence
 
-from sqlalchemy import Column, Index, PrimaryKeyConstraint, Table, Text, delete, null, or_, update
+from sqlalchemy import Column, PrimaryKeyConstraint, Table, Text, delete, null, or_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Row, a_text, an_object
@@ -19,24 +19,7 @@ from toolwright.adapters.store.engine.statement import (
 )
 from toolwright.core.broken_rows import Rows
 from toolwright.core.json_value import dumps_unescaped
-from toolwright.core.mcp.records import McpDefinition, McpTask
-
-mcp_tasks = Table(
-    "mcp_tasks",
-    metadata,
-    Column("call_id", Text, primary_key=True),
-    Column("thread_id", Text, nullable=False),
-    Column("agent_id", Text, nullable=False),
-    Column("server", Json(a_text), nullable=False),
-    Column("task_id", Json(a_text), nullable=False),
-    Column("questions", Json(an_object, dumps_unescaped), nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    Column("output", Json(an_object, dumps_unescaped)),
-    Column("place", Text),
-    Column("space_id", Text),
-    Column("session", Text),
-    Index("mcp_tasks_by_thread", "thread_id"),
-)
+from toolwright.core.mcp.records import McpDefinition
 
 mcp_definitions = Table(
     "mcp_definitions",
@@ -52,23 +35,15 @@ mcp_definitions = Table(
 )
 
 
-MCP_TASKS = Mapping(mcp_tasks, McpTask, "call_id")
 MCP_DEFINITIONS = Mapping(mcp_definitions, McpDefinition, "tool")
 
 
 class McpStatements:
-    """Statements about tasks and definitions, compiled for one dialect; each attribute is a statement."""
+    """Statements about definitions, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
-        self._task_statements(compiled := Compiler(name))
-        self._definition_statements(compiled)
-
-    def _task_statements(self, compiled: Compiler) -> None:
-        put = self._insert(mcp_tasks).values(row_params(mcp_tasks))
-        rest = {each.name: put.excluded[each.name] for each in mcp_tasks.columns if each.name != "call_id"}
-        self.put_task = compiled(put.on_conflict_do_update(index_elements=["call_id"], set_=rest))
-        self.drop_task = compiled(delete(mcp_tasks).where(mcp_tasks.c.call_id == string("call_id")))
+        self._definition_statements(Compiler(name))
 
     def _definition_statements(self, compiled: Compiler) -> None:
         """Compile the statements. All return rows, so that they are executed in order."""
@@ -89,13 +64,10 @@ class McpStatements:
 
 
 class McpQueries:
-    """Queries about tasks and definitions; each attribute is a query."""
+    """Queries about definitions; each attribute is a query."""
 
     def __init__(self, name: DialectName) -> None:
         compiled = Compiler(name)
-        self.task = compiled(MCP_TASKS.query.where(mcp_tasks.c.call_id == string("call_id")))
-        of_thread = MCP_TASKS.query.where(mcp_tasks.c.thread_id == string("thread_id"))
-        self.tasks = compiled(of_thread.order_by(mcp_tasks.c.created_at, mcp_tasks.c.call_id))
         mine = mcp_definitions.c.agent_id == string("agent_id")
         self.definitions = compiled(MCP_DEFINITIONS.query.where(mine))
 
@@ -106,12 +78,6 @@ class SqlMcp:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._sql = statements(McpQueries, driver.dialect)
-
-    async def task(self, call_id: str) -> McpTask | None:
-        return await read_rows(self._driver, MCP_TASKS.first, self._sql.task, {"call_id": call_id})
-
-    async def tasks(self, thread_id: str) -> Sequence[McpTask]:
-        return await read_rows(self._driver, MCP_TASKS.each, self._sql.tasks, {"thread_id": thread_id})
 
     async def definitions(self, agent_id: str) -> Sequence[McpDefinition]:
         return await read_rows(self._driver, _in_order, self._sql.definitions, {"agent_id": agent_id})

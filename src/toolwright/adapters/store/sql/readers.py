@@ -8,14 +8,15 @@ from sqlalchemy import MetaData
 from toolwright.adapters.store.engine.codecs import Row, UnreadableColumn
 from toolwright.adapters.store.engine.columns import blank, metadata
 from toolwright.adapters.store.engine.mapping import Reader, plain
-from toolwright.adapters.store.sql.agents import AGENTS, GOALS, MEMORIES, PLANS, agents
+from toolwright.adapters.store.sql.agents import AGENTS, agents
 from toolwright.adapters.store.sql.calls import CALLS, calls
 from toolwright.adapters.store.sql.children import REQUESTS, asked, thread_values
 from toolwright.adapters.store.sql.events import EVENTS, INBOX, NODES, WAKES, commits, counters, duties
-from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES, FRONT_ENDS, sign_outs
-from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS, MCP_TASKS
+from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES, sign_outs
+from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS
 from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES, VECTORS, block_links, passage_keepers
 from toolwright.adapters.store.sql.messages import MESSAGE_VERSIONS, MESSAGES
+from toolwright.adapters.store.sql.records import RECORDS
 from toolwright.adapters.store.sql.retention import dropped_bytes, dropped_threads
 from toolwright.adapters.store.sql.spaces import (
     MEMBERS,
@@ -63,20 +64,16 @@ READERS: tuple[Reader[Any], ...] = (  # of each table's values
     FILES,
     ENV,
     ENTITIES,
-    FRONT_ENDS,
     SPACES,
     MEMBERS,
     SPACE_MESSAGES,
     REACTIONS,
     REQUESTS,
     AGENTS,
-    GOALS,
-    MEMORIES,
-    PLANS,
+    *RECORDS.values(),
     BLOCKS,
     PASSAGES,
     VECTORS,
-    MCP_TASKS,
     MCP_DEFINITIONS,
     plain(block_links, "label"),
     plain(passage_keepers, "agent_id"),

@@ -43,9 +43,9 @@ from toolwright.adapters.store.sql.calls import calls
 from toolwright.adapters.store.sql.children import PENDING, requests, thread_values
 from toolwright.adapters.store.sql.events import events, inbox, wakes
 from toolwright.adapters.store.sql.kept import env, files
-from toolwright.adapters.store.sql.mcp import mcp_tasks
 from toolwright.adapters.store.sql.memory import passage_keepers, passages
 from toolwright.adapters.store.sql.messages import message_versions, messages
+from toolwright.adapters.store.sql.records import RECORDS, mcp_tasks, owned_by
 from toolwright.adapters.store.sql.spaces import reactions, space_messages
 from toolwright.adapters.store.sql.threads import (
     THREADS,
@@ -187,7 +187,7 @@ class RetentionStatements:
         has_calls = exists().where(calls.c.run_id == runs.c.id)
         has_steps = exists().where(steps.c.run_id == runs.c.id)
         bytes_of_thread = ((kept_bytes.c.digest, kept_bytes.c.thread_id), kept_bytes.c.thread_id == thread_id)
-        versions = message_versions.c
+        versions, records = message_versions.c, [RECORDS[each].table for each in owned_by("thread_id")]
         of_thread: list[_Piece] = [  # calls and steps are found by their runs
             ((messages.c.thread_id, messages.c.seq), messages.c.thread_id == thread_id),
             ((inbox.c.thread_id, inbox.c.event_id), inbox.c.thread_id == thread_id),
@@ -198,6 +198,7 @@ class RetentionStatements:
             ((compactions.c.thread_id, compactions.c.number), compactions.c.thread_id == thread_id),
             ((versions.thread_id, versions.seq, versions.until), versions.thread_id == thread_id),
             ((sent_texts.c.thread_id, sent_texts.c.digest), sent_texts.c.thread_id == thread_id),
+            *[((*each.primary_key.columns,), each.c.thread_id == thread_id) for each in records],
             ((calls.c.id,), calls.c.run_id.in_(its_runs)),
             ((steps.c.run_id, steps.c.number), steps.c.run_id.in_(its_runs)),
             ((runs.c.id,), and_(runs.c.thread_id == thread_id, ~has_calls, ~has_steps)),

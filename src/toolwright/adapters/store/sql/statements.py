@@ -1,6 +1,6 @@
 """Statements that write the journal, of threads and of all other nouns, compiled once per dialect."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from sqlalchemy import (
@@ -34,7 +34,7 @@ from toolwright.adapters.store.engine.statement import (
     statements,
     string,
 )
-from toolwright.adapters.store.sql.agents import AgentStatements, FrontEndStatements
+from toolwright.adapters.store.sql.agents import AgentStatements, SessionStatements
 from toolwright.adapters.store.sql.calls import calls
 from toolwright.adapters.store.sql.children import ChildStatements, woken
 from toolwright.adapters.store.sql.events import commits, events, inbox, wakes
@@ -42,6 +42,7 @@ from toolwright.adapters.store.sql.kept import entities, env, files
 from toolwright.adapters.store.sql.mcp import McpStatements
 from toolwright.adapters.store.sql.memory import MemoryStatements
 from toolwright.adapters.store.sql.messages import message_versions, messages
+from toolwright.adapters.store.sql.records import record_statements
 from toolwright.adapters.store.sql.retention import RetentionStatements
 from toolwright.adapters.store.sql.spaces import SpaceStatements, space_events
 from toolwright.adapters.store.sql.threads import NOT_OVER, compactions, runs, sent_texts, steps, threads
@@ -102,7 +103,8 @@ class Statements:
         self.agents = statements(AgentStatements, name)
         self.memory = statements(MemoryStatements, name)
         self.mcp = statements(McpStatements, name)
-        self.front_ends = statements(FrontEndStatements, name)
+        self.sessions = statements(SessionStatements, name)
+        self.records = partial(record_statements, name)
         self.children = statements(ChildStatements, name)
         self.retention = statements(RetentionStatements, name)
         self._commit_statements(compiled)
