@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Mount, Route
+from starlette.types import Lifespan
 
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import STREAM_LIFE, Access, OneTimeTokens
@@ -164,9 +165,7 @@ _ROUTERS = (  # most frequently called first: routes are tried in this order
 )
 
 
-def _application(
-    serving: Serving, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None
-) -> FastAPI:
+def _application(serving: Serving, lifespan: Lifespan[FastAPI] | None) -> FastAPI:
     _warm_up()
     gateway = FastAPI(
         title="Toolwright",
