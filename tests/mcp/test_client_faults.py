@@ -1,12 +1,20 @@
 """Servers that misbehave: the agent starts, its other tools work, and the API reports the errors."""
 
+import asyncio
+import time
+from itertools import count
+
+import httpx2
 import pytest
 
 from tests.mcp.client_rig import calling, configured, hosting, meeting
 from tests.mcp.peers.bare import TOOL, Bare, JSONObject, Line, result
 from tests.mcp.peers.lists import WRONG_SCHEMAS
 from tests.mcp.peers.serving import Served, down, served
+from toolwright.adapters.mcp.connection import McpConnection
 from toolwright.adapters.mcp.peer import MAX_MESSAGE
+from toolwright.adapters.mcp.transport import Lost
+from toolwright.core.tools.mcp import McpServer, McpTarget, Transport, target_of
 
 pytestmark = pytest.mark.anyio
 
@@ -182,3 +190,35 @@ async def test_a_server_that_speaks_sse_alone_says_which_transport_to_set() -> N
             assert await host.status() == "down"
             fault = 'it speaks the older transport SSE: set transport "sse".'
             assert await host.faults() == f"-: The server cannot be used: {fault}"
+
+
+class Breaking(httpx2.AsyncClient):
+    """A client that raises an error in place of the cancellation that closes it, as the SDK's task groups can."""
+
+    async def __aexit__(self, *error: object) -> None:
+        await super().aclose()
+        raise RuntimeError("broken")
+
+
+def breaking(target: McpTarget, lost: Lost) -> Breaking:
+    return Breaking()
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_connection_is_closed_although_its_cancellation_is_replaced_by_an_error(
+    transport: Transport,
+) -> None:
+    reached = asyncio.Event()
+
+    async def hear(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reached.set()  # and never answers
+        await writer.wait_closed()
+
+    listener = await asyncio.start_server(hear, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp"
+    target = target_of(McpServer(name="silent", url=url, transport=transport), {})
+    connection = McpConnection(target, breaking, time.monotonic, count(1))
+    async with asyncio.timeout(20):  # otherwise it would reconnect for ever
+        await reached.wait()
+        await connection.close()
+    listener.close()

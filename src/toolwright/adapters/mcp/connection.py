@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, Peer, error_line, nobody
 from toolwright.adapters.mcp.session import Callbacks, OpenClient, OpenSession, open_session
 from toolwright.core.backoff import nth
+from toolwright.core.concurrency import is_cancelled
 from toolwright.core.env.logs import logger, logging_without
 from toolwright.core.env.redact import Redactor
 from toolwright.core.json_value import JSON, utf8_size
@@ -26,6 +27,7 @@ from toolwright.core.mcp.listing import (
     resource_tool,
 )
 from toolwright.core.mcp.servers import McpUnavailable
+from toolwright.core.supervision import abandon
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.mcp import McpServer, McpTarget
 from toolwright.core.value import changed
@@ -36,6 +38,8 @@ for _library in ("httpx2", "mcp.client.streamable_http", "mcp.client.sse"):
 
 CONNECT_TIMEOUT = 30.0
 """Seconds for a session and its first list."""
+CLOSING = 60.0
+"""Seconds for the end of a session. A server's process ends earlier, even on a busy machine."""
 MOST_PAGES = 200  # per list
 MOST_ENTRIES = 20_000  # per list
 _MOST_READ_INSTRUCTIONS = 10 * MOST_INSTRUCTIONS  # characters that are searched for secrets
@@ -167,9 +171,11 @@ class McpConnection:
             self.used_at = self._clock()
 
     async def close(self) -> None:
-        """Close the connection immediately."""
+        """Close the connection immediately. A session that has not ended after `CLOSING` seconds is abandoned."""
         self._task.cancel()
-        await asyncio.wait([self._task])
+        _, running = await asyncio.wait([self._task], timeout=CLOSING)
+        if running:
+            abandon(self._task)
         self._session = None
         self._notify_changes()
 
@@ -188,8 +194,12 @@ class McpConnection:
         return logging_without(lambda: self.redactor)
 
     async def _keep(self) -> None:
+        """Open the session again whenever it ends, until this task is cancelled.
+
+        The SDK's task groups can replace a cancellation by the error that it has caused.
+        """
         failures = 0
-        while True:
+        while not is_cancelled():
             try:
                 await self._live()
                 failures = 0
@@ -202,6 +212,8 @@ class McpConnection:
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     raise
                 reason = error_line(error)
+            if is_cancelled():
+                return
             # A session that was established resets the back-off: its end is a new failure.
             failures = 1 if self._session is not None else failures + 1
             self._down(reason)
@@ -260,7 +272,7 @@ class McpConnection:
         if not session.modern or tools is None or not tools.list_changed:
             return
         failures = 0
-        while True:
+        while not is_cancelled():  # as in `_keep`
             try:
                 async with listen(session.client, tools_list_changed=True) as changes:
                     if failures:
@@ -274,7 +286,8 @@ class McpConnection:
                     "MCP server %r: changes to its lists cannot be followed: %s", self.target.server.name, why
                 )
             failures += 1
-            await asyncio.sleep(nth(failures - 1))
+            if not is_cancelled():
+                await asyncio.sleep(nth(failures - 1))
 
     async def _read_list(self, session: OpenSession) -> None:
         entries, errors = await _entries(session)
