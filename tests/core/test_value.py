@@ -1,6 +1,8 @@
 """Values: compared, hashed and shown by their fields, like dataclasses."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import pytest
 
@@ -120,3 +122,49 @@ def test_a_maker_makes_what_the_class_makes() -> None:
     make = maker(Point, "x", y=2, note="n")
     assert make(1) == Point(x=1, y=2, note="n")
     assert make(3) == Point(x=3, y=2, note="n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "values", "said"),
+    [
+        ((), {}, "missing 1 required keyword-only argument: 'x'"),
+        ((), {"x": 1, "z": 2}, "unexpected keyword argument 'z'"),
+        ((1,), {}, "positional argument"),
+    ],
+)
+def test_wrong_arguments_are_rejected_by_the_first_and_by_later_constructors(
+    arguments: tuple[int, ...], values: dict[str, int], said: str
+) -> None:
+    @value
+    class Fresh:
+        x: int
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match=said):
+            Fresh(*arguments, **values)
+        Fresh(x=1)
+
+
+def test_each_value_has_its_own_default_and_is_checked_when_it_is_made() -> None:
+    @value
+    class Many:
+        items: list[int] = field(default_factory=list[int])
+        seen: list[str] = field(default_factory=list[str])
+
+        def __post_init__(self) -> None:
+            self.seen.append("made")
+
+    class More(Many):
+        """Not a value of its own."""
+
+    first, second = More(), Many(items=[1])
+    assert (first.items, first.seen, second.items, second.seen) == ([], ["made"], [1], ["made"])
+    assert first.items is not Many().items
+
+
+def test_the_first_values_of_a_class_can_be_created_by_many_threads() -> None:
+    classes: list[Any] = [value(type(f"C{n}", (), {"__annotations__": {"x": int}})) for n in range(50)]
+    with ThreadPoolExecutor(8) as pool:
+        for made in classes:
+            created = [pool.submit(made, x=n) for n in range(8)]
+            assert [each.result().x for each in created] == [*range(8)]

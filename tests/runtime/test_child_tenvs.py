@@ -223,7 +223,7 @@ async def test_a_child_that_finds_no_room_at_its_commit_leaves_no_tenvs_behind(s
         ({"passTenvs": [5]}, r"passTenvs\.0 must be text"),
         ({"pass_tenvs": ["a\n"]}, "has the name"),
         ({"tenvs": {"a": 1}, "passTenvs": ["a"]}, "'a' is in both tenvs and pass_tenvs; keep one of them"),
-        ({"tenvs": {f"n{n}": 1 for n in range(5000)}}, "tenvs must have at most 1000 properties"),
+        ({"tenvs": {f"n{n}": 1 for n in range(5000)}}, "tenvs must have at most 1000 items"),
     ],
 )
 def test_an_invalid_configuration_is_refused(config: dict[str, Any], fault: str) -> None:

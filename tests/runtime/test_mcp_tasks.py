@@ -69,7 +69,7 @@ class Servers:
         assert isinstance(relation, McpCall)
         place = target_of(relation.server, {"KEY": "k"}, {"KEY"}).place
         task = RemoteTask(id="t", server="peer", poll=0.5, place=place)
-        return Pending(wait=60.0, expires_in=self.kept, task=task)
+        return Pending(wait=prepared.tool.timeout, expires_in=self.kept, task=task)
 
     async def listing(self, target: McpTarget, seconds: float) -> McpListing:
         work: JSON = {
@@ -199,6 +199,13 @@ class Play:
         """Return whether the server executes the call."""
         return self.servers.heard == ["call"]
 
+    async def assert_times_out(self, call: Call) -> None:
+        """Let the call's time pass. The configured timeout is reported."""
+        self.clock.advance(60)
+        await self.motor.run_timers()
+        [told] = [each for each in await self.rt.threads.messages(self.thread.id) if each.call_id == call.id]
+        assert told.content == '{"error":"Tool timed out after 30000ms","error_code":"timeout"}'
+
     async def is_forgotten(self) -> bool:
         """Return whether neither the task nor a timer is left."""
         call = await self.call()
@@ -241,10 +248,7 @@ async def test_a_task_that_ends_as_its_call_is_cancelled(it: Play) -> None:
 @pytest.mark.parametrize("clock", [BusyClock()], ids=["busy"])
 async def test_the_timeout_of_a_task_is_reported_as_configured_however_busy_the_machine_is(it: Play) -> None:
     call = await it.begin()
-    it.clock.advance(60)
-    await it.motor.run_timers()
-    [told] = [each for each in await it.rt.threads.messages(it.thread.id) if each.call_id == call.id]
-    assert told.content == '{"error":"Tool timed out after 60000ms","error_code":"timeout"}'
+    await it.assert_times_out(call)
 
 
 async def test_the_time_in_which_a_person_was_asked_does_not_count_for_the_task(it: Play) -> None:
@@ -260,7 +264,8 @@ async def test_the_time_in_which_a_person_was_asked_does_not_count_for_the_task(
     call = await it.call()
     assert call.deadline is not None
     assert call.started_at is not None
-    assert (call.deadline - call.started_at).total_seconds() >= 60.05
+    assert (call.deadline - call.started_at).total_seconds() >= 30.05
+    await it.assert_times_out(call)
 
 
 async def test_a_call_that_is_repeated_after_its_process_has_stopped_has_its_whole_time(
@@ -285,7 +290,9 @@ async def test_a_call_that_is_repeated_after_its_process_has_stopped_has_its_who
     call = await later.call()
     assert (call.status, call.attempts) == ("waiting", 2)
     assert call.deadline is not None
-    assert (call.deadline - later.clock.now()).total_seconds() == 60
+    assert (call.deadline - later.clock.now()).total_seconds() == 30
+    later.thread = it.thread
+    await later.assert_times_out(call)
 
 
 async def test_a_task_that_ends_as_its_call_expires(it: Play) -> None:

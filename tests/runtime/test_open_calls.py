@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from toolwright.core.errors import (
     NotFound,
     ToolwrightError,
 )
+from toolwright.core.journal.units import Advance, Conflict, Unit
 from toolwright.core.json_value import JSON
 from toolwright.core.threads.call import timer_of
 from toolwright.core.threads.event import Topic
@@ -268,3 +270,35 @@ async def test_a_process_that_stops_before_it_records_a_result_leaves_the_run_su
         assert (after.status, after.output, after.lives) == ("completed", "Thanks.", 0)
         events = [each.type for each in await rt.events.list(Topic(kind="run", id=run.id))]
         assert events.count("run.started") == 2
+
+
+async def test_a_result_that_could_not_be_recorded_with_the_claim_is_recorded_after_a_claim_of_its_own() -> (
+    None
+):
+    """Otherwise a run whose result ends each process would be claimed for ever, and no crash would be counted."""
+    units: list[tuple[str, bool]] = []
+
+    class Refusing(MemoryStore):
+        async def commit(self, unit: Unit) -> Any:  # the journal's answer
+            if isinstance(unit, Advance):
+                units.append((type(unit).__name__, bool(unit.messages)))
+                if units.count(("Claim", True)) == 2 and units[-1] == ("Claim", True):
+                    return Conflict(guard="duplicate")
+            return await super().commit(unit)
+
+    async def opening(bus: MemoryBus) -> MemoryStore:
+        return Refusing(bus.publish)
+
+    turns: JSON = [{"calls": [{"name": "outside", "args": {}}]}, {"text": "Thanks."}]
+    prompt = tw.Prompt("tester", model=ScriptedModel(turns), tools=[outside])
+    async with by_hand_on(opening, tw.App(agents=[tw.Agent("tester", prompt)])) as (rt, motor):
+        thread = await rt.threads.create("tester")
+        run = await rt.threads.send(thread.id, "Go")
+        await motor.run_until_idle()
+        [call] = await rt.calls.list()
+        units.clear()
+        units.append(("Claim", True))  # the run's first claim reads the message
+        await rt.calls.submit(run.id, call.id, 42)
+        await motor.run_until_idle()
+        assert (await rt.runs.get(run.id)).output == "Thanks."
+    assert units[1:] == [("Claim", True), ("Claim", False), ("Result", True), ("Answer", True)]

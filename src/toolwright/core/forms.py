@@ -43,7 +43,7 @@ FIELDS = Vocabulary(
         "null": "null",
     },
 )
-"""The words for those who write configurations and requests."""
+"""Texts for authors of configurations and requests."""
 ARGUMENTS = Vocabulary(
     missing="is missing",
     unknown="is not a known argument",
@@ -57,7 +57,7 @@ ARGUMENTS = Vocabulary(
         "null": "null",
     },
 )
-"""The words for models, which read JSON Schemas: of arguments, results and answers."""
+"""Texts for models, which read JSON Schemas: about arguments, results and answers."""
 LIMITS: Mapping[str, tuple[str, str]] = {
     "minimum": ("must be at least {}", ""),
     "maximum": ("must be at most {}", ""),
@@ -145,7 +145,7 @@ def form_error(error: Mapping[str, Any], words: Vocabulary = FIELDS) -> str:
         return f"must be {words.types[_TYPES[kind]]}"
     if kind in _KEYWORDS:
         keyword, name = _KEYWORDS[kind]
-        return limit_error(_sized(keyword, error.get("input")), more[name])
+        return limit_error(_sized(keyword, error.get("input"), words), more[name])
     if kind in _OTHERS:
         return _OTHERS[kind].format_map(more)
     if kind == "missing":
@@ -155,9 +155,12 @@ def form_error(error: Mapping[str, Any], words: Vocabulary = FIELDS) -> str:
     return str(error["msg"]).replace("Input should be", "must be", 1)
 
 
-def _sized(keyword: str, value: object) -> str:
+def _sized(keyword: str, value: object, words: Vocabulary) -> str:
     """Return the keyword for a value of this type: pydantic calls everything with a length a list."""
-    unit = "Length" if isinstance(value, str) else "Properties" if isinstance(value, dict) else "Items"
+    is_object = words is ARGUMENTS and isinstance(
+        value, dict
+    )  # authors of configurations read `items` for both
+    unit = "Length" if isinstance(value, str) else "Properties" if is_object else "Items"
     return keyword.replace("Items", unit)
 
 

@@ -2,12 +2,12 @@
 
 A dataclass with `frozen=True` sets each field through `object.__setattr__`, which makes creating it three to four times
 slower. A step of a run creates some thirty values, so immutability is checked where it costs nothing: statically (see
-docs/decisions/0004-values.md). The methods for comparison and `repr` are generated when they are first used: a process
-compares values of a few classes, and imports two hundred.
+docs/decisions/0004-values.md). The constructor and the methods for comparison and `repr` are generated when they are
+first used: a process creates values of some dozen classes, compares those of a few, and imports two hundred.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
 from reprlib import recursive_repr
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
@@ -21,7 +21,20 @@ def value(cls: type[T]) -> type[T]:
     for method in (_equal, _hash, _repr):
         if method.__name__ not in cls.__dict__:
             setattr(cls, method.__name__, method)
-    return dataclass(kw_only=True, slots=True, eq=False, repr=False)(cls)
+    made = dataclass(init=False, kw_only=True, slots=True, eq=False, repr=False)(cls)
+    if "__init__" not in cls.__dict__:
+        made.__init__ = _first_init(made)  # type: ignore[method-assign]
+    return made
+
+
+def _first_init(cls: type[object]) -> Callable[..., None]:
+    """Return a constructor that replaces itself when the first value of the class is created."""
+
+    def __init__(self: object, **values: object) -> None:  # noqa: N807
+        _write_init(cls)
+        cls.__init__(self, **values)
+
+    return __init__
 
 
 def _equal(self: object, other: object) -> bool:
@@ -40,6 +53,32 @@ def _repr(self: object) -> str:
 
 
 _equal.__name__, _hash.__name__, _repr.__name__ = "__eq__", "__hash__", "__repr__"
+
+
+def _write_init(cls: type[object]) -> None:
+    """Write the constructor that `dataclass` would have generated."""
+    all_fields = fields(cls)  # type: ignore[arg-type]  # a class made by `value`
+    space: dict[str, Any] = {"missing": MISSING}  # names available to the generated function
+    parameters, lines = [""], list[str]()
+    for field in all_fields:
+        space[f"_{field.name}"] = field.default if field.default_factory is MISSING else field.default_factory
+        parameters.append(_parameter(field))
+        is_made = field.default_factory is not MISSING
+        made = f"_{field.name}() if {field.name} is missing else {field.name}" if is_made else field.name
+        lines.append(f" self.{field.name} = {made}")
+    if hasattr(cls, "__post_init__"):
+        lines.append(" self.__post_init__()")
+    head = f"def __init__(self, *{', '.join(parameters)}):" if all_fields else "def __init__(self):"
+    exec("\n".join([head, *(lines or [" pass"])]), space)  # noqa: S102 - the text is made of field names alone
+    init = space["__init__"]
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    cls.__init__ = init  # type: ignore[method-assign]
+
+
+def _parameter(field: Field[Any]) -> str:
+    if field.default_factory is not MISSING:
+        return f"{field.name}=missing"
+    return field.name if field.default is MISSING else f"{field.name}=_{field.name}"
 
 
 def _write_methods(cls: type[object]) -> None:

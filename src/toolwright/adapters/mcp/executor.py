@@ -101,7 +101,8 @@ class _Call:
         self._state = state
         self._timeout = timeout
         self._began = asyncio.get_running_loop().time()
-        self._questions_asked = 0
+        self._questions_asked = self._questions_open = 0
+        self._asked_at = 0.0
         self._limit = asyncio.timeout(None)  # ends the call when the server asks too many questions
         self.unheard = False
         # the answer can wait for a person
@@ -236,12 +237,24 @@ class _Call:
                 self._limit.reschedule(asyncio.get_running_loop().time())
         return self._questions_asked <= MOST_QUESTIONS
 
+    def _ask(self) -> None:
+        """Stop the call's time, which does not include the time in which people are asked."""
+        self._questions_open += 1
+        if self._questions_open == 1:
+            self._asked_at = asyncio.get_running_loop().time()
+
+    def _hear(self) -> None:
+        """Continue the call's time after the last open question."""
+        self._questions_open -= 1
+        if not self._questions_open:
+            self._began += asyncio.get_running_loop().time() - self._asked_at
+
     async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         """Return a person's answer."""
         if not self._may_ask():
             return nobody()
-        source, loop = self._relation.server.name, asyncio.get_running_loop()
-        began = loop.time()
+        source = self._relation.server.name
+        self._ask()
         try:
             if isinstance(params, types.ElicitRequestURLParams):
                 answer = await self._state.elicit(params.message, url=params.url, source=source)
@@ -251,7 +264,7 @@ class _Call:
         except ToolwrightError as error:
             return types.ErrorData(code=types.INVALID_PARAMS, message=error.message)
         finally:
-            self._began += loop.time() - began  # the time of the person does not count
+            self._hear()
         content = cast("dict[str, Any] | None", answer.content)
         return types.ElicitResult(action=answer.action, content=content)
 

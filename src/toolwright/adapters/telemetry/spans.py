@@ -18,7 +18,7 @@ from toolwright.adapters.telemetry.instruments import (
     suppress_errors,
     traceparent_of,
 )
-from toolwright.core.journal.units import Advance, Claim
+from toolwright.core.journal.units import Advance
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse, window_of
 from toolwright.core.text import brief, error_text
@@ -308,7 +308,7 @@ class RunSpans:
         for step in (self._step, *self._steps_within.values()):
             if step is not None:
                 step.committed(seconds)
-        if unit.read or (unit.inbox and isinstance(unit, Claim)):
+        if unit.read or any(change.now == "processing" for change in unit.inbox):
             self._read_inbox(unit)
         calls = [*unit.calls, *unit.nested, *[each.after for each in unit.changes if each.after is not None]]
         for call in calls:

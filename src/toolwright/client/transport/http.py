@@ -396,8 +396,8 @@ class _Library(Protocol):
 
 def _library_of(http: HttpClient) -> _Library:
     """Return the library of a client: httpx2, or httpx for a user's own client."""
-    is_ours = isinstance(http, httpx2.AsyncClient)
-    return cast("_Library", httpx2 if is_ours else sys.modules.get("httpx", httpx2))
+    is_of_httpx = any(each.__module__.partition(".")[0] == "httpx" for each in type(http).__mro__)
+    return cast("_Library", sys.modules["httpx"] if is_of_httpx else httpx2)
 
 
 def _checked_url(base_url: str) -> tuple[str, str]:

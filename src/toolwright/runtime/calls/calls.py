@@ -25,6 +25,7 @@ from toolwright.core.tools.pipeline import (
     PreparedCall,
     answer_by_model,
     internal_result,
+    limit_of,
     missing_variables_error,
     prepare,
     timed_out,
@@ -370,7 +371,12 @@ class Calls:
         """End a call's wait: its caller reads an error, and a late result is delivered to the inbox."""
         assert call.deadline is not None, "a waiting call has a deadline"
         began = call.started_at or call.created_at
-        error = timed_out((call.deadline - began).total_seconds())
+        seconds = (call.deadline - began).total_seconds()
+        if call.kind == "mcp" and (tool := context.active.by_name.get(call.name)) is not None:
+            seconds = (
+                limit_of(tool) or seconds
+            )  # the deadline of a task can include pauses and an interrupted attempt
+        error = timed_out(seconds)
         self._flip(context, changes, call, error)
         changes.effects += (*timed_out_message(context, call, error),)
         return error

@@ -380,8 +380,13 @@ class RunContext(RunRecord):
         changes.events.append(LazyEventDraft("message", message_payload, message))
 
     def claim_with_next(self, changes: Changes, run: Run) -> None:
-        """Make the next unit claim the run, with the events of `changes`. Nothing is executed before it."""
+        """Make the next unit claim the run, with the events of `changes`. No handler is called before it."""
         self.run, self._claim = run, changes
+
+    @property
+    def is_unclaimed(self) -> bool:
+        """Return whether the unit that claims the run is not written yet."""
+        return self._claim is not None
 
     async def commit(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Answered:
         """Commit `changes` and the run's new row as one unit of that kind. Return the failed guard if it is refused.

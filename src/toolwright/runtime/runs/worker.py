@@ -17,6 +17,7 @@ from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import KnownMessages, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
+from toolwright.core.plain import is_large
 from toolwright.core.ports import Clock, RetryInIsolation, Verdict
 from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.call import Call, is_over
@@ -118,6 +119,9 @@ class RunWorker:
         self._checks: set[asyncio.Task[None]] = set()
         self._known: OrderedDict[str, KnownMessages] = OrderedDict()
         self._stopping = False
+        self._unclaimed: set[str] = (
+            set()
+        )  # threads whose joined claim was not written: the next is a unit of its own
         self.raised: set[str] = set()  # threads whose run failures are raised to a waiting caller
 
     async def __call__(self, thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
@@ -264,6 +268,8 @@ class RunWorker:
                 context.trace.end(context.run)
                 context.trace = None
             del self._holds[context.thread.id]
+            if context.is_unclaimed:
+                self._unclaimed.add(context.thread.id)
             if context.run.over:
                 self._speakers.forget(context.thread)
                 self._keep_messages(context)
@@ -352,7 +358,8 @@ class RunWorker:
         """Claim a run that was suspended or reopened."""
         run = context.run
         taken = _running(run)
-        if isinstance(agent, ActiveAgent) and _only_delivers(context):
+        is_first = context.thread.id not in self._unclaimed
+        if is_first and isinstance(agent, ActiveAgent) and _only_delivers(context, agent):
             context.claim_with_next(Changes(events=[run_event(taken)]), taken)
             return
         changes = Changes(events=[] if retries(run) else [run_event(taken)])
@@ -367,6 +374,7 @@ class RunWorker:
         if run.is_reopened:
             await context.space.check(changes, context.base)
             changes.effects += (*presence(context, context.space.space_id, "agent.active"),)
+        self._unclaimed.discard(context.thread.id)
         await context.commit(claim, changes, taken)
 
     async def _begin(
@@ -457,10 +465,16 @@ def _running(run: Run, **fields: object) -> Run:
     return changed(run, status="running", waiting=run.waiting if retries(run) else None, **fields)
 
 
-def _only_delivers(context: RunContext) -> bool:
-    """Return whether the resumed run has waited for a call whose result has arrived, and records it first."""
+def _only_delivers(context: RunContext, agent: ActiveAgent) -> bool:
+    """Return whether the resumed run has waited for a call whose result has arrived, and records it first.
+
+    A process that dies before the first unit leaves no trace of that, so only work that is small is done before it: a
+    large result, or an agent whose tools are read from elsewhere, needs a claim of its own.
+    """
+    if agent.relations or agent.mcp:
+        return False
     run, call = context.run, next(iter(context.root.open.values()), None)
-    is_answered = call is not None and is_over(call.status)
+    is_answered = call is not None and is_over(call.status) and not is_large(call.result)
     return is_answered and "callIds" in (run.waiting or {}) and run.cancel_requested_at is None
 
 

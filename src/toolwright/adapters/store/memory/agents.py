@@ -1,4 +1,4 @@
-"""Records, and what agents store, on the in-memory tables: their effects and their reads."""
+"""Records, and the data of agents, on the in-memory tables: their effects and their reads."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Effects on records and on what agents store, as programs: plans, blocks, passages and definitions of MCP tools."""
+"""Effects on records and on the data of agents, as programs: plans, blocks, passages and definitions of MCP tools."""
 
 from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""SQL of agents: configurations, and what they store; and of signed-out sessions."""
+"""SQL of agents: their configurations and data; and of signed-out sessions."""
 
 from collections.abc import Sequence
 from datetime import datetime
