@@ -41,6 +41,9 @@ else:
 
 log = logging.getLogger("toolwright.serve")
 
+WEB_SOCKETS = (
+    "toolwright.web.console.console:WebSocketConnection"  # by name, because it needs the extra `console`
+)
 _MMAP_THRESHOLD = -3  # glibc's M_MMAP_THRESHOLD
 _LARGE = 1024 * 1024  # bytes
 
@@ -182,7 +185,7 @@ class Server(uvicorn.Server):
                 head_grace=head_grace,
             ),
             backlog=ACCEPTED_AT_ONCE,
-            ws="none" if options.console is None else "websockets-sansio",
+            ws="none" if options.console is None else WEB_SOCKETS,
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -14,6 +14,8 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 
 from toolwright.core.errors import Forbidden, NotFound, ToolwrightError, Unauthorized
 from toolwright.core.spaces.tool_ui import ToolUI
@@ -56,6 +58,17 @@ REFUSED: Final = 1008  # WebSocket close code for a policy violation
 UNCHANGING: Final = "public, max-age=31536000, immutable"
 _STATIC = StaticFiles(directory=Path(__file__).parent / "static")
 pages.register()
+
+
+class WebSocketConnection(WebSocketsSansIOProtocol):
+    """A browser's connection. uvicorn fails to shut down if the browser is closing it at that moment."""
+
+    def shutdown(self) -> None:
+        """Close the connection, because the server stops."""
+        try:
+            super().shutdown()
+        except InvalidState:
+            self.transport.close()
 
 
 class Console:
