@@ -138,15 +138,19 @@ async def test_behind_a_proxy_the_document_says_below_which_path_the_routes_are(
 
 
 async def test_the_document_is_made_once_and_not_on_the_event_loop() -> None:
-    app, threads = FastAPI(), list[int]()
+    threads: list[int] = []
 
-    def generate() -> dict[str, Any]:  # as FastAPI does it, which caches the document before it is corrected
-        if app.openapi_schema is None:
+    class Noted(FastAPI):
+        @property
+        def description(self) -> str:
             threads.append(threading.get_ident())
-            app.openapi_schema = {"paths": {}, "components": {"schemas": {}}}
-        return app.openapi_schema
+            return ""
 
-    app.openapi = generate  # type: ignore[method-assign]  # FastAPI's own way to change the document
+        @description.setter
+        def description(self, _: str) -> None:
+            """FastAPI's constructor sets it."""
+
+    app = Noted()
     correct_document(app)
     request = Request({"type": "http", "app": app, "headers": [], "root_path": ""})
     here: Any = None

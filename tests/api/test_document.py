@@ -5,16 +5,20 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from fastapi import FastAPI
+from fastapi import Body, FastAPI, Form, UploadFile
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from pydantic import JsonValue, create_model
+from pydantic import BaseModel, JsonValue, create_model
 
 from tests.api.documented import document
 from tests.api.rig import serving
+from toolwright.adapters.system import SystemClock
+from toolwright.web.gateway import open_gateway
+from toolwright.web.options import GatewayOptions
 from toolwright.web.routes.docs import correct_document
 from toolwright.wire.message import Message
 
@@ -74,6 +78,38 @@ def test_two_shapes_of_one_title_are_refused() -> None:
     correct_document(gateway)
     with pytest.raises(ValueError, match="the same title"):
         gateway.openapi()
+
+
+class Question(BaseModel):
+    text: str
+    tags: list[str] = []
+
+
+def test_routes_that_are_added_later_are_described_as_fastapi_describes_them() -> None:
+    """Also with bodies, forms, files, and models that are named like one of ours or like each other."""
+    gateway = open_gateway(lambda: nullcontext(), GatewayOptions(clock=SystemClock()))  # type: ignore[arg-type, return-value]  # not opened
+    ours = create_model("Theirs", __config__={"title": "EventShape"}, number=(int, 1))
+
+    def texts(items: Annotated[list[str], Body()]) -> None: ...
+    def numbers(items: Annotated[list[int], Body()], name: Annotated[str, Body()]) -> None: ...
+    def ask(question: Question) -> None: ...
+    def upload(file: UploadFile, note: Annotated[str, Form()]) -> None: ...
+
+    before = document().whole
+    for endpoint in (texts, numbers, ask, upload):
+        gateway.post(f"/own/{endpoint.__name__}")(endpoint)
+    gateway.get("/own/event", response_model=create_model("EventShape", number=(int, 1)))(lambda: None)
+    gateway.get("/own/other", response_model=ours)(lambda: None)
+    whole = json.loads(json.dumps(gateway.openapi()))
+    OpenAPIV31SpecValidator(whole).validate()
+    assert {path for path in whole["paths"] if path not in before["paths"]} == {
+        f"/own/{name}" for name in ("texts", "numbers", "ask", "upload", "event", "other")
+    }
+    assert whole["components"]["schemas"]["EventShape"] == before["components"]["schemas"]["EventShape"]
+    assert whole["components"]["schemas"]["EventShape_"]["properties"]["number"]["type"] == "integer"
+    assert whole["components"]["schemas"]["Question"]["required"] == ["text"]
+    for path, operations in before["paths"].items():
+        assert whole["paths"][path] == operations
 
 
 LONG_TEXTS = {

@@ -2,13 +2,15 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, FastAPI, Request
+from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 
 from toolwright.core.errors import NotFound
@@ -23,20 +25,57 @@ Part = dict[str, Any]  # part of an OpenAPI document
 
 
 def correct_document(gateway: FastAPI) -> None:
-    """Correct the gateway's OpenAPI document: name bodies like answers, and describe how people authenticate."""
-    generated = gateway.openapi
+    """Correct the gateway's OpenAPI document: name bodies like answers, and describe how people authenticate.
+
+    Routes that are added to the gateway later are described as FastAPI describes them.
+    """
+    ours = [*gateway.routes]
     lock = threading.Lock()  # the first requests can be concurrent, each in a thread
 
     def openapi() -> Part:  # FastAPI's type
         with lock:
-            made_before = gateway.openapi_schema is not None
-            document = generated()
-            if not made_before:
+            if gateway.openapi_schema is None:
+                document = _document(gateway, ours)
                 _correct(document)
-                _name_ways(document, gateway.routes)
-        return document
+                _name_ways(document, ours)
+                known = {id(route) for route in ours}
+                if added := [route for route in gateway.routes if id(route) not in known]:
+                    _add(document, _document(gateway, added))
+                gateway.openapi_schema = document
+        return gateway.openapi_schema
 
     gateway.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to change the document
+
+
+def _document(gateway: FastAPI, routes: Sequence[BaseRoute]) -> Part:
+    """Return FastAPI's document of these routes, with the parts that can be missing."""
+    document: Part = get_openapi(
+        title=gateway.title,
+        version=gateway.version,
+        openapi_version=gateway.openapi_version,
+        description=gateway.description,
+        routes=routes,
+        separate_input_output_schemas=gateway.separate_input_output_schemas,
+    )
+    document.setdefault("components", {}).setdefault("schemas", {})
+    return document
+
+
+def _add(document: Part, more: Part) -> None:
+    """Add the operations of another document. Its schemas get other names if these are taken."""
+    schemas, place = document["components"]["schemas"], DEFINITIONS.format
+    names: dict[str, str] = {}
+    for name, schema in more["components"]["schemas"].items():
+        names[name] = name
+        while schemas.get(names[name], schema) != schema:
+            names[name] += "_"
+        schemas[names[name]] = schema
+    _refer(more, {place(model=name): place(model=new) for name, new in names.items()})
+    for kind, parts in more["components"].items():
+        if kind != "schemas":
+            document["components"][kind] = {**parts, **document["components"].get(kind, {})}
+    for path, operations in more["paths"].items():
+        document["paths"][path] = {**operations, **document["paths"].get(path, {})}
 
 
 def _correct(document: Part) -> None:
