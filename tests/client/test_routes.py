@@ -3,7 +3,7 @@
 import base64
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import httpx2
 import pytest
@@ -40,6 +40,18 @@ pytestmark = pytest.mark.anyio
 
 def hello() -> ScriptedModel:
     return ScriptedModel([{"text": "Hi."}])
+
+
+async def test_a_text_in_place_of_a_list_is_rejected_and_not_split() -> None:
+    wrong: Any = "guide"
+    async with serving(hello()) as api, client_of(api.port) as client:
+        for attempt in (
+            client.threads.create("tester", tags=wrong),
+            client.blocks.write("tester", "notes", "Text", wrong),
+            client.passages.add("tester", "Text", wrong),
+        ):
+            with pytest.raises(InvalidRequest, match=r"(tags|readers) must be a list"):
+                await attempt
 
 
 async def test_a_conversation_from_beginning_to_end() -> None:

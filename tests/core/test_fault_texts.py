@@ -146,6 +146,19 @@ async def test_of_a_union_only_the_branch_of_the_values_form_is_reported(place: 
     assert await errors(typed, {"place": place}) == said
 
 
+async def test_an_error_that_ends_with_a_full_stop_gets_no_second_one() -> None:
+    def refuse(_: int) -> int:
+        raise ValueError("There is no such page.")
+
+    @tw.tool
+    async def read(page: Annotated[int, AfterValidator(refuse)]) -> str:
+        """Read a page."""
+        return "text"
+
+    result = await tw.Toolset([read]).call("read", {"page": 1})
+    assert result.error == "Invalid arguments: page: There is no such page."
+
+
 @pytest.mark.parametrize("number", ["a", 13])
 async def test_at_most_fifty_errors_are_listed_and_the_others_counted(number: Any) -> None:
     many = {"pages": [{"number": number}] * (MOST_ERRORS + 7)}

@@ -8,6 +8,7 @@ from pydantic.alias_generators import to_camel
 from toolwright.client.transport.http import Http, Repeat, segment
 from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import plain
 from toolwright.wire.agent import (
     Agent,
     Block,
@@ -57,7 +58,7 @@ class Blocks:
 
         Raises `InvalidRequest`, also if the label belongs to a block linked from another agent.
         """
-        body: JSONObject = {"content": content, "readers": [*readers]}
+        body: JSONObject = {"content": content, "readers": plain(readers)}
         path, query = _block_path(agent, label), {"userId": user_id}
         answer = await self._http.call("PUT", path, body, query=query, repeat="lost")
         return read_field(Block, answer.json, "block")
@@ -122,7 +123,7 @@ class Passages:
         self, agent: str, content: str, tags: Sequence[str] = (), *, user_id: str | None = None
     ) -> Passage:
         """Add a passage. It is not retried if the answer is lost (`AnswerLost`)."""
-        body: JSONObject = {"content": content, "tags": [*tags]}
+        body: JSONObject = {"content": content, "tags": plain(tags)}
         answer = await self._http.call("POST", _passages_path(agent), body, query={"userId": user_id})
         return read_field(Passage, answer.json, "passage")
 

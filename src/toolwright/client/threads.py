@@ -45,7 +45,7 @@ class Threads:
             "userId": user_id,
             "env": None if env is None else values_json(env),
             "tenvs": None if tenvs is None else plain_names(dict(tenvs)),
-            "tags": None if tags is None else list(tags),
+            "tags": None if tags is None else plain(tags),  # a text, given by mistake, is not split
             "arguments": None if arguments is None else plain(dict(arguments)),
         }
         body: JSONObject = {"agentId": agent, **{n: each for n, each in fields.items() if each is not None}}

@@ -42,7 +42,8 @@ class InvalidArguments(Exception):
 
 def invalid_text(errors: Sequence[FieldError]) -> str:
     """Return all errors in one text for the model, without duplicates."""
-    return f"Invalid arguments: {join_errors(errors)}."
+    listed = join_errors(errors)
+    return f"Invalid arguments: {listed}{'' if listed.endswith('.') else '.'}"
 
 
 def join_errors(errors: Iterable[FieldError]) -> str:
