@@ -7,10 +7,12 @@ from collections.abc import Awaitable
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, field_validator
 
 import toolwright as tw
 from tests.runtime.approving import Ledger, asked, begun, paying, results, script
 from tests.runtime.rig import assert_valid, running
+from tests.runtime.test_loop import calling
 from tests.runtime.test_variables import parked
 from toolwright.core.errors import (
     CallCancelled,
@@ -119,6 +121,41 @@ async def test_what_is_no_answer_is_refused_and_changes_nothing(answer: Any, wor
         assert (await rig.rt.calls.get(call.id)) == call
         await rig.rt.calls.submit(run.id, call.id, {"approved": True})
         assert await results(rig, run.id) == [("success", "Paid 5 to Ann")]
+
+
+async def test_edited_arguments_that_only_the_types_of_the_tool_reject_are_refused_and_change_nothing() -> (
+    None
+):
+    class Item(BaseModel):
+        number: int
+
+        @field_validator("number")
+        @classmethod
+        def known(cls, number: int) -> int:
+            if number == 13:
+                raise ValueError("there is no item 13")
+            return number
+
+    @tw.tool(requires_approval=True)
+    async def order(items: list[Item]) -> str:
+        """Order items."""
+        return f"Ordered {[each.number for each in items]}"
+
+    model = ScriptedModel([calling("order", args={"items": [{"number": 1}]}), {"text": "Done."}])
+    async with running(model, [order]) as rig:
+        run = await begun(rig)
+        call = await asked(rig, run.id)
+        with pytest.raises(InvalidRequest) as refused:
+            await rig.rt.calls.submit(
+                run.id, call.id, {"approved": True, "args": {"items": [{"number": 13}]}}
+            )
+        assert refused.value.details == [
+            {"path": "result.args.items.0.number", "message": "there is no item 13"}
+        ]
+        assert (await rig.rt.calls.get(call.id)) == call
+        await rig.rt.calls.submit(run.id, call.id, {"approved": True, "args": {"items": [{"number": 2}]}})
+        [(status, content)] = await results(rig, run.id)
+        assert (status, content.partition("\n")[0]) == ("success", "Ordered [2]")
 
 
 async def test_terms_may_forbid_other_arguments_and_reasons() -> None:

@@ -46,6 +46,7 @@ from toolwright.core.threads.approval import is_answer, read_approval, refused, 
 from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import result_message
@@ -190,11 +191,17 @@ class PendingCalls:
         if not answer.approved:
             await self._submit(Refuse, call, run, await self._cleaned(redactor, refused(answer.reason)))
             return
-        arguments = await edited_arguments(call, terms, answer, redactor)
+        arguments = await edited_arguments(call, terms, answer, redactor, await self._tool_of(call))
         unit = approval(call, answer, arguments, redactor, self._new_id("unit"), self._clock.now())
         if isinstance(await self._store.commit(unit), Conflict):
             raise _too_late(Approve, await self.get(call.id))
         self._motor.wake(call.thread_id)
+
+    async def _tool_of(self, call: Call) -> Tool | None:
+        """Return the call's tool if this process knows it: of the side that made the call, or of any other."""
+        agent = None if call.agent is None else await self._agents.usable(call.agent)
+        known = [] if agent is None else [agent, *agent.sides.values()]
+        return next((each.by_name[call.name] for each in known if call.name in each.by_name), None)
 
     async def cancel(self, call_id: str) -> Call:
         """Cancel an open call, so that the agent reads the error `Tool call cancelled`. Return the cancelled call.

@@ -21,6 +21,7 @@ from toolwright.core.text import sentence
 from toolwright.core.threads.approval import ApprovalAnswer, Terms
 from toolwright.core.threads.call import Call, timer_of
 from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.tools.tool import Tool
 from toolwright.runtime.env.redaction import clean_arguments
 from toolwright.wire.event import MAX_PAYLOAD, outcome_event, tool_event
 from toolwright.wire.result import error_object, result_to_json
@@ -84,26 +85,28 @@ def dropped_timers(call: Call) -> tuple[Effect, ...]:
 
 
 async def edited_arguments(
-    call: Call, terms: Terms, answer: ApprovalAnswer, redactor: Redactor
+    call: Call, terms: Terms, answer: ApprovalAnswer, redactor: Redactor, tool: Tool | None
 ) -> str | None:
     """Return the approver's edited arguments, redacted, or None if they were not edited.
 
-    Raises `InvalidRequest` if the tool rejects them.
+    Raises `InvalidRequest` if the call's schema rejects them, or the types of the `tool`, if this process knows it.
     """
     arguments = answer.arguments
     if arguments is None:
         return None
     return await in_thread_if_large(
-        [arguments, call.arguments], _validated, call, terms.schema, arguments, redactor
+        [arguments, call.arguments], _validated, call, terms.schema, arguments, redactor, tool
     )
 
 
 def _validated(
-    call: Call, schema: JSONObject | None, arguments: JSONObject, redactor: Redactor
+    call: Call, schema: JSONObject | None, arguments: JSONObject, redactor: Redactor, tool: Tool | None
 ) -> str | None:
     if schema is not None:
         try:
-            ArgumentValidator(schema, call.name).read(arguments)
+            validated = ArgumentValidator(schema, call.name).read(arguments)
+            if tool is not None and tool.signature is not None:
+                tool.signature.binding.bind(validated)
         except InvalidArguments as error:
             listed = join_errors(error.faults)
             raise InvalidRequest(
