@@ -61,7 +61,7 @@ CASES: list[tuple[str, Any, str]] = [
     ("flag", 1, "must be true or false"),
     ("kind", "c", "must be 'a' or 'b'"),
     ("mapping", [], "must be an object"),
-    ("mapping", {"a": 1, "b": 2, "c": 3}, "must have at most 2 properties"),
+    ("mapping", {"a": 1, "b": 2, "c": 3}, "must have at most 2 items"),
     ("inner", 5, "must be an object"),
     ("wrong", 1, "is never right"),
     ("needed", None, "must be a whole number"),

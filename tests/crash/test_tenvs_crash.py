@@ -7,7 +7,7 @@ from tests.crash.tenvs_child import KEY
 
 pytestmark = pytest.mark.anyio
 
-COMMITS = 12
+COMMITS = 13
 """The approximate number of commits of an undisturbed run."""
 processes = processes_of("tenvs_child")
 
