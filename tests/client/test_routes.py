@@ -1,6 +1,8 @@
 """Every route called with the client, against a served runtime."""
 
+import asyncio
 import base64
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -52,6 +54,16 @@ async def test_a_text_in_place_of_a_list_is_rejected_and_not_split() -> None:
         ):
             with pytest.raises(InvalidRequest, match=r"(tags|readers) must be a list"):
                 await attempt
+
+
+async def test_one_tool_or_status_can_be_given_as_text() -> None:
+    async with serving(asking()) as api, client_of(api.port) as client:
+        thread = await client.threads.create("tester")
+        await client.threads.send(thread.id, "Go")
+        async with asyncio.timeout(20), aclosing(client.calls.offers("ask_outside")) as offers:
+            offer = await anext(offers)
+        [call] = await client.calls.list("waiting")
+        assert (call.id, call.name) == (offer.call_id, "ask_outside")
 
 
 async def test_a_conversation_from_beginning_to_end() -> None:

@@ -78,8 +78,12 @@ class Calls:
         offset: int = 0,
     ) -> Items[Call]:
         """Return calls, oldest first. Without `status`, only open calls."""
-        statuses = status if status is None or isinstance(status, str) else ",".join(status)
-        query = {"status": statuses, "runId": run_id, "limit": limit, "offset": offset}
+        query = {
+            "status": None if status is None else _joined(status),
+            "runId": run_id,
+            "limit": limit,
+            "offset": offset,
+        }
         return read_list(Call, await self._http.get("/api/calls", query), "calls")
 
     async def get(self, call_id: str) -> Call:
@@ -104,7 +108,7 @@ class Calls:
         Open calls are offered again after a reconnect, so claim a call before you execute it. Close the generator with
         `contextlib.aclosing`. `Worker` does all of this.
         """
-        query = "" if tools is None else f"?tools={quote(','.join(tools), safe=',')}"
+        query = "" if tools is None else f"?tools={quote(_joined(tools), safe=',')}"
         async with aclosing(follow(self._http, f"/api/tools/stream{query}", None)) as events:
             async for event in events:
                 if event.type == OFFERED:
@@ -131,6 +135,11 @@ class Calls:
 
 def _path(call_id: str) -> str:
     return f"/api/calls/{segment(call_id)}"
+
+
+def _joined(names: str | Sequence[str]) -> str:
+    """Return the names as one value of a query. A single one, given as text, is not split."""
+    return names if isinstance(names, str) else ",".join(names)
 
 
 def _outcome(result: JSON | ToolResult, error: str | None) -> JSONObject:

@@ -41,9 +41,8 @@ else:
 
 log = logging.getLogger("toolwright.serve")
 
-WEB_SOCKETS = (
-    "toolwright.web.console.console:WebSocketConnection"  # by name, because it needs the extra `console`
-)
+WEB_SOCKETS = "toolwright.web.console.console:WebSocketConnection"
+"""The class by name, because it needs the extra `console`."""
 _MMAP_THRESHOLD = -3  # glibc's M_MMAP_THRESHOLD
 _LARGE = 1024 * 1024  # bytes
 

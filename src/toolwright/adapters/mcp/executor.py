@@ -2,8 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any, cast
 
 import mcp_types as types
@@ -237,34 +237,34 @@ class _Call:
                 self._limit.reschedule(asyncio.get_running_loop().time())
         return self._questions_asked <= MOST_QUESTIONS
 
-    def _ask(self) -> None:
-        """Stop the call's time, which does not include the time in which people are asked."""
+    @contextmanager
+    def _asking(self) -> Generator[None]:
+        """Pause the call's time while people are asked, however many questions are open."""
+        loop = asyncio.get_running_loop()
         self._questions_open += 1
         if self._questions_open == 1:
-            self._asked_at = asyncio.get_running_loop().time()
-
-    def _hear(self) -> None:
-        """Continue the call's time after the last open question."""
-        self._questions_open -= 1
-        if not self._questions_open:
-            self._began += asyncio.get_running_loop().time() - self._asked_at
+            self._asked_at = loop.time()
+        try:
+            yield
+        finally:
+            self._questions_open -= 1
+            if not self._questions_open:
+                self._began += loop.time() - self._asked_at
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         """Return a person's answer."""
         if not self._may_ask():
             return nobody()
         source = self._relation.server.name
-        self._ask()
         try:
-            if isinstance(params, types.ElicitRequestURLParams):
-                answer = await self._state.elicit(params.message, url=params.url, source=source)
-            else:
-                schema = params.requested_schema
-                answer = await self._state.elicit(params.message, schema, source=source)
+            with self._asking():
+                if isinstance(params, types.ElicitRequestURLParams):
+                    answer = await self._state.elicit(params.message, url=params.url, source=source)
+                else:
+                    schema = params.requested_schema
+                    answer = await self._state.elicit(params.message, schema, source=source)
         except ToolwrightError as error:
             return types.ErrorData(code=types.INVALID_PARAMS, message=error.message)
-        finally:
-            self._hear()
         content = cast("dict[str, Any] | None", answer.content)
         return types.ElicitResult(action=answer.action, content=content)
 

@@ -288,7 +288,7 @@ AgentEffect: TypeAlias = (
     | AcceptMcpTool
     | UnholdMcpTool
 )
-"""Effects on what an agent stores, each with a rule of its own."""
+"""Effects on the data of an agent, each with a rule of its own."""
 
 
 @value

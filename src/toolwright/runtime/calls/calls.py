@@ -372,10 +372,10 @@ class Calls:
         assert call.deadline is not None, "a waiting call has a deadline"
         began = call.started_at or call.created_at
         seconds = (call.deadline - began).total_seconds()
-        if call.kind == "mcp" and (tool := context.active.by_name.get(call.name)) is not None:
-            seconds = (
-                limit_of(tool) or seconds
-            )  # the deadline of a task can include pauses and an interrupted attempt
+        tool = context.active.by_name.get(call.name)
+        if call.kind == "mcp" and tool is not None:
+            # The deadline of a task can include pauses and an interrupted attempt.
+            seconds = limit_of(tool) or seconds
         error = timed_out(seconds)
         self._flip(context, changes, call, error)
         changes.effects += (*timed_out_message(context, call, error),)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
+from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.redact import NOTHING, Redactor
@@ -161,9 +162,10 @@ class PendingCalls:
         run, thread = scope.run, await self._checked_thread(call, scope.thread)
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         await in_thread_if_large(outcome.result, plain, outcome.result)
-        redactor = await self._redactor(call, thread, scope)
+        agent = await self._agent_of(call, thread, run)
+        redactor = await self._redactor(thread, agent, scope)
         if call.awaits_approval:
-            await self._answer(call, redactor, run, outcome)
+            await self._answer(call, redactor, run, outcome, agent)
             return "inline"
         if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
             raise CallResolved(APPROVED)
@@ -184,24 +186,20 @@ class PendingCalls:
             if answer.guard != "file":
                 raise _too_late(kind, await self.get(call.id))
 
-    async def _answer(self, call: Call, redactor: Redactor, run: Run | None, outcome: ToolResult) -> None:
-        """Approve or reject a call that waits for an approval."""
+    async def _answer(
+        self, call: Call, redactor: Redactor, run: Run | None, outcome: ToolResult, agent: ActiveAgent | None
+    ) -> None:
+        """Approve or reject a call of the agent that waits for an approval."""
         terms = terms_from_json(call.terms)
         answer = read_approval(terms, outcome)
         if not answer.approved:
             await self._submit(Refuse, call, run, await self._cleaned(redactor, refused(answer.reason)))
             return
-        arguments = await edited_arguments(call, terms, answer, redactor, await self._tool_of(call))
+        arguments = await edited_arguments(call, terms, answer, redactor, _tool_of(call, agent))
         unit = approval(call, answer, arguments, redactor, self._new_id("unit"), self._clock.now())
         if isinstance(await self._store.commit(unit), Conflict):
             raise _too_late(Approve, await self.get(call.id))
         self._motor.wake(call.thread_id)
-
-    async def _tool_of(self, call: Call) -> Tool | None:
-        """Return the call's tool if this process knows it: of the side that made the call, or of any other."""
-        agent = None if call.agent is None else await self._agents.usable(call.agent)
-        known = [] if agent is None else [agent, *agent.sides.values()]
-        return next((each.by_name[call.name] for each in known if call.name in each.by_name), None)
 
     async def cancel(self, call_id: str) -> Call:
         """Cancel an open call, so that the agent reads the error `Tool call cancelled`. Return the cancelled call.
@@ -275,11 +273,15 @@ class PendingCalls:
             raise AlreadyOver("The agent of this tool call was deleted")
         return thread
 
-    async def _redactor(self, call: Call, thread: Thread, scope: CallScope) -> Redactor:
-        """Return a redactor for the thread's secrets, including those known only to the run in progress."""
-        caller, run = call.agent or thread.agent, scope.run
+    async def _agent_of(self, call: Call, thread: Thread, run: Run | None) -> ActiveAgent | None:
+        """Return the agent that made the call, as its run uses it, if this process knows it."""
+        caller = call.agent or thread.agent
         revision = run.revision if run is not None and run.agent == caller else None
-        env = await self._lineages.env(thread, await self._agents.usable(caller, revision), scope.env)
+        return await self._agents.usable(caller, revision)
+
+    async def _redactor(self, thread: Thread, agent: ActiveAgent | None, scope: CallScope) -> Redactor:
+        """Return a redactor for the thread's secrets, including those known only to the run in progress."""
+        env = await self._lineages.env(thread, agent, scope.env)
         return env.redactor.with_secrets(self._redactor_of(thread.id).secrets)
 
     async def _cleaned(self, redactor: Redactor, outcome: ToolResult) -> ToolResult:
@@ -345,6 +347,12 @@ def _why_not_cancelled(call: Call) -> ToolwrightError:
             return AlreadyOver("Tool call expired")
         case _:
             return _refusal(call)
+
+
+def _tool_of(call: Call, agent: ActiveAgent | None) -> Tool | None:
+    """Return the call's tool, whichever side of the agent has it."""
+    sides = [] if agent is None else [agent, *agent.sides.values()]
+    return next((each.by_name[call.name] for each in sides if call.name in each.by_name), None)
 
 
 def _claimable(worker: str, lease: float) -> None:

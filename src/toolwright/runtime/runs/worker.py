@@ -119,9 +119,8 @@ class RunWorker:
         self._checks: set[asyncio.Task[None]] = set()
         self._known: OrderedDict[str, KnownMessages] = OrderedDict()
         self._stopping = False
-        self._unclaimed: set[str] = (
-            set()
-        )  # threads whose joined claim was not written: the next is a unit of its own
+        # threads whose joined claim was not written: the next one is a unit of its own
+        self._unclaimed: set[str] = set()
         self.raised: set[str] = set()  # threads whose run failures are raised to a waiting caller
 
     async def __call__(self, thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
@@ -270,6 +269,8 @@ class RunWorker:
             del self._holds[context.thread.id]
             if context.is_unclaimed:
                 self._unclaimed.add(context.thread.id)
+            else:
+                self._unclaimed.discard(context.thread.id)
             if context.run.over:
                 self._speakers.forget(context.thread)
                 self._keep_messages(context)
@@ -374,7 +375,6 @@ class RunWorker:
         if run.is_reopened:
             await context.space.check(changes, context.base)
             changes.effects += (*presence(context, context.space.space_id, "agent.active"),)
-        self._unclaimed.discard(context.thread.id)
         await context.commit(claim, changes, taken)
 
     async def _begin(
