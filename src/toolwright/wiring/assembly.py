@@ -54,7 +54,7 @@ from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.prompts.preview import Prompts
 from toolwright.runtime.prompts.system_prompt import SystemPrompts
 from toolwright.runtime.runs.act import Actions
-from toolwright.runtime.runs.commits import RunCommits
+from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.handler_calls import HandlerCalls
 from toolwright.runtime.runs.outcomes import Outcomes
 from toolwright.runtime.runs.sent_prompts import SentPrompts
@@ -333,17 +333,17 @@ def _drainer(
     model_answers, windows = shared.model_answers, shared.model_answers.windows
     nested = Nested(store, windows.with_reader)
     rounds = Rounds(store, shared.deliveries)
-    commits = RunCommits(calls, nested, ChildReports(store, keeper), rounds, max_steps=settings.max_steps)
+    ends = RunEnds(calls, nested, ChildReports(store, keeper), rounds, max_steps=settings.max_steps)
     waiting = Waiting(store, calls, inline_wait)
     step_tools = StepTools(store, lifecycle_tools, shared.mcp_offers, windows.with_reader)
-    outcomes = Outcomes(calls, handlers, nested, commits)
+    outcomes = Outcomes(calls, handlers, nested, ends)
     actions = Actions(
         calls,
         handlers,
         model_answers,
         waiting,
         nested,
-        commits,
+        ends,
         outcomes,
         speakers,
         step_tools,
@@ -351,7 +351,7 @@ def _drainer(
         settings.longest_outage,
     )
     tools = handler_tools(Sampling(model_answers).answer)
-    handler_calls = HandlerCalls(actions, outcomes, calls, handlers, waiting, nested, commits, tools)
+    handler_calls = HandlerCalls(actions, outcomes, calls, handlers, waiting, nested, tools)
     actions.invoke = handler_calls.invoke
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish, shared.outage)
     return RunWorker(
@@ -359,7 +359,7 @@ def _drainer(
         actions,
         calls,
         speakers,
-        commits,
+        ends,
         shared.lineages,
         listeners,
         shared.membership,

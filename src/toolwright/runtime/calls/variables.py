@@ -86,7 +86,7 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
     changes = Changes(events=[run_event(run), EventDraft(type="variables.required", payload=waiting)])
     changes.effects += (OpenRequest(thread_id=context.thread.id, request=request),)
     changes.leaving = Leaving(gen=context.gen, due=context.clock.now())
-    return await context.commit(Park, changes, run)
+    return await context.write(Park, changes, run)
 
 
 def with_effective_types(

@@ -75,7 +75,7 @@ class Waiting:
             timeout_result = await self._overdue(context, changes, call)
             if timeout_result is None:
                 await _nudged(context, self._calls.seconds_left(call, context.clock))
-            elif await context.commit(Result, changes, context.run) == "done":
+            elif await context.write(Result, changes, context.run) == "done":
                 return timeout_result
 
     async def _overdue(self, context: RunContext, changes: Changes, call: Call) -> ToolResult | None:
@@ -127,7 +127,7 @@ class Waiting:
         run = changed(context.run, status="waiting", waiting={"reason": reason, "callIds": call_ids})
         due = None if math.isinf(seconds) else context.clock.now() + timedelta(seconds=seconds)
         changes = Changes(events=[run_event(run)], leaving=Leaving(gen=context.gen, due=due))
-        await context.commit(Park, changes, run)
+        await context.write(Park, changes, run)
 
 
 async def _nudged(context: RunContext, seconds: float) -> None:

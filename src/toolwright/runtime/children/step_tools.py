@@ -72,7 +72,7 @@ class StepTools:
         if mcp.news:
             held = [each for each in mcp.news if isinstance(each, HoldMcpTool)]
             events = [mcp_held_event(each.server, each.tool) for each in held]
-            await context.commit(Result, Changes(events=events, effects=mcp.news), context.run)
+            await context.write(Result, Changes(events=events, effects=mcp.news), context.run)
         on = [each for each in base.relations if _enabled(context.env_for(base), each)]
         resumable = [each for each in on if each.config.resumable]
         free = await self._free(context, resumable)

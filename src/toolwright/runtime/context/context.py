@@ -5,7 +5,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import REQUESTS
@@ -34,10 +34,13 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.active_space import ActiveSpace
 from toolwright.runtime.context.commit import (
     REACTIONS,
+    REBUILT,
     Answered,
     Changes,
     EffectRefused,
+    End,
     Listeners,
+    Next,
     ThreadLost,
     UnitWriter,
 )
@@ -47,7 +50,7 @@ from toolwright.runtime.env.env import Resolve, ThreadEnv
 from toolwright.runtime.env.redaction import clean_message
 from toolwright.runtime.files.files import StoredFiles
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.wire.event import message_payload
+from toolwright.wire.event import message_payload, step_event
 
 T = TypeVar("T")
 _HAS_TURN: ContextVar[object] = ContextVar("_HAS_TURN", default=None)
@@ -56,11 +59,21 @@ _HAS_TURN: ContextVar[object] = ContextVar("_HAS_TURN", default=None)
 OLDER = 500  # messages per read
 
 
+class Ends(Protocol):
+    """Ends runs. `max_steps` is the limit of a run whose agent sets none."""
+
+    max_steps: int
+
+    async def commit(self, context: "RunContext", following: Next, end: End) -> Answered | None:
+        """Commit the unit with the end of the run. None if the run continues; the unit is not committed then."""
+        ...
+
+
 class RunContext(RunRecord):
     """A thread that this process executes, from the claim to the release.
 
-    All writes go through `commit`, which keeps the record equal to the journal. The active agent, the known secrets,
-    the prepared calls and the cancellation exist in this process only.
+    All writes go through `commit` and `write`, which keep the record equal to the journal. The active agent, the known
+    secrets, the prepared calls and the cancellation exist in this process only.
     """
 
     def __init__(
@@ -74,6 +87,7 @@ class RunContext(RunRecord):
         active: ActiveAgent | None,
         listeners: Listeners,
         membership: Membership,
+        ends: Ends,
         lifespan: object = None,
     ) -> None:
         super().__init__(view, run, active)
@@ -82,6 +96,7 @@ class RunContext(RunRecord):
         self._store = store
         self._listeners = listeners
         self._membership = membership
+        self._ends = ends
         self._writer = UnitWriter(store, clock, view.thread.id, new_id("hold"), listeners.outage)
         self._resolve = resolve
         self._rows: Sequence[EnvRow] = view.env
@@ -93,8 +108,9 @@ class RunContext(RunRecord):
         )
         self.base = active
         self.author = None if active is None else entity_of(active.agent)
+        self.side: Side | None = None  # the active side of an agent with two sides
         self._two_sides, self.speaker = False, None
-        self.most_steps: int | None = None  # of the active agent; None uses the settings' limit
+        self.max_steps = self.most_steps = ends.max_steps  # the settings' limit, and that of the active agent
         self.time_limit = None if self.root.active is None else self.root.active.stops.max_seconds
         self._name_speaker()
         self._learn(self.env_for(active).redactor)
@@ -128,11 +144,6 @@ class RunContext(RunRecord):
     def may_have_children(self) -> bool:
         """Return whether the thread can have child threads."""
         return self.thread.active_agent is not None or (self.base is not None and self.base.has_relations)
-
-    @property
-    def side(self) -> Side | None:
-        """The active side of an agent with two sides, or None."""
-        return self.run.side if self._two_sides else None
 
     def seconds_left(self) -> float:
         """Return the seconds until the run's time limit, infinity if it has none."""
@@ -170,7 +181,9 @@ class RunContext(RunRecord):
         self._two_sides = active is not None and len(active.sides) > 1
         several = active is not None and (self._two_sides or self.thread.active_agent is not None)
         self.speaker = active.prompt.name if active is not None and several else None
-        self.most_steps = None if active is None or several else active.stops.max_steps
+        self.side = self.run.side if self._two_sides else None
+        limit = None if active is None or several else active.stops.max_steps
+        self.most_steps = self.max_steps if limit is None else limit
 
     @property
     def env(self) -> ThreadEnv:
@@ -388,7 +401,25 @@ class RunContext(RunRecord):
         """Return whether the unit that claims the run is not written yet."""
         return self._claim is not None
 
-    async def commit(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Answered:
+    async def commit(self, build: Callable[[], Next | Awaitable[Next]]) -> Answered:
+        """Commit the unit that `build` returns, and the end of the run if it has one.
+
+        After a guard of `REBUILT`, the unit is built again from the current state. Raises as `write` does.
+        """
+        while True:
+            built = build()
+            following = built if isinstance(built, Next) else await built
+            answer = (
+                None if following.end is None else await self._ends.commit(self, following, following.end)
+            )
+            if answer is None:
+                if following.ends_step and not self.abort.aborted:
+                    following.changes.events.append(step_event("step.started", following.run.step_count + 1))
+                answer = await self.write(following.kind, following.changes, following.run)
+            if answer not in REBUILT:
+                return answer
+
+    async def write(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Answered:
         """Commit `changes` and the run's new row as one unit of that kind. Return the failed guard if it is refused.
 
         Raises `ThreadLost` if this process no longer owns the thread, `Unwritable` if the journal cannot hold the unit,
@@ -431,6 +462,8 @@ class RunContext(RunRecord):
     def _absorb_commit(self, unit: Advance, answer: Committed) -> None:
         begun = self.absorb(unit, answer)
         self._claim = None
+        if self._two_sides:
+            self.side = self.run.side
         if answer.cancel_requested:
             self.abort.set()
         for effect in unit.effects:

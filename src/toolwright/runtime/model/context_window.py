@@ -552,7 +552,7 @@ class ContextWindows:
             effects=(Compact(compaction=row, cut=cut),),
             events=[compacted_event(row, measure, before, fitting.tokens)],
         )
-        answer = await context.commit(Result, changes, run)
+        answer = await context.write(Result, changes, run)
         if answer != "done":
             log.info(
                 "The thread %s was changed while its conversation was shortened (%s).",

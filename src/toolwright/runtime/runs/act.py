@@ -55,7 +55,7 @@ from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_response
 from toolwright.runtime.model.answer import outside_calls, queued_message, requested_call, total_cost
 from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
-from toolwright.runtime.runs.commits import RunCommits
+from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.loop import (
     Action,
     AnswerMessages,
@@ -102,7 +102,7 @@ class Actions:
         model_answers: ModelAnswers,
         waiting: Waiting,
         nested: Nested,
-        commits: RunCommits,
+        ends: RunEnds,
         outcomes: Outcomes,
         speakers: Speakers,
         step_tools: StepTools,
@@ -114,7 +114,7 @@ class Actions:
         self._model_answers = model_answers
         self._waiting = waiting
         self._nested = nested
-        self._commits = commits
+        self._ends = ends
         self._outcomes = outcomes
         self._speakers = speakers
         self._step_tools = step_tools
@@ -137,7 +137,7 @@ class Actions:
             case StartCall():
                 await self._start(context, action.call)
             case DeliverResult():
-                await self._commits.commit(context, partial(self._outcomes.delivered, context, action.call))
+                await context.commit(partial(self._outcomes.delivered, context, action.call))
             case RecoverCalls():
                 await self._recover(context, action.calls)
             case EnterPrompt():
@@ -160,9 +160,9 @@ class Actions:
             case AnswerMessages():
                 context.run = changed(context.run, calls_only=False)
             case EndRun(forced=True):
-                await self._commits.end(context, Finish, Changes(), action.end)
+                await self._ends.end(context, Finish, Changes(), action.end)
             case EndRun():
-                await self._commits.commit(context, partial(_ended, context, action.end))
+                await context.commit(partial(_ended, context, action.end))
 
     # ── the active agent ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -175,7 +175,7 @@ class Actions:
                 lambda: self._speakers.agent_for(thread, context.run)
             )
             if isinstance(active, str):
-                await self._commits.fail(context, active)
+                await self._ends.fail(context, active)
                 return
             base = active
         if base.has_schema_tools:
@@ -198,22 +198,22 @@ class Actions:
         except ContextTooLong as error:  # caused by the messages: a retry does not help
             # except if a message has just joined the run: once it is committed, it can be left out
             if changes.messages:
-                await context.commit(Result, changes, context.run)
+                await context.write(Result, changes, context.run)
             else:
-                await self._commits.fail(context, error.message, error.code)
+                await self._ends.fail(context, error.message, error.code)
             return
         except MODEL_FAULTS as error:
             if context.seconds_left() <= 0:
-                await self._commits.end(context, Finish, Changes(), End("completed", "max_seconds"))
+                await self._ends.end(context, Finish, Changes(), End("completed", "max_seconds"))
             else:
                 await self._model_failed(context, error)
             return
         except ToolwrightError as error:
-            await self._commits.fail(context, error.message, error.code)
+            await self._ends.fail(context, error.message, error.code)
             return
         except ModelRaised as error:
             log.exception("The model of the agent %r failed.", context.active.agent.name)
-            await self._commits.fail(context, f"The model failed: {error}", ModelError.code)
+            await self._ends.fail(context, f"The model failed: {error}", ModelError.code)
             return
         if response is None:
             return
@@ -227,10 +227,10 @@ class Actions:
             response = formed.response
         if len(response.calls) > MAX_CALLS:
             error = f"The model asked for {len(response.calls)} calls in one answer. At most {MAX_CALLS} are made."
-            await self._commits.fail(context, error, ModelError.code)
+            await self._ends.fail(context, error, ModelError.code)
             return
         answer = partial(self._outcomes.answer, context, changes, response, formed)
-        if await self._commits.commit(context, answer) == "done" and context.root.texts:
+        if await context.commit(answer) == "done" and context.root.texts:
             self._model_answers.windows.records.stored(context.root)
 
     async def _formed(
@@ -243,14 +243,14 @@ class Actions:
             return await in_thread_if_large(response.text, validate_answer, form, response)
         except InvalidAnswer as fault:
             correction = partial(self._outcomes.correction, context, changes, response, fault)
-            await self._commits.commit(context, correction)
+            await context.commit(correction)
         except ValidatorFailed as error:
             log.exception("The answer of the agent %r could not be validated.", context.active.agent.name)
-            await self._commits.fail(
+            await self._ends.fail(
                 context, sentence(f"The answer could not be validated: {error}"), OUTPUT_FAULT
             )
         except ServerFailed as error:
-            await self._commits.fail(context, error.message, error.code)
+            await self._ends.fail(context, error.message, error.code)
         return None
 
     async def _model_failed(self, context: RunContext, error: ToolwrightError) -> None:
@@ -265,11 +265,11 @@ class Actions:
         was_tried = any(event.attempts for event in context.reading.values())
         if has_own_message(context) and (is_too_long or not isinstance(error, ModelUnavailable)):
             end = End("failed", error=error.message, error_code=error.code, fault="model")
-            await self._commits.end(context, Finish, Changes(), end)
+            await self._ends.end(context, Finish, Changes(), end)
         elif isinstance(error, ModelRefused) and error.of_content and (is_too_long or was_tried):
-            await self._commits.fail(context, error.message, error.code)
+            await self._ends.fail(context, error.message, error.code)
         else:
-            await self._commits.wait(context, waiting)
+            await self._ends.wait(context, waiting)
 
     async def _ask_within(self, context: RunContext) -> None:
         """Call the model for the conversation of a prompt tool, and commit its answer."""
@@ -292,7 +292,7 @@ class Actions:
         except ModelUnavailable as error:
             waiting = outage(context, error)
             if context.holder is None and not lasts_too_long(waiting, self._max_outage):
-                await self._commits.wait(context, waiting)
+                await self._ends.wait(context, waiting)
                 return None
             # an outage of another model starts again
             context.run = changed(context.run, error=None, waiting=None)
@@ -323,7 +323,7 @@ class Actions:
                 return self._outcomes.calls_made(context, changes, calls, run)
             return Next(kind=Answer, changes=changes, run=run)
 
-        if await self._commits.commit(context, said) == "done" and response.model and frame.texts:
+        if await context.commit(said) == "done" and response.model and frame.texts:
             self._model_answers.windows.records.stored(frame)
 
     # ── calls that no model requests ────────────────────────────────────────────────────────────────────────────
@@ -343,12 +343,12 @@ class Actions:
             immediate_calls = await self._step_tools.immediate(context)
         except InvalidRequest as error:
             end = End("failed", error=error.message, error_code=error.code)
-            await self._commits.end(context, Finish, Changes(), end)
+            await self._ends.end(context, Finish, Changes(), end)
             return
         sides = (*context.thread.activated, context.run.side)
         changes = Changes(effects=(Activated(thread_id=context.thread.id, sides=sides),))
         if not immediate_calls:
-            await context.commit(Result, changes, context.run)
+            await context.write(Result, changes, context.run)
             return
         values = [each.values for each in immediate_calls]
         await self._make_calls(context, changes, context.run, [each.call for each in immediate_calls], values)
@@ -383,12 +383,10 @@ class Actions:
         """Record external calls as calls of the active agent, and start or reject them."""
         match action.refused:
             case "handed_over":
-                await self._commits.commit(
-                    context, partial(self._commits.handed_over, context, action.events)
-                )
+                await context.commit(partial(self._ends.handed_over, context, action.events))
                 return
             case "invalid":
-                await self._commits.commit(context, partial(self._commits.refused, context, action.events))
+                await context.commit(partial(self._ends.refused, context, action.events))
                 return
             case None:
                 pass
@@ -408,7 +406,7 @@ class Actions:
             context.add_redacted(all_changes, queued_message(context, calls, context.next_seq(all_changes)))
             return self._outcomes.calls_made(context, all_changes, calls, run)
 
-        await self._commits.commit(context, made)
+        await context.commit(made)
 
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -435,7 +433,7 @@ class Actions:
         if ran.outcome is not None:
             await self.commit_outcome(context, call, ran, ran.outcome)
         elif context.holder is None:  # otherwise the handler that waits for it is cancelled too
-            await self._commits.end(context, Finish, Changes(), End("cancelled"))
+            await self._ends.end(context, Finish, Changes(), End("cancelled"))
 
     async def _execute_concurrently(self, context: RunContext) -> None:
         """Execute the started calls concurrently, and record their results in the order of the calls.
@@ -480,7 +478,7 @@ class Actions:
         if changes.messages:
             await self._settle(context, changes)
         else:
-            await context.commit(Result, changes, context.run)
+            await context.write(Result, changes, context.run)
 
     async def _enter(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
         """Start the conversation of a prompt tool, or resume it."""
@@ -512,7 +510,7 @@ class Actions:
     ) -> None:
         """Commit the outcome of a call, or an error in its place if the journal cannot hold it."""
         try:
-            await self._commits.commit(context, partial(self._outcomes.result, context, call, ran, outcome))
+            await context.commit(partial(self._outcomes.result, context, call, ran, outcome))
         except (Unwritable, EffectRefused) as error:
             changes = Changes()
             self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))
@@ -520,9 +518,7 @@ class Actions:
 
     async def _settle(self, context: RunContext, changes: Changes) -> None:
         """Commit these changes of calls, together with their consequences."""
-        await self._commits.commit(
-            context, lambda: self._outcomes.with_next(context, changes.copy(), context.run)
-        )
+        await context.commit(lambda: self._outcomes.with_next(context, changes.copy(), context.run))
 
 
 def _ended(context: RunContext, end: End) -> Next:

@@ -24,7 +24,6 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.redaction import clean_arguments
 from toolwright.runtime.model.answer import requested_call
 from toolwright.runtime.runs.act import Actions
-from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.loop import next_in_conversation
 from toolwright.runtime.runs.outcomes import Outcomes
 from toolwright.runtime.state.state import RunState
@@ -44,7 +43,6 @@ class HandlerCalls:
         handlers: Handlers,
         waiting: Waiting,
         nested: Nested,
-        commits: RunCommits,
         handler_tools: Mapping[str, Tool],
     ) -> None:
         self._actions = actions
@@ -53,7 +51,6 @@ class HandlerCalls:
         self._handlers = handlers
         self._waiting = waiting
         self._nested = nested
-        self._commits = commits
         self._handler_tools = handler_tools
 
     async def invoke(
@@ -116,7 +113,7 @@ class HandlerCalls:
             changes.nested, changes.call_changes = (call.moved(changes.call_changes[0]),), []
             return Next(kind=Result, changes=changes, run=context.run)
 
-        await self._commits.commit(context, begun)
+        await context.commit(begun)
 
     def _started(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> Changes:
         """Return the changes that start a call, or that settle it if a variable of its tool is missing."""
@@ -140,7 +137,7 @@ class HandlerCalls:
             changes = self._started(context, context.nested[call.id], tools)
             return Next(kind=Result, changes=changes, run=context.run)
 
-        await self._commits.commit(context, begun)
+        await context.commit(begun)
 
     async def _begin_again(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
         """Restart a call during which a process crashed, if it is repeatable; otherwise its effect is unknown (D14)."""
@@ -151,7 +148,7 @@ class HandlerCalls:
         else:
             await self._outcomes.close_interrupted_below(context, changes, call)
             self._calls.settle(context, changes, call, result)
-        await context.commit(Result, changes, context.run)
+        await context.write(Result, changes, context.run)
 
     async def _execute(self, context: RunContext, state: RunState, call: Call) -> None:
         prepared = context.prepared.get(call.id)
@@ -178,7 +175,7 @@ class HandlerCalls:
         depth = context.enter_frame(frame)
         try:
             while frame.answer is None and not context.abort.aborted and not state.execution.ends:
-                await self._actions.do(context, next_in_conversation(context, self._commits.max_steps))
+                await self._actions.do(context, next_in_conversation(context))
         finally:
             context.leave_frames(depth)
         return frame.answer or (CANCELLED if context.abort.aborted else STOPPED)
@@ -193,8 +190,8 @@ class HandlerCalls:
             return Next(kind=Result, changes=changes, run=context.run)
 
         try:
-            await self._commits.commit(context, taken)
+            await context.commit(taken)
         except (Unwritable, EffectRefused) as error:
             changes = Changes()
             self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))
-            await context.commit(Result, changes, context.run)
+            await context.write(Result, changes, context.run)

@@ -151,18 +151,16 @@ Action: TypeAlias = (
 """The next action of a run."""
 
 
-async def execute(
-    context: RunContext, do: Callable[[RunContext, Action], Awaitable[None]], max_steps: int
-) -> None:
+async def execute(context: RunContext, do: Callable[[RunContext, Action], Awaitable[None]]) -> None:
     """Execute the run until it ends or is suspended, or until the process stops."""
     task = asyncio.current_task()
     assert task is not None, "a run is executed by a task"
     # also if a handler has suppressed the cancellation that the process sends when it stops
-    while not task.cancelling() and (action := next_action(context, max_steps)) is not None:
+    while not task.cancelling() and (action := next_action(context)) is not None:
         await do(context, action)
 
 
-def next_action(context: RunContext, max_steps: int) -> Action | None:
+def next_action(context: RunContext) -> Action | None:
     """Return the next action of the run, None if this process has nothing more to do for it. No I/O."""
     if context.run.status != "running" or context.stopping:
         return None
@@ -170,19 +168,15 @@ def next_action(context: RunContext, max_steps: int) -> Action | None:
         return SelectAgent()
     if context.abort.aborted:
         return EndRun(end=End("cancelled"))
-    return next_in_conversation(context, max_steps)
+    return next_in_conversation(context)
 
 
-def next_in_conversation(context: RunContext, max_steps: int) -> Action:
+def next_in_conversation(context: RunContext) -> Action:
     """Return the next action of the innermost conversation: the thread's own, or a prompt tool's."""
     frame = context.frame
     if frame.open:
         return _next_of_calls(context, frame)
-    return (
-        _next_of_thread(context, max_steps)
-        if frame.call is None
-        else _next_of_prompt(context, frame, max_steps)
-    )
+    return _next_of_thread(context) if frame.call is None else _next_of_prompt(context, frame)
 
 
 def _next_of_calls(context: RunContext, frame: Frame) -> Action:
@@ -219,7 +213,7 @@ def _next_calls(context: RunContext) -> list[Call]:
     return calls[:1] if calls[0].status == "created" else [call for call in calls if call.status == "waiting"]
 
 
-def _next_of_thread(context: RunContext, max_steps: int) -> Action:
+def _next_of_thread(context: RunContext) -> Action:
     """Return the next action of the thread's own conversation between two steps."""
     run, active = context.run, context.root.active
     if not (context.selected or context.agent_unchanged) or active is None:
@@ -233,9 +227,9 @@ def _next_of_thread(context: RunContext, max_steps: int) -> Action:
         return AnswerMessages()
     if run.calls_only and not queued:
         return EndRun(end=end_of_calls(run), forced=False)
-    if queued and _rounds(context) <= max_steps:
+    if queued and _rounds(context) <= context.max_steps:
         return MakeCalls(queued=queued)
-    limit = "max_steps" if queued else exhausted(context, max_steps)
+    limit = "max_steps" if queued else exhausted(context)
     if limit is not None:
         return EndRun(end=End("completed", limit))
     if (active.variables or context.thread.parent_id is not None) and not context.variables_checked:
@@ -261,15 +255,14 @@ def _calls_immediately(context: RunContext) -> bool:
     return is_new and any(each.config.immediate for each in context.active.relations)
 
 
-def _next_of_prompt(context: RunContext, frame: Frame, max_steps: int) -> Action:
+def _next_of_prompt(context: RunContext, frame: Frame) -> Action:
     """Return the next action in the conversation of a prompt tool between two of its steps."""
     last = frame.messages[-1] if frame.messages else None
     if last is not None and last.role == "assistant" and not last.calls:
         return LeavePrompt(frame=frame)
-    if frame.steps >= max_steps:
-        error = (
-            f"The prompt {context.active.prompt.name!r} came to no answer in {quantity(max_steps, 'step')}."
-        )
+    if frame.steps >= context.max_steps:
+        steps = quantity(context.max_steps, "step")
+        error = f"The prompt {context.active.prompt.name!r} came to no answer in {steps}."
         return LeavePrompt(frame=frame, error=ToolResult.fail(error, error_code="max_steps"))
     queued = context.run.queued_in(frame.id)
     return MakeCalls(queued=queued) if queued else AskModel()
@@ -283,24 +276,24 @@ def end_of_calls(run: Run) -> End:
     return End("completed", run.stop_reason or "end_turn")
 
 
-def limit_end(context: RunContext, run: Run, max_steps: int) -> End | None:
+def limit_end(context: RunContext, run: Run) -> End | None:
     """Return the end of a run that has reached a limit, or whose external calls are answered. None if it continues."""
     if run.calls_only:
         return None if context.joined() else end_of_calls(run)
-    if run.step_count >= (context.most_steps or max_steps):
+    if run.step_count >= context.most_steps:
         return End("completed", "max_steps")
     if context.time_limit is not None and context.seconds_left() <= 0:
         return End("completed", "max_seconds")
     return None
 
 
-def exhausted(context: RunContext, max_steps: int) -> StopReason | None:
+def exhausted(context: RunContext) -> StopReason | None:
     """Return the limit of the run or of the active side that prevents another step, or None."""
     if context.run.calls_only:
         return None
     if context.time_limit is not None and context.seconds_left() <= 0:
         return "max_seconds"
-    if context.run.step_count >= (context.most_steps or max_steps):
+    if context.run.step_count >= context.most_steps:
         return "max_steps"
     active = context.root.active
     if context.speaker is None or active is None or active.max_steps is None:

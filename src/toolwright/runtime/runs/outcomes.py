@@ -34,7 +34,7 @@ from toolwright.runtime.model.answer import (
     step_row,
     total_cost,
 )
-from toolwright.runtime.runs.commits import RunCommits
+from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.loop import limit_end
 from toolwright.runtime.runs.outage import end_outage
 from toolwright.wire.event import step_event
@@ -52,11 +52,11 @@ ENDED = AbandonedCallResults(
 class Outcomes:
     """Builds the units of a run's steps."""
 
-    def __init__(self, calls: Calls, handlers: Handlers, nested: Nested, commits: RunCommits) -> None:
+    def __init__(self, calls: Calls, handlers: Handlers, nested: Nested, ends: RunEnds) -> None:
         self._calls = calls
         self._handlers = handlers
         self._nested = nested
-        self._commits = commits
+        self._ends = ends
         self._logged: set[str] = set()  # ids of agents whose sequential reads were logged
 
     # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -97,7 +97,7 @@ class Outcomes:
             run = changed(run, output=response.text)
         if formed is None or formed.over:
             run, reason = after_text(context.active, run)
-        end = limit_end(context, run, self._commits.max_steps) if reason is None else End("completed", reason)
+        end = limit_end(context, run) if reason is None else End("completed", reason)
         return Next(kind=Answer, changes=changes, run=run, ends_step=True, end=end)
 
     def correction(
@@ -209,7 +209,7 @@ class Outcomes:
                 reason = "end_turn"  # the answer that made the calls also provided the output
         if run.queued and (reason is not None or run.turn != turn):
             run = changed(run, queued=())  # they were queued for the next step of this turn
-        end = limit_end(context, run, self._commits.max_steps) if reason is None else End("completed", reason)
+        end = limit_end(context, run) if reason is None else End("completed", reason)
         if end is not None and reason is None and (run.queued_in(None) or _handed_over(changes)):
             end = None  # the agent that takes over has its own limits
         return Next(kind=kind, changes=changes, run=run, ends_step=True, end=end)
@@ -227,8 +227,8 @@ class Outcomes:
         run, reason = side_over(context.root.active, changed(context.run, queued=()), "end_turn")
         if reason is not None:
             return _forced_end(context.run, changes, End("completed", reason))
-        await self._commits.end_open_calls(context, changes, End("completed"))
-        end = limit_end(context, run, self._commits.max_steps)
+        await self._ends.end_open_calls(context, changes, End("completed"))
+        end = limit_end(context, run)
         return Next(kind=Result, changes=changes, run=run, ends_step=True, end=end)
 
     async def close_unfinished_below(self, context: RunContext, changes: Changes, call: Call) -> None:

@@ -33,7 +33,7 @@ from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.journal import Services
 from toolwright.runtime.model.answer import ask_again
 from toolwright.runtime.runs.act import Actions
-from toolwright.runtime.runs.commits import RunCommits, presence
+from toolwright.runtime.runs.ends import RunEnds, presence
 from toolwright.runtime.runs.loop import execute
 from toolwright.runtime.runs.outage import back_off_end, is_left_to_others, refused, retries, unknown_agent
 from toolwright.runtime.spaces.membership import Membership
@@ -95,7 +95,7 @@ class RunWorker:
         actions: Actions,
         calls: Calls,
         speakers: Speakers,
-        commits: RunCommits,
+        ends: RunEnds,
         lineages: Lineages,
         listeners: Listeners,
         membership: Membership,
@@ -111,7 +111,7 @@ class RunWorker:
         self._actions = actions
         self._calls = calls
         self._speakers = speakers
-        self._commits = commits
+        self._ends = ends
         self._lineages = lineages
         self._clock = services.clock
         self._new_id = services.new_id
@@ -247,6 +247,7 @@ class RunWorker:
             active,
             self._listeners,
             self._membership,
+            self._ends,
             self._lifespan,
         )
         context.node = node
@@ -302,9 +303,9 @@ class RunWorker:
                 and not context.run.over
             ):
                 waiting = unknown_agent(context, agent, is_shared=is_shared)
-                await self._commits.wait(context, waiting, is_shared=is_shared)
+                await self._ends.wait(context, waiting, is_shared=is_shared)
             elif isinstance(agent, str) and not context.run.over:
-                await self._commits.fail(context, agent)
+                await self._ends.fail(context, agent)
             elif isinstance(agent, ActiveAgent) and not context.run.over:
                 await self._execute(context)
         except (ThreadLost, StoreError):
@@ -314,16 +315,14 @@ class RunWorker:
             raise
         except Exception as error:
             log.exception("Run %s cannot continue.", context.run.id)
-            await self._commits.fail(
-                context, f"The run cannot continue: {error_text(error)}", ServerFailed.code
-            )
+            await self._ends.fail(context, f"The run cannot continue: {error_text(error)}", ServerFailed.code)
         _log_end(context, began, self._clock, logging.INFO if raised else logging.WARNING)
         if not context.left:
             await self._give_back(context)
 
     async def _execute(self, context: RunContext) -> None:
         try:
-            await execute(context, self._actions.do, self._commits.max_steps)
+            await execute(context, self._actions.do)
         finally:
             # finished, released, or owned by another process
             if context.run.status not in ("queued", "waiting"):
@@ -346,10 +345,10 @@ class RunWorker:
         """Take over a run whose process has ended. It fails after `LAST_LIVES` such processes."""
         lives = context.run.lives + 1
         taken = _running(context.run, lives=lives)
-        await context.commit(Takeover, Changes(events=[run_event(taken)]), taken)
+        await context.write(Takeover, Changes(events=[run_event(taken)]), taken)
         log.warning("Run %s is taken over: the process that executed it has ended.", taken.id)
         if lives >= LAST_LIVES:
-            await self._commits.fail(
+            await self._ends.fail(
                 context, f"The process died {quantity(lives, 'time')} while it executed this run."
             )
 
@@ -375,7 +374,7 @@ class RunWorker:
         if run.is_reopened:
             await context.space.check(changes, context.base)
             changes.effects += (*presence(context, context.space.space_id, "agent.active"),)
-        await context.commit(claim, changes, taken)
+        await context.write(claim, changes, taken)
 
     async def _begin(
         self,
@@ -402,7 +401,7 @@ class RunWorker:
                 await context.space.check(changes, context.base)
                 at_work_in = await context.space.begin(waiting, context.author)
                 changes.effects += (*presence(context, at_work_in, "agent.active"),)
-                answer = await context.commit(claim, changes, taken)
+                answer = await context.write(claim, changes, taken)
         except (ThreadLost, StoreError):
             raise
         except Exception as error:
@@ -433,14 +432,14 @@ class RunWorker:
         back = [event.requeued(1) for event in waiting if event not in own]
         try:
             changes = refused(context, _reading(context, over, own, await cleaned_texts(own)), back)
-            await context.commit(claim, await self._commits.with_family_effects(context, changes, over), over)
+            await context.write(claim, await self._ends.with_family_effects(context, changes, over), over)
         except (ThreadLost, StoreError):
             raise
         except Exception:
             log.exception("The messages of the run %s could not be stored in its thread.", context.run.id)
             back += [event.parked() for event in own]
             changes = refused(context, Changes(events=[run_event(over)]), back)
-            await context.commit(claim, await self._commits.with_family_effects(context, changes, over), over)
+            await context.write(claim, await self._ends.with_family_effects(context, changes, over), over)
 
     def _new_run(self, view: ThreadView) -> Run:
         return first_run(view.thread, self._new_id("run"), 0, self._clock)

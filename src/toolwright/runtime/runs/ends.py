@@ -1,6 +1,6 @@
-"""Commits of a run: the outcomes of its steps, its end with the results of its open calls, and its family's updates."""
+"""Ends of runs: results of the open calls, and updates of the thread's family. Runs suspended until a retry."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from logging import INFO, WARNING
 
@@ -22,7 +22,7 @@ from toolwright.runtime.agents.inboxes import Rounds
 from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, AbandonedCallResults, Calls
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.end import ChildReports
-from toolwright.runtime.context.commit import REBUILT, Answered, Changes, End, Next
+from toolwright.runtime.context.commit import Answered, Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.model.answer import outside_calls, queued_message
@@ -36,7 +36,7 @@ from toolwright.runtime.runs.outage import (
     tried_again,
 )
 from toolwright.runtime.threads.inbox import own_message
-from toolwright.wire.event import run_event, step_event
+from toolwright.wire.event import run_event
 from toolwright.wire.space import space_event
 
 _log = logger("toolwright.runtime")
@@ -132,8 +132,8 @@ def _ends_family(context: RunContext, *, terminated: bool) -> bool:
     return terminated or not thread.link.resumable
 
 
-class RunCommits:
-    """Commits the outcomes of steps, ends runs, and notifies parents, children and the next agent of a round.
+class RunEnds:
+    """Ends runs and suspends failed ones; notifies parents, children and the next agent of a round.
 
     `max_steps` is the limit of a run whose agent sets none.
     """
@@ -148,26 +148,12 @@ class RunCommits:
         self._unknown_agents: set[str] = set()  # already warned about: not again for each run
         self.max_steps = max_steps
 
-    async def commit(self, context: RunContext, make: Callable[[], Next | Awaitable[Next]]) -> Answered:
-        """Commit the unit that `make` builds. After a guard of `REBUILT`, build it again from the current state."""
-        while True:
-            built = make()
-            following = built if isinstance(built, Next) else await built
-            changes, end = following.changes, following.end
-            answer = None if end is None else await self._with_end(context, following, end)
-            if answer is None:
-                if following.ends_step and not context.abort.aborted:
-                    changes.events.append(step_event("step.started", following.run.step_count + 1))
-                answer = await context.commit(following.kind, changes, following.run)
-            if answer not in REBUILT:
-                return answer
-
-    async def _with_end(self, context: RunContext, following: Next, end: End) -> Answered | None:
+    async def commit(self, context: RunContext, following: Next, end: End) -> Answered | None:
         """Commit with the end of the run. None if a message or a cancel request has arrived and the run continues."""
         kind, changes, run = following.kind, following.changes, following.run
         if following.forced:
             return await self.end(context, kind, changes, end)
-        answer = await context.commit(kind, *await self._end_changes(context, changes, run, end))
+        answer = await context.write(kind, *await self._end_changes(context, changes, run, end))
         if answer == "done":
             _log_limit(context, end)
         return None if answer in ("unread", "cancel") else answer
@@ -194,7 +180,7 @@ class RunCommits:
                     all_changes,
                     own_message(event, context.run, context.run.step_count, context.next_seq(all_changes)),
                 )
-            outcome = await context.commit(
+            outcome = await context.write(
                 kind, *await self._end_changes(context, all_changes, context.run, end)
             )
             if outcome == "terminated" and not changes.effects:
@@ -255,10 +241,10 @@ class RunCommits:
         changes = Changes(events=events)
         if is_shared:
             leaving = Leaving(gen=context.gen, due=until)
-            await context.commit(Release, changed(changes, leaving=leaving), run)
+            await context.write(Release, changed(changes, leaving=leaving), run)
             self._log_left(run.id, str(waiting["error"]))
             return
-        await context.commit(Release, back_off(context, changes, until), run)
+        await context.write(Release, back_off(context, changes, until), run)
         why = "its model failed" if waiting["reason"] == "model" else "its agent is not known here"
         _log.warning("Run %s is retried in %.0f s, because %s: %s", run.id, pause, why, waiting["error"])
 
