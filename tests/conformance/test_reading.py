@@ -60,8 +60,9 @@ async def test_the_scope_of_a_call_is_what_its_parts_read_one_by_one_say(store: 
     call = drain.call("waiting")
     await drain.answer(call)
     await drain.do(drain.unit(Result, env=(EnvChange(owner="th_1", kind="env", name="A", row=row),)))
-    thread, run = await store.thread("th_1"), await store.run(drain.run.id)
-    assert await store.call_scope(call) == CallScope(thread=thread, run=run, env=(row,))
+    call, thread, run = await store.call(call.id), await store.thread("th_1"), await store.run(drain.run.id)
+    assert call is not None
+    assert await store.call_scope(call.id) == CallScope(call=call, thread=thread, run=run, env=(row,))
 
 
 async def test_the_scope_of_a_call_whose_thread_is_deleted_has_no_thread(store: Store) -> None:
@@ -70,7 +71,9 @@ async def test_the_scope_of_a_call_whose_thread_is_deleted_has_no_thread(store: 
     await drain.answer(call)
     await drain.end()
     await committed(store, DropThread(token=token(), at=AT, thread_id="th_1"))
-    assert (await store.call_scope(call)).thread is None
+    scope = await store.call_scope(call.id)
+    assert scope is None or scope.thread is None  # a database deletes the rows of the thread later
+    assert await store.call_scope("call_missing") is None
 
 
 async def test_a_run_keeps_its_trace_context(store: Store):

@@ -132,7 +132,8 @@ async def test_a_cancelled_wait_answers_the_model_and_a_late_result_still_arrive
         [call] = await rig.rt.calls.list()
         assert call.status == "pending"
         assert await rig.rt.calls.submit(run.id, call.id, "late") == "inbox"
-        assert_valid(await rig.transcript(thread.id))
+        # the run that reads the late result can be in the middle of a step
+        assert_valid(await rig.rt.runs.messages(run.id))
 
 
 async def test_a_run_that_is_cancelled_while_it_skips_keeps_its_messages(store: OpenStore) -> None:

@@ -160,8 +160,8 @@ class SqlStore:
     async def call(self, call_id: str) -> Call | None:
         return await read_rows(self._driver, CALLS.first, self._sql.call, {"call_id": call_id})
 
-    async def call_scope(self, call: Call) -> CallScope:
-        return await self._driver.snapshot(lambda: _call_scope(call, self._sql))
+    async def call_scope(self, call_id: str) -> CallScope | None:
+        return await self._driver.snapshot(lambda: _call_scope(call_id, self._sql))
 
     async def calls(
         self,
@@ -285,12 +285,15 @@ def _pairs(rows: Sequence[Row]) -> dict[str, str]:
     return {str(key): str(value) for key, value in rows}
 
 
-def _call_scope(call: Call, sql: Queries) -> Reading[CallScope]:
+def _call_scope(call_id: str, sql: Queries) -> Reading[CallScope | None]:
+    call = CALLS.first((yield Op(sql.call, {"call_id": call_id})))
+    if call is None:
+        return None
     params: Params = {"thread_id": call.thread_id}
     thread = THREADS.first((yield Op(sql.thread, params)))
     run = RUNS.first((yield Op(sql.run, {"run_id": call.run_id})))
     env = ENV.all((yield Op(sql.env, params)))
-    return CallScope(thread=thread, run=run, env=tuple(env))
+    return CallScope(call=call, thread=thread, run=run, env=tuple(env))
 
 
 def _view(thread_id: str, known: KnownMessages | None, sql: Queries) -> Reading[ThreadView | None]:

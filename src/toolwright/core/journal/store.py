@@ -56,12 +56,13 @@ class ThreadView:
 
 @value
 class CallScope:
-    """A consistent snapshot of what a call's result is checked and redacted with.
+    """A consistent snapshot of a call and of what its result is checked and redacted with.
 
     `thread` is None if the thread was deleted, and `run` if its row was. `env` are the values of the thread, of its
     ancestors and of its user.
     """
 
+    call: Call
     thread: Thread | None
     run: Run | None
     env: tuple[EnvRow, ...] = ()
@@ -230,8 +231,8 @@ class Store(Protocol):
 
     async def call(self, call_id: str) -> Call | None: ...
 
-    async def call_scope(self, call: Call) -> CallScope:
-        """Return the call's thread, its run and the env of its thread, from one consistent read."""
+    async def call_scope(self, call_id: str) -> CallScope | None:
+        """Return the call, its thread, its run and the env of its thread, from one consistent read."""
         ...
 
     async def calls(

@@ -3,7 +3,6 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from operator import is_
 from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent, answer_in
@@ -300,7 +299,8 @@ class Frame:
     ) -> tuple[int, str] | None:
         """Return the same as `count`, or None if more than `most` characters would have to be processed."""
         known, was_counted, total, digest = self._counted.get(side, _NOTHING_COUNTED)
-        same = len(known) <= len(messages) and was_counted == tokens and all(map(is_, known, messages))
+        # equality compares two messages that are one object without looking into them
+        same = was_counted == tokens and known == messages[: len(known)]
         if not (known and same):  # the digest of an empty frame is shared by all frames
             known, total, digest = (), 0, blake2b(digest_size=16)
         new, length = messages[len(known) :], 0

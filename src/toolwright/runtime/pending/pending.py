@@ -153,12 +153,15 @@ class PendingCalls:
         agent is left to read it; nothing has changed then.
         """
         refuse_object("run", run_id)
-        call = await self.get(call_id)
+        refuse_object("call", call_id)
+        scope = await self._store.call_scope(call_id) if can_be_id(call_id) else None
+        if scope is None:
+            raise NotFound("Pending tool call not found")
+        call = scope.call
         if may is not None:
             await may(call)
         if call.run_id != run_id:
             raise Forbidden("This tool call belongs to another run.")
-        scope = await self._store.call_scope(call)
         run, thread = scope.run, await self._checked_thread(call, scope.thread)
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         await in_thread_if_large(outcome.result, plain, outcome.result)

@@ -239,11 +239,17 @@ class MemoryStore:
     async def call(self, call_id: str) -> Call | None:
         return self._tables.calls.get(call_id)
 
-    async def call_scope(self, call: Call) -> CallScope:
-        return CallScope(
-            thread=await self.thread(call.thread_id),
-            run=await self.run(call.run_id),
-            env=tuple(await self.env(call.thread_id)),
+    async def call_scope(self, call_id: str) -> CallScope | None:
+        call = self._tables.calls.get(call_id)
+        return (
+            None
+            if call is None
+            else CallScope(
+                call=call,
+                thread=await self.thread(call.thread_id),
+                run=await self.run(call.run_id),
+                env=tuple(await self.env(call.thread_id)),
+            )
         )
 
     async def calls(
