@@ -11,9 +11,9 @@ import pytest
 from tests.mcp.client_rig import calling, hosting, meeting
 from tests.mcp.peers.bare import Answer, Bare, HttpLine, JSONObject, Line, encoded, error, polite
 from tests.mcp.peers.serving import Served
-from toolwright.adapters.executors.request import resolve
+from toolwright.adapters.executors.request import AllowedNetwork, resolve
 from toolwright.adapters.mcp.peer import CALLER, NoPeer
-from toolwright.adapters.mcp.transport import AllowedNetwork, client
+from toolwright.adapters.mcp.transport import client
 from toolwright.core.tools.http.addresses import anywhere
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,8 @@ import httpcore2
 import httpx2
 
 from toolwright.adapters.executors.request import (
+    AllowedNetwork,
     Ask,
-    Dialer,
     Exchange,
     HttpFailure,
     ToolResponse,
@@ -249,11 +249,10 @@ def open_exchange(
     tls: ssl.SSLContext | None = None,
 ) -> Exchange:
     """Open connection pools for requests with answers of limited size. `aclose` closes them."""
-    inner: httpcore2.AsyncNetworkBackend = network or httpcore2.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
     context = tls or httpx2.create_ssl_context()
     return Exchange(
-        pool(Dialer(resolve, anywhere, inner), context),
-        pool(Dialer(resolve, public_or(Allowed.read(allow)), inner), context),
+        pool(AllowedNetwork(resolve, anywhere, network), context),
+        pool(AllowedNetwork(resolve, public_or(Allowed.read(allow)), network), context),
         most,
     )
 

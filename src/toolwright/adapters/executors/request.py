@@ -9,8 +9,9 @@ import hashlib
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from itertools import count
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -19,7 +20,7 @@ import httpcore2
 import httpx2
 
 from toolwright.core.text import error_text, sentence
-from toolwright.core.tools.http.addresses import AddressRefused, AllowsAddress, Resolve, connect_allowed
+from toolwright.core.tools.http.addresses import AllowsAddress, Resolve
 from toolwright.core.tools.http.body import MULTIPART, Body, Part
 from toolwright.core.tools.http.execution import HttpRequest
 from toolwright.core.value import changed
@@ -267,13 +268,19 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in addresses))
 
 
-class Dialer(httpcore2.AsyncNetworkBackend):
+class AddressRefused(Exception):
+    """The host resolves to an address that is not allowed."""
+
+
+class AllowedNetwork(httpcore2.AsyncNetworkBackend):
     """Connects to validated addresses only. Raises `AddressRefused` if one of a name's addresses is refused."""
 
-    def __init__(self, resolve: Resolve, allows: AllowsAddress, inner: httpcore2.AsyncNetworkBackend) -> None:
+    def __init__(
+        self, resolve: Resolve, allows: AllowsAddress, inner: httpcore2.AsyncNetworkBackend | None = None
+    ) -> None:
         self._resolve = resolve
         self._allows = allows
-        self._inner = inner
+        self._inner: httpcore2.AsyncNetworkBackend = inner or httpcore2.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were missing
 
     async def connect_tcp(
         self,
@@ -283,13 +290,24 @@ class Dialer(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,  # the library's type
     ) -> httpcore2.AsyncNetworkStream:
-        """Connect to the first of the name's addresses that accepts a connection."""
+        """Connect to the first of the name's addresses that accepts a connection.
 
-        def connect(address: str) -> Awaitable[httpcore2.AsyncNetworkStream]:
-            return self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
-
-        errors = (httpcore2.ConnectError, httpcore2.ConnectTimeout)
-        return await connect_allowed(host, port, self._resolve, self._allows, connect, *errors)
+        The connection goes to the checked address itself: resolving the name again could return another one.
+        """
+        try:
+            addresses = await self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise httpcore2.ConnectError("its name cannot be resolved") from error
+        # A name with any forbidden address is rejected, even if an allowed address would answer first.
+        if not all(self._allows(host, port, ip_address(address)) for address in addresses):
+            raise AddressRefused
+        failed: Exception = httpcore2.ConnectError("its name has no address")
+        for address in addresses:
+            try:
+                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failed = error
+        raise failed
 
     async def connect_unix_socket(
         self,
@@ -305,12 +323,12 @@ class Dialer(httpcore2.AsyncNetworkBackend):
         await self._inner.sleep(seconds)
 
 
-def pool(dialer: Dialer, tls: ssl.SSLContext) -> httpcore2.AsyncConnectionPool:
+def pool(network: AllowedNetwork, tls: ssl.SSLContext) -> httpcore2.AsyncConnectionPool:
     """Return a connection pool that ignores proxy environment variables."""
     return httpcore2.AsyncConnectionPool(
         ssl_context=tls,
         max_connections=CONNECTIONS,
         max_keepalive_connections=MOST_IDLE_CONNECTIONS,
         keepalive_expiry=5.0,
-        network_backend=dialer,
+        network_backend=network,
     )

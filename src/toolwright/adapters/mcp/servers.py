@@ -15,6 +15,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
+from toolwright.adapters.executors.request import AllowedNetwork
 from toolwright.adapters.mcp.connection import MOST_PAGES, McpConnection
 from toolwright.adapters.mcp.messages import (
     AnswerParams,
@@ -28,7 +29,7 @@ from toolwright.adapters.mcp.messages import (
 from toolwright.adapters.mcp.peer import NoPeer, error_line, within
 from toolwright.adapters.mcp.results import content_of, parsed_answer, validated_result
 from toolwright.adapters.mcp.session import REQUEST_TIMEOUT, OpenSession
-from toolwright.adapters.mcp.transport import OWN_CODES, SESSION_GONE, AllowedNetwork, Lost, client
+from toolwright.adapters.mcp.transport import OWN_CODES, SESSION_GONE, Lost, client
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject

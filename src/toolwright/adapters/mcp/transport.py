@@ -10,7 +10,6 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
-    Awaitable,
     Callable,
     Iterable,
     Mapping,
@@ -28,13 +27,13 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
+from toolwright.adapters.executors.request import AddressRefused, AllowedNetwork
 from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, SESSION, SILENCE, Refused, check_values
 from toolwright.core.env.logs import logger
 from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.text import brief, error_text, first_error, quantity, sentence
-from toolwright.core.tools.http.addresses import AddressRefused, AllowsAddress, Resolve, connect_allowed
 
 CONNECT_TIMEOUT = 10.0  # seconds
 CONNECTIONS = 1_000  # per server, which can keep the connections of abandoned calls open
@@ -50,44 +49,6 @@ SESSION_ID = "mcp-session-id"
 # a gateway reports that its upstream server has disconnected or does not respond
 _GATEWAY_ERRORS = frozenset({502, 504})
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
-
-
-class AllowedNetwork(httpcore2.AsyncNetworkBackend):
-    """Connects only to addresses that were validated after the name was resolved."""
-
-    def __init__(self, resolve: Resolve, allows: AllowsAddress) -> None:
-        self._resolve = resolve
-        self._allows = allows
-        self._inner: httpcore2.AsyncNetworkBackend = httpcore2.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were missing
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,  # the library's type
-    ) -> httpcore2.AsyncNetworkStream:
-        """Connect to the first of the name's addresses that accepts a connection."""
-
-        def connect(address: str) -> Awaitable[httpcore2.AsyncNetworkStream]:
-            return self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
-
-        errors = (httpcore2.ConnectError, httpcore2.ConnectTimeout)
-        return await connect_allowed(host, port, self._resolve, self._allows, connect, *errors)
-
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,
-        socket_options: Iterable[Any] | None = None,  # as above
-    ) -> httpcore2.AsyncNetworkStream:
-        """Reject the connection, because no URL refers to a Unix socket."""
-        raise AddressRefused
-
-    async def sleep(self, seconds: float) -> None:
-        """Delay between attempts of the library, in seconds."""
-        await self._inner.sleep(seconds)
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):

@@ -139,38 +139,3 @@ def _plain(host: str) -> str:
         return str(ip_address(bare))
     except ValueError:
         return bare
-
-
-class AddressRefused(Exception):
-    """The host resolves to an address that is not allowed."""
-
-
-async def connect_allowed(
-    host: str,
-    port: int,
-    resolve: Resolve,
-    allows: AllowsAddress,
-    connect: Callable[[str], Awaitable[S]],
-    unreachable: type[Exception],
-    timed_out: type[Exception],
-) -> S:
-    """Return a connection to the first of the name's addresses that accepts one.
-
-    Raises `AddressRefused` if one of the addresses is not allowed. Raises `unreachable` or `timed_out`, the errors of
-    the HTTP library in use, if no address answers. The connection goes to the checked address itself: resolving the
-    name again could return another one.
-    """
-    try:
-        addresses = await resolve(host, port)
-    except (OSError, UnicodeError) as error:
-        raise unreachable("its name cannot be resolved") from error
-    # A name with any forbidden address is rejected, even if an allowed address would answer first.
-    if not all(allows(host, port, ip_address(address)) for address in addresses):
-        raise AddressRefused
-    failed: Exception = unreachable("its name has no address")
-    for address in addresses:
-        try:
-            return await connect(address)
-        except (unreachable, timed_out) as error:
-            failed = error
-    raise failed
