@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -82,6 +83,30 @@ async def test_the_check_of_a_server_names_why_it_cannot_be_used(server: NatsSer
     assert unknown is not None and unknown.startswith("the host name cannot be resolved")
     async with silent() as url:
         assert await fault(url) == "no answer within 2 seconds"
+
+
+@pytest.mark.parametrize(
+    ("options", "user"),
+    [
+        (("--user", "app@shop", "--pass", "p/a:s%40s"), f"{quote('app@shop')}:{quote('p/a:s%40s', safe='')}"),
+        (("--auth", "to/k@n"), quote("to/k@n", safe="")),
+    ],
+)
+async def test_credentials_in_the_url_of_a_server_are_decoded(options: tuple[str, ...], user: str) -> None:
+    started = NatsServer(*options)
+    try:
+        url = with_user(started, user)
+        assert await NatsRelay([url], "d").fault() is None
+        assert nats.credentials_of([url, started.url]) == {}  # they differ: each URL keeps its own
+        async with bus_of("", url, works=True) as one, bus_of("", url, works=True) as other:
+            one.share("room", {"ada": True})
+            async with asyncio.timeout(60):
+                while True:
+                    if other.shared("room"):
+                        break
+                    await asyncio.sleep(0.01)
+    finally:
+        started.kill()
 
 
 def test_the_check_of_a_server_takes_no_longer_than_two_attempts() -> None:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -76,6 +76,7 @@ class NatsRelay:
                     # The smallest limit that the client accepts: a second attempt immediately follows the first.
                     max_reconnect_attempts=1,
                     error_cb=fail,
+                    **credentials_of([server]),
                 )
                 failures.reason = None
                 untyped: Any = client
@@ -124,6 +125,7 @@ class NatsRelay:
                 reconnected_cb=reconnect,
                 closed_cb=end,
                 error_cb=fail,
+                **credentials_of(self._servers),
             )
             untyped: Any = client
             await untyped.subscribe(self._subject, cb=read, pending_bytes_limit=PENDING)
@@ -151,6 +153,20 @@ class NatsRelay:
 def host_of(server: str) -> str:
     """Return the host and port of a server's URL, without user and password."""
     return urlsplit(server).netloc.rpartition("@")[2]
+
+
+def credentials_of(servers: Sequence[str]) -> dict[str, Any]:  # keyword arguments of the client
+    """Return the user and password, or the token, of the servers' URLs: the client does not decode `%40` in a URL.
+
+    Servers with different credentials keep those of their URLs, as written.
+    """
+    found = {(url.username, url.password) for url in map(urlsplit, servers)}
+    user, password = found.pop()
+    if found or user is None:
+        return {}
+    if password is None:
+        return {"token": unquote(user)}
+    return {"user": unquote(user), "password": unquote(password)}
 
 
 class _Failures:
