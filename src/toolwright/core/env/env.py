@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from toolwright.core.checks import brief_value, check_kind, check_list
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MOST_NAMES
 from toolwright.core.plain import unwritable
 from toolwright.core.text import brief, sentence
 from toolwright.core.value import value
@@ -20,7 +21,6 @@ EnvInput: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
 Text without a type has the declared type, or is a secret.
 """
 
-MOST_NAMES = 1_000  # in one request
 LONGEST_NAME = 200  # characters
 LONGEST_VALUE = 64 * 1024  # characters
 

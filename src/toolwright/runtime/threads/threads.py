@@ -13,7 +13,7 @@ from toolwright.core.agents.run_result import RunEvent
 from toolwright.core.arguments.errors import InvalidArguments, details_of, join_errors, within
 from toolwright.core.broken_rows import exists
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvInput, EnvType, name_error
+from toolwright.core.env.env import SECRETS, EnvInput, EnvType, name_error
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
@@ -29,7 +29,7 @@ from toolwright.core.journal.units import (
     SetEnv,
 )
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_PINNED
+from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_NAMES, MOST_PINNED
 from toolwright.core.plain import plain_names, unwritable
 from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text, sentence
