@@ -122,8 +122,8 @@ def _fields(cron: str) -> str:
     count = len(fields.split())
     if count != 5 or len(fields) > LONGEST_SCHEDULE:
         raise InvalidRequest(
-            "A cron expression must have five fields (minute, hour, day of month, month, day of week), "
-            f"not {_brief_repr(cron)}."
+            "A cron expression must have five fields (minute, hour, day of month, month, day of week), or be one of "
+            f"{', '.join(_NICKNAMES)}, not {_brief_repr(cron)}."
         )
     return fields
 
